@@ -1,0 +1,314 @@
+"""Every option of every verb, said once: name, type, default, range and help.
+
+The attribute docstrings become the help of the command line, the field names its options and the
+keys of TOML recipes. Nothing here imports torch, so `prism --help` stays fast.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from prism.errors import ConfigError
+
+Device = Literal["auto", "cpu", "cuda"]
+Storage = Literal["float32", "float16", "uint8"]
+Init = Literal["noise", "real"]
+Insertion = Literal["gradient", "never", "random", "l2"]
+Gradient = Literal["slot", "parameter"]
+CondenseMethod = Literal["prism"]
+RealMoments = Literal["fresh", "bank"]
+SelectMethod = Literal["random"]
+Model = Literal["convnet3d"]
+Split = Literal["train", "val", "test"]
+Layout = Literal["auto", "classes", "splits", "csv"]
+Flip = Literal["auto", "on", "off"]
+
+
+MAX_LR = 1e38
+"""Learning rates from here on overflow float32."""
+
+
+def _require(section: str, key: str, value: object, allowed: bool, promise: str) -> None:
+    if not allowed:
+        raise ConfigError(f"{section}.{key} = {value!r}, but it must be {promise}.")
+
+
+def _require_choice(section: str, key: str, value: object, choices: Any) -> None:
+    allowed = get_args(choices)
+    if value not in allowed:
+        raise ConfigError(f"{section}.{key} = {value!r}, but it must be one of {', '.join(allowed)}.")
+
+
+def _num_groups(pattern: str) -> int:
+    try:
+        return re.compile(pattern).groups
+    except re.error:
+        return 0
+
+
+@dataclass(frozen=True)
+class MotionConfig:
+    """Options of `prism motion`."""
+
+    train_per_class: int = 40
+    """Training videos per class."""
+    test_per_class: int = 20
+    """Test videos per class."""
+    num_frames: int = 24
+    """Frames per video, written at 12 frames per second."""
+    size: int = 64
+    """Height and width of a video in pixels (even)."""
+    seed: int = 0
+    """Seed of every appearance and movement."""
+
+    def __post_init__(self) -> None:
+        _require("motion", "train_per_class", self.train_per_class, self.train_per_class >= 1, "at least 1")
+        _require("motion", "test_per_class", self.test_per_class, self.test_per_class >= 1, "at least 1")
+        _require("motion", "num_frames", self.num_frames, 8 <= self.num_frames <= 1000, "between 8 and 1000")
+        even = self.size % 2 == 0 and 32 <= self.size <= 1024
+        _require("motion", "size", self.size, even, "an even number between 32 and 1024")
+
+
+@dataclass(frozen=True)
+class IngestConfig:
+    """Options of `prism ingest`."""
+
+    num_frames: int = 16
+    """Frames per clip (T)."""
+    stride: int = 4
+    """Distance between two frames of a clip, in video frames; a shorter video uses a smaller one."""
+    size: int = 112
+    """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
+    clips_per_video: int = 1
+    """Windows drawn at random from each training video (validation and test use the centre)."""
+    layout: Layout = "auto"
+    """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
+(root/{train,val,test}/<class>/*), `csv` (a list with path, label, split), or found out."""
+    val_fraction: float = 0.1
+    """Share of the training videos of each class set apart for validation, where the source names none; \
+0 for none."""
+    test_fraction: float = 0.2
+    """Share of the videos of each class set apart for test, where the source names none; 0 for none."""
+    group_pattern: str = ""
+    """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
+recordings are set apart whole; empty: videos are set apart one by one."""
+    flip: Flip = "auto"
+    """Whether a horizontal flip keeps the labels: `off` where left and right differ; `auto` follows the \
+prism.json of the source, and is on without one."""
+    seed: int = 0
+    """Seed of the training windows and of the splits that are cut."""
+
+    def __post_init__(self) -> None:
+        _require("ingest", "num_frames", self.num_frames, 2 <= self.num_frames <= 4096, "between 2 and 4096")
+        _require("ingest", "stride", self.stride, 1 <= self.stride <= 10_000, "between 1 and 10000")
+        _require("ingest", "size", self.size, 8 <= self.size <= 4096, "between 8 and 4096")
+        _require("ingest", "clips_per_video", self.clips_per_video, self.clips_per_video >= 1, "at least 1")
+        _require_choice("ingest", "layout", self.layout, Layout)
+        for key, share in (("val_fraction", self.val_fraction), ("test_fraction", self.test_fraction)):
+            _require("ingest", key, share, 0 <= share < 1, "at least 0 and below 1")
+        has_group = _num_groups(self.group_pattern) > 0 or not self.group_pattern
+        _require("ingest", "group_pattern", self.group_pattern, has_group, "a regular expression with a group (…)")
+        _require_choice("ingest", "flip", self.flip, Flip)
+
+
+@dataclass(frozen=True)
+class SelectConfig:
+    """Options of `prism select`."""
+
+    method: SelectMethod = "random"
+    """How real clips are chosen."""
+    vpc: int = 1
+    """Videos per class."""
+    storage: Storage = "uint8"
+    """Number format of the stored frames; uint8 keeps real clips exactly."""
+    seed: int = 0
+    """Seed of the choice."""
+
+    def __post_init__(self) -> None:
+        _require_choice("select", "method", self.method, SelectMethod)
+        _require("select", "vpc", self.vpc, self.vpc >= 1, "at least 1")
+        _require_choice("select", "storage", self.storage, Storage)
+
+
+@dataclass(frozen=True)
+class CondenseConfig:
+    """Options of `prism condense`; the defaults are the paper's for VPC 1."""
+
+    method: CondenseMethod = "prism"
+    """What the synthetic videos are made of: `prism`, interpolated key-frames."""
+    vpc: int = 1
+    """Synthetic videos per class."""
+    iterations: int = 5000
+    """Optimisation steps; each draws a fresh random network. The paper does not state the number; the \
+protocol it follows uses 5000."""
+    lr: float = 1.0
+    """Learning rate of the key-frames."""
+    momentum: float = 0.95
+    """Momentum of SGD."""
+    batch_real: int = 64
+    """Real clips per class and step; a smaller class gives all it has."""
+    real_moments: RealMoments = "fresh"
+    """Real class means: of a fresh network and real batch in each iteration (the paper), or exact ones of a \
+bank of networks, which costs far less."""
+    bank_size: int = 32
+    """Networks in the bank."""
+    bank_refresh: int = 0
+    """Iterations after which a network of the bank is replaced by a new one; 0 for never."""
+    init: Init = "noise"
+    """What the key-frames start as: Gaussian noise, or frames of random real clips."""
+    initial_keyframes: int = 2
+    """Key-frames per video at the start, evenly spread; num_frames makes every frame trainable (DM)."""
+    fully_learnable: bool = False
+    """Interpolate the initial key-frames, then make every frame trainable from the first step."""
+    insertion: Insertion = "gradient"
+    """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, or \
+where gradients are far apart."""
+    gradient: Gradient = "slot"
+    """What a key-frame's gradient is: that of its own frame, or that of the trainable parameter, which adds \
+its interpolated neighbours'."""
+    gradient_decay: float = 0.0
+    """Decay of the running mean that estimates the gradients before they are judged; 0 is the paper's rule, \
+which judges a single sample."""
+    epsilon: float = 0.0
+    """Threshold of the cosine below which two gradients conflict."""
+    warmup: float = 0.2
+    """Share of the iterations at the start without insertion."""
+    cooldown: float = 0.2
+    """Share of the iterations at the end without insertion."""
+    model: Model = "convnet3d"
+    """Network whose random draws embed the clips."""
+    width: int = 64
+    """Channels of the network's first block."""
+    storage: Storage = "float32"
+    """Number format of the stored key-frames."""
+    seed: int = 0
+    """Seed of everything random."""
+
+    def __post_init__(self) -> None:
+        _require_choice("condense", "method", self.method, CondenseMethod)
+        _require("condense", "vpc", self.vpc, self.vpc >= 1, "at least 1")
+        _require("condense", "iterations", self.iterations, self.iterations >= 1, "at least 1")
+        _require("condense", "lr", self.lr, 0 < self.lr < MAX_LR, f"positive and below {MAX_LR:g}")
+        _require("condense", "momentum", self.momentum, 0 <= self.momentum < 1, "at least 0 and below 1")
+        _require("condense", "batch_real", self.batch_real, self.batch_real >= 1, "at least 1")
+        _require_choice("condense", "real_moments", self.real_moments, RealMoments)
+        _require("condense", "bank_size", self.bank_size, self.bank_size >= 1, "at least 1")
+        _require("condense", "bank_refresh", self.bank_refresh, self.bank_refresh >= 0, "at least 0")
+        _require_choice("condense", "init", self.init, Init)
+        enough = self.initial_keyframes >= 2
+        _require("condense", "initial_keyframes", self.initial_keyframes, enough, "at least 2")
+        _require_choice("condense", "insertion", self.insertion, Insertion)
+        _require_choice("condense", "gradient", self.gradient, Gradient)
+        decays = 0 <= self.gradient_decay < 1
+        _require("condense", "gradient_decay", self.gradient_decay, decays, "at least 0 and below 1")
+        _require("condense", "epsilon", self.epsilon, -1 <= self.epsilon <= 1, "between -1 and 1")
+        _require("condense", "warmup", self.warmup, 0 <= self.warmup <= 1, "between 0 and 1")
+        _require("condense", "cooldown", self.cooldown, 0 <= self.cooldown <= 1, "between 0 and 1")
+        _require_choice("condense", "model", self.model, Model)
+        _require("condense", "width", self.width, 1 <= self.width <= 4096, "between 1 and 4096")
+        _require_choice("condense", "storage", self.storage, Storage)
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """Options of `prism evaluate`; the defaults are the paper's schedule."""
+
+    model: Model = "convnet3d"
+    """Network to train."""
+    width: int = 64
+    """Channels of the network's first block."""
+    epochs: int = 500
+    """Passes over the training clips; the learning rate drops to a tenth halfway."""
+    lr: float = 0.01
+    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
+    batch_size: int = 256
+    """Clips per training step."""
+    seeds: int = 3
+    """Networks to train, with seeds seed, seed + 1, …"""
+    seed: int = 0
+    """First seed."""
+    split: Split = "test"
+    """Real clips to score on; choose settings on val, report test."""
+    train_vpc: int = 0
+    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
+
+    def __post_init__(self) -> None:
+        _require_choice("evaluate", "model", self.model, Model)
+        _require("evaluate", "width", self.width, 1 <= self.width <= 4096, "between 1 and 4096")
+        _require("evaluate", "epochs", self.epochs, self.epochs >= 1, "at least 1")
+        _require("evaluate", "lr", self.lr, 0 < self.lr < MAX_LR, f"positive and below {MAX_LR:g}")
+        _require("evaluate", "batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
+        _require("evaluate", "seeds", self.seeds, self.seeds >= 1, "at least 1")
+        _require_choice("evaluate", "split", self.split, Split)
+        _require("evaluate", "train_vpc", self.train_vpc, self.train_vpc >= 0, "at least 0")
+
+
+SECTIONS: dict[str, type] = {
+    "motion": MotionConfig,
+    "ingest": IngestConfig,
+    "select": SelectConfig,
+    "condense": CondenseConfig,
+    "evaluate": EvaluateConfig,
+}
+
+
+def as_dict(config: Any) -> dict[str, Any]:
+    """The options of a config as plain values, in the order of its fields."""
+    return asdict(config)
+
+
+def nearest(word: str, allowed: list[str]) -> str:
+    """` Did you mean 'x'?` for the most similar allowed word, or nothing."""
+    found = difflib.get_close_matches(word, allowed, n=1, cutoff=0.5)
+    return f" Did you mean '{found[0]}'?" if found else ""
+
+
+def from_dict(config_type: Callable[..., Any], section: str, values: Mapping[str, Any]) -> Any:
+    """Build a config from plain values, as a recipe or a saved artifact holds them.
+
+    Raises:
+        ConfigError: a key is unknown (the nearest valid one is named), or a value has the wrong type
+            or lies outside its range.
+    """
+    known = {field.name: field for field in fields(config_type)}  # pyright: ignore[reportArgumentType]
+    checked = {}
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigError(f"unknown key '{section}.{key}'.{nearest_key(section, key, list(known))}")
+        default = known[key].default
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            value = float(value)
+        if type(value) is not type(default):
+            kind = type(default).__name__
+            raise ConfigError(f"{section}.{key} = {value!r}, but it must be of type {kind}.")
+        checked[key] = value
+    return config_type(**checked)
+
+
+def nearest_key(section: str, key: str, known: list[str]) -> str:
+    """Like `nearest`, with the section's name before the key."""
+    guess = nearest(key, known)
+    return guess.replace("'", f"'{section}.", 1) if guess else ""
+
+
+def read_recipe(path: Path) -> dict[str, dict[str, Any]]:
+    """Read a TOML recipe: a table of options for each verb it names, checked against their configs.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, or a table or key is unknown or out of range.
+    """
+    try:
+        recipe = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"recipe '{path}' does not exist.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
+    for section, values in recipe.items():
+        if section not in SECTIONS or not isinstance(values, dict):
+            raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{nearest(section, list(SECTIONS))}")
+        from_dict(SECTIONS[section], section, values)
+    return recipe

@@ -1,0 +1,77 @@
+"""Everything that can go wrong because of what a user gave us.
+
+    PrismError
+    ├── ConfigError       an option or a recipe is wrong
+    ├── SourceError       the folder, list or annotation to ingest is wrong
+    ├── VideoError        one video cannot be used
+    ├── ClipError         clips have the wrong shape, type or labels
+    ├── ArtifactError     a file or folder that PRISM reads is damaged, foreign or too new
+    │   ├── StoreError        a clip store
+    │   ├── CondensedError    a condensed set
+    │   ├── ResultError       a result
+    │   └── CheckpointError   the checkpoint of an unfinished run
+    ├── OutputError       the output exists, cannot be written, or the disk is full
+    ├── DivergedError     a loss is not finite
+    └── Interrupted       a signal stopped the run after it saved a checkpoint
+
+The command line prints the one sentence of a `PrismError` and exits with its `exit_code`; anything
+else that escapes is a defect of PRISM and shows its traceback.
+"""
+
+
+class PrismError(Exception):
+    """Base of every error that a user can cause, or has to know about."""
+
+    exit_code = 1
+
+
+class ConfigError(PrismError):
+    """An option or a recipe is wrong."""
+
+    exit_code = 2
+
+
+class SourceError(PrismError):
+    """The folder, list or annotation to ingest is wrong."""
+
+
+class VideoError(PrismError):
+    """One video cannot be used; `ingest` skips it and lists the reason."""
+
+
+class ClipError(PrismError):
+    """Clips have the wrong shape, type or labels."""
+
+
+class ArtifactError(PrismError):
+    """A file or folder that PRISM reads is damaged, foreign or too new."""
+
+
+class StoreError(ArtifactError):
+    """A clip store cannot be used."""
+
+
+class CondensedError(ArtifactError):
+    """A condensed set cannot be used."""
+
+
+class ResultError(ArtifactError):
+    """A result file cannot be used."""
+
+
+class CheckpointError(ArtifactError):
+    """The checkpoint of an unfinished run cannot be used."""
+
+
+class OutputError(PrismError):
+    """The output exists already, cannot be written, or the disk is full."""
+
+
+class DivergedError(PrismError):
+    """A loss is not finite."""
+
+
+class Interrupted(PrismError):
+    """A signal stopped the run after it saved a checkpoint."""
+
+    exit_code = 130

@@ -1,0 +1,254 @@
+"""Where and with what a run happens: seeds, device, provenance, atomic files.
+
+torch is imported only by the functions that need it: decoding workers and `prism --help` do without.
+"""
+
+import contextlib
+import errno
+import functools
+import hashlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prism.errors import ConfigError, OutputError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def derive_seed(seed: int, name: str, *indices: int | str) -> int:
+    """A 63-bit seed for one named purpose; different names and indices give unrelated seeds."""
+    key = json.dumps([seed, name, *indices]).encode()
+    return int.from_bytes(hashlib.sha256(key).digest()[:8], "big") >> 1
+
+
+def generator(
+    seed: int, name: str, *indices: int | str, device: "torch.device | str" = "cpu"
+) -> "torch.Generator":
+    """The random generator of one named stream at one position.
+
+    Streams have no state to save: iteration i asks for `generator(seed, "network", i)`, so a resumed
+    run draws what an uninterrupted one would, and a new consumer of randomness changes no other stream.
+    """
+    import torch
+
+    return torch.Generator(device).manual_seed(derive_seed(seed, name, *indices))
+
+
+def pick_device(name: str) -> "torch.device":
+    """The torch device for `auto`, `cpu` or `cuda`.
+
+    Raises:
+        ConfigError: `cuda` was asked for and is not there.
+    """
+    import torch
+
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device = 'cuda', but this PyTorch sees no CUDA device. Use --device cpu.")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
+    return {
+        "prism": metadata.version("prism-condense"),
+        "torch": metadata.version("torch"),
+        "python": platform.python_version(),
+    }
+
+
+@functools.cache
+def _commit() -> str | None:
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def provenance() -> dict[str, Any]:
+    """Who computed a result, with what and when: for telemetry and results, never for artifacts."""
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        **versions(),
+        "commit": _commit(),
+        "command": " ".join(["prism", *sys.argv[1:]]),
+        "host": platform.node(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "gpu": gpu,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident memory of this process so far, in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def canonical_json(value: Any, indent: int | None = None) -> str:
+    """JSON with sorted keys: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def parse_json(text: str) -> Any:
+    """The value of JSON that a stranger may have written.
+
+    Raises:
+        ValueError: `canonical_json` could not have written it: it is not JSON, holds NaN, infinity or half a
+            character, or is nested too deeply.
+    """
+    try:
+        value = json.loads(text)
+        canonical_json(value).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def partial_path(path: Path) -> Path:
+    """Where the unfinished `path` is written: hidden, beside it, so that a rename completes it."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def check_output(path: Path, overwrite: bool = False) -> None:
+    """Refuse an output before the first expensive step rather than after the last.
+
+    Raises:
+        OutputError: the path exists (and `overwrite` is off), or its folder cannot be written.
+    """
+    if path.exists() and not overwrite:
+        raise OutputError(f"output '{path}' exists already. Choose another path, or pass --overwrite.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"output '{path}' cannot be written: {error.strerror}.") from None
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"output '{path}' cannot be written: its folder is read-only.")
+
+
+def check_output_file(path: Path, overwrite: bool = False) -> None:
+    """Like `check_output`, for an output that is a file: a folder is never replaced by one.
+
+    Raises:
+        OutputError: the path is a folder, exists, or cannot be written.
+    """
+    if path.is_dir():
+        raise OutputError(f"output '{path}' is a folder, but a file is to be written. Choose another path.")
+    check_output(path, overwrite)
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failing write into one sentence that names the path and the space that is left."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
+            raise OutputError(f"no space left to write '{path}' ({free / 2**20:.1f} MiB free).") from None
+        raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_atomically(source: Path, target: Path) -> None:
+    """Give a finished, synced file or folder its final name."""
+    os.replace(source, target)
+    sync_folder(target.parent)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a whole file, or leave what stood under its name before.
+
+    Raises:
+        OutputError: the file cannot be written, or the disk is full.
+    """
+    partial = partial_path(path)
+    try:
+        with writing(path):
+            with partial.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            replace_atomically(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+class Stopped:
+    """Whether a signal asked a run to stop, and which."""
+
+    signal: int | None = None
+
+
+@contextlib.contextmanager
+def stop_signal() -> Iterator[Stopped]:
+    """Turn Ctrl-C and SIGTERM into a flag that a loop looks at between two iterations.
+
+    A second Ctrl-C stops at once. Outside the main thread signals are left alone.
+    """
+    stopped = Stopped()
+
+    def note(number: int, frame: object) -> None:
+        if stopped.signal is not None:
+            raise KeyboardInterrupt
+        stopped.signal = number
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

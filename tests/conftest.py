@@ -1,0 +1,91 @@
+"""Fixtures that several test modules share: tiny clip stores, written without decoding a video."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+from prism.runtime import file_sha256
+from prism.store import SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv
+
+# The same examples on every machine: a test that fails for one developer fails for all.
+settings.register_profile(
+    "prism",
+    deadline=None,
+    max_examples=25,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("prism")
+
+MakeStore = Callable[..., ClipStore]
+
+
+def write_store(
+    path: Path,
+    *,
+    classes: int | list[str] = 2,
+    train: int | list[int] = 4,
+    val: int = 1,
+    test: int = 2,
+    num_frames: int = 8,
+    size: int = 48,
+    flip: bool = True,
+    seed: int = 0,
+    frames: np.ndarray | None = None,
+) -> ClipStore:
+    """Write a store of random pixels.
+
+    Args:
+        classes: number of classes, or their names, sorted.
+        train: training clips of each class, or a list with the number for every class.
+        frames: (N, T, 3, size, size) uint8 in the order of the store, in place of random pixels.
+    """
+    names = classes if isinstance(classes, list) else [f"class{label}" for label in range(classes)]
+    per_class = {"train": train if isinstance(train, list) else [train] * len(names)}
+    per_class |= {"val": [val] * len(names), "test": [test] * len(names)}
+    sources = [
+        ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
+        for split in SPLITS
+        for name, count in zip(names, per_class[split], strict=True)
+        for i in range(count)
+    ]
+    if frames is None:
+        shape = (len(sources), num_frames, 3, size, size)
+        frames = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    path.mkdir(parents=True)
+    frames.tofile(path / "frames.u8")
+    (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
+    header = StoreHeader(
+        num_frames=num_frames,
+        size=(size, size),
+        classes=tuple(names),
+        splits={split: sum(counts) for split, counts in per_class.items()},
+        num_skipped=0,
+        flip=flip,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        settings={},
+        sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
+    )
+    (path / "store.json").write_text(header.to_json(), encoding="utf-8")
+    return ClipStore.open(path)
+
+
+@pytest.fixture
+def make_store(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
+    """`make_store(classes=3, train=[4, 2, 5], flip=False)`: a new tiny store (see `write_store`)."""
+
+    def make(**options: object) -> ClipStore:
+        return write_store(tmp_path_factory.mktemp("stores") / "store", **options)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
+    """A store of two classes that all tests read and none changes."""
+    return write_store(tmp_path_factory.mktemp("shared") / "store")

@@ -1,0 +1,191 @@
+"""Options are said once: dictionaries, types and ranges agree, and a wrong recipe names the right key."""
+
+from dataclasses import fields, replace
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism import config
+from prism.condense.insertion import RULES
+from prism.condense.parametrisations import PARAMETRISATIONS
+from prism.condensed import DTYPES
+from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from_dict, read_recipe
+from prism.errors import ConfigError
+from prism.models import MODELS
+from prism.select import METHODS
+from prism.store import SPLITS
+
+
+@pytest.mark.parametrize(
+    ("choices", "parts"),
+    [
+        (config.Insertion, RULES),
+        (config.Model, MODELS),
+        (config.SelectMethod, METHODS),
+        (config.CondenseMethod, PARAMETRISATIONS),
+        (config.Storage, DTYPES),
+        (config.Split, SPLITS),
+    ],
+)
+def test_the_choices_of_an_option_are_the_parts_that_exist(choices, parts):
+    assert set(get_args(choices)) == set(parts)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_defaults_of_every_verb_are_allowed_and_survive_a_round_trip(section):
+    defaults = SECTIONS[section]()
+    assert from_dict(SECTIONS[section], section, as_dict(defaults)) == defaults
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_option_has_a_docstring_for_its_help(section):
+    import ast
+    import inspect
+
+    tree = ast.parse(inspect.getsource(SECTIONS[section])).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    documented = {
+        before.target.id  # type: ignore[union-attr]
+        for before, after in zip(tree.body, tree.body[1:], strict=False)
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
+    }
+    assert documented == {field.name for field in fields(SECTIONS[section])}
+
+
+def test_the_defaults_of_condense_are_the_papers():
+    paper = CondenseConfig()
+    assert (paper.momentum, paper.epsilon, paper.warmup, paper.cooldown) == (0.95, 0.0, 0.2, 0.2)
+    assert (paper.initial_keyframes, paper.init, paper.insertion, paper.gradient) == (
+        2,
+        "noise",
+        "gradient",
+        "slot",
+    )
+    assert (paper.lr, paper.batch_real, paper.vpc) == (1.0, 64, 1)
+
+
+def test_the_defaults_of_evaluate_are_the_papers():
+    paper = EvaluateConfig()
+    assert (paper.epochs, paper.lr, paper.batch_size, paper.seeds, paper.width) == (500, 0.01, 256, 3, 64)
+
+
+WRONG = [
+    ("condense", "vpc", 0),
+    ("condense", "vpc", -3),
+    ("condense", "iterations", 0),
+    ("condense", "lr", 0.0),
+    ("condense", "lr", float("nan")),
+    ("condense", "lr", float("inf")),
+    ("condense", "lr", 1e39),
+    ("condense", "momentum", 1.0),
+    ("condense", "batch_real", 0),
+    ("condense", "initial_keyframes", 1),
+    ("condense", "epsilon", 1.5),
+    ("condense", "epsilon", float("nan")),
+    ("condense", "gradient_decay", 1.0),
+    ("condense", "warmup", 1.1),
+    ("condense", "cooldown", -0.1),
+    ("condense", "width", 0),
+    ("condense", "init", "zeros"),
+    ("condense", "insertion", "l3"),
+    ("condense", "gradient", "both"),
+    ("condense", "storage", "float64"),
+    ("condense", "model", "resnet"),
+    ("condense", "method", "dm"),
+    ("select", "vpc", 0),
+    ("select", "method", "best"),
+    ("select", "storage", "int8"),
+    ("evaluate", "epochs", 0),
+    ("evaluate", "lr", -1.0),
+    ("evaluate", "seeds", 0),
+    ("evaluate", "batch_size", 0),
+    ("evaluate", "train_vpc", -1),
+    ("evaluate", "split", "all"),
+    ("ingest", "num_frames", 1),
+    ("ingest", "stride", 0),
+    ("ingest", "size", 4),
+    ("ingest", "clips_per_video", 0),
+    ("ingest", "val_fraction", 1.0),
+    ("motion", "train_per_class", 0),
+    ("motion", "size", 33),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "value"), WRONG)
+def test_a_value_out_of_range_names_its_key_the_value_and_what_is_allowed(section, key, value):
+    with pytest.raises(ConfigError) as caught:
+        replace(SECTIONS[section](), **{key: value})
+    assert str(caught.value).startswith(f"{section}.{key} = {value!r}, but it must be ")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("vpc", "3"),
+        ("vpc", 3.0),
+        ("vpc", True),
+        ("lr", "1"),
+        ("lr", True),
+        ("insertion", 1),
+        ("fully_learnable", 1),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(key, value):
+    with pytest.raises(ConfigError, match=rf"condense\.{key} = .*must be of type"):
+        from_dict(CondenseConfig, "condense", {key: value})
+
+
+def test_a_whole_number_serves_where_a_fraction_is_wanted():
+    assert from_dict(CondenseConfig, "condense", {"lr": 3}).lr == 3.0
+
+
+def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_recipe(path)
+
+
+def test_a_recipe_is_a_table_of_options_for_each_verb(tmp_path):
+    read = recipe(tmp_path, '[condense]\nvpc = 5\ninit = "real"\n[evaluate]\nepochs = 20\n')
+    assert read == {"condense": {"vpc": 5, "init": "real"}, "evaluate": {"epochs": 20}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[condense]\nlr_img = 1.0\n", "unknown key 'condense.lr_img'. Did you mean 'condense.lr'?"),
+        ("[condense]\niteration = 10\n", "unknown key 'condense.iteration'. Did you mean 'condense.iterations'?"),
+        ("[evaluate]\nepoch = 10\n", "unknown key 'evaluate.epoch'. Did you mean 'evaluate.epochs'?"),
+        ("[condens]\nvpc = 1\n", "Did you mean 'condense'?"),
+        ("vpc = 1\n", "unknown table '[vpc]'"),
+        ("condense = 1\n", "unknown table '[condense]'"),
+        ("[condense]\nvpc = 0\n", "condense.vpc = 0, but it must be at least 1."),
+        ("[condense\n", "cannot be read"),
+        ("[condense]\nvpc = [1]\n", "must be of type int"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_in_one_sentence(tmp_path, text, message):
+    with pytest.raises(ConfigError) as caught:
+        recipe(tmp_path, text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_recipe_that_is_missing_a_folder_or_not_text_is_refused(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "missing", tmp_path, tmp_path / "binary"):
+        with pytest.raises(ConfigError, match="recipe"):
+            read_recipe(path)
+
+
+@given(st.sampled_from(sorted(field.name for field in fields(CondenseConfig))), st.data())
+def test_a_key_with_one_letter_missing_finds_its_way_back(key, data):
+    cut = data.draw(st.integers(0, len(key) - 1))
+    misspelt = key[:cut] + key[cut + 1 :]
+    known = [field.name for field in fields(CondenseConfig)]
+    if misspelt in known or len(key) < 5:
+        return
+    with pytest.raises(ConfigError, match="Did you mean 'condense\\."):
+        from_dict(CondenseConfig, "condense", {misspelt: 1})
