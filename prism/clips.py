@@ -1,0 +1,99 @@
+"""Real clips in memory, and the one conversion of pixels to a network's input."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from prism.errors import ClipError
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Per-channel mean and standard deviation of the training pixels, in units of [0, 1]."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise ClipError(f"normalisation needs three means and three positive deviations, got {self}.")
+
+    def apply(self, frames: Tensor) -> Tensor:
+        """Pixels in [0, 1] (..., C, H, W) to zero mean and unit variance over the training set."""
+        mean, std = self._as_tensors(frames)
+        return (frames - mean) / std
+
+    def invert(self, frames: Tensor) -> Tensor:
+        """The inverse of `apply`."""
+        mean, std = self._as_tensors(frames)
+        return frames * std + mean
+
+    def _as_tensors(self, frames: Tensor) -> tuple[Tensor, Tensor]:
+        mean = torch.tensor(self.mean, dtype=frames.dtype, device=frames.device)
+        std = torch.tensor(self.std, dtype=frames.dtype, device=frames.device)
+        return mean.view(3, 1, 1), std.view(3, 1, 1)
+
+
+@dataclass(frozen=True)
+class Clips:
+    """Labelled clips of equal shape.
+
+    Attributes:
+        frames: (N, T, C, H, W), uint8 pixels in 0..255 or float pixels in units of [0, 1].
+        labels: (N,), int64 class indices.
+        classes: the class names, in the order of the labels.
+    """
+
+    frames: Tensor
+    labels: Tensor
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        shape = tuple(self.frames.shape)
+        if len(shape) != 5 or shape[2] != 3:
+            hint = " Is this (N, C, T, H, W)?" if len(shape) == 5 and shape[1] == 3 else ""
+            raise ClipError(f"frames must be (N, T, 3, H, W), got {shape}.{hint}")
+        if self.labels.shape != (shape[0],):
+            raise ClipError(f"labels must be ({shape[0]},) to match the frames, got {tuple(self.labels.shape)}.")
+        if shape[0] and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
+            raise ClipError(f"labels must lie in 0..{len(self.classes) - 1}, one for each class name.")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def num_frames(self) -> int:
+        """Frames per clip (T)."""
+        return self.frames.shape[1]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width in pixels."""
+        return self.frames.shape[3], self.frames.shape[4]
+
+    def subset(self, indices: Tensor | Sequence[int]) -> "Clips":
+        """The clips at the given positions, in that order."""
+        index = torch.as_tensor(indices, dtype=torch.int64)
+        return Clips(self.frames[index], self.labels[index], self.classes)
+
+
+def as_pixels(frames: Tensor) -> Tensor:
+    """Frames as float pixels in units of [0, 1]: uint8 is divided by 255, floats pass."""
+    return frames.float() / 255 if frames.dtype == torch.uint8 else frames
+
+
+def to_model_input(frames: Tensor, normalisation: Normalisation) -> Tensor:
+    """Frames (N, T, C, H, W) as a network takes them: normalised float (N, C, T, H, W)."""
+    return normalisation.apply(as_pixels(frames)).transpose(1, 2)
+
+
+def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
+    """Mirror each clip (N, ..., W) left to right with probability one half.
+
+    The draw happens on the generator's device, so the same seed mirrors the same clips everywhere.
+    """
+    chosen = torch.rand(len(frames), generator=generator, device=generator.device) < 0.5
+    chosen = chosen.to(frames.device).view(-1, *[1] * (frames.dim() - 1))
+    return torch.where(chosen, frames.flip(-1), frames)

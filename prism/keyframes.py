@@ -1,0 +1,86 @@
+"""Key-frames as pure mathematics: interpolation weights, rendering, insertion (paper, section 3.1).
+
+A synthetic video of T frames is a dense tensor in which only the slots marked by a boolean mask count.
+Everything else is linear interpolation between the two key-frames around it:
+
+    s_t = α_t s_{k_i} + (1 − α_t) s_{k_{i+1}},   α_t = (k_{i+1} − t) / (k_{i+1} − k_i)
+
+Written as one matrix per video, `clip = weights @ frames`, whose columns are zero outside the
+key-frames: so no gradient ever reaches a frame that is not one.
+"""
+
+import torch
+from torch import Tensor
+
+
+def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tensor:
+    """A mask (V, T) with the same `num_keyframes` of each video marked: the first, the last, the rest between."""
+    times = torch.linspace(0, num_frames - 1, num_keyframes).round().long()
+    mask = torch.zeros(num_videos, num_frames, dtype=torch.bool)
+    mask[:, times] = True
+    return mask
+
+
+def neighbours(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """The key-frames at or before, and at or after, every frame.
+
+    Args:
+        mask: (V, T) bool, True at key-frames; the first and last frame must be key-frames.
+
+    Returns:
+        Two (V, T) int64 tensors of frame indices; both equal t where t is a key-frame.
+    """
+    num_frames = mask.shape[1]
+    times = torch.arange(num_frames, device=mask.device).expand_as(mask)
+    before = torch.where(mask, times, 0).cummax(dim=1).values
+    after = torch.where(mask, times, num_frames - 1).flip(1).cummin(dim=1).values.flip(1)
+    return before, after
+
+
+def interpolation_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """The matrix of each video that renders its clip from its key-frames (paper, equation 3).
+
+    Args:
+        mask: (V, T) bool, True at key-frames, including the first and the last frame.
+
+    Returns:
+        (V, T, T): `weights[v, t, k]` is the share of key-frame k in frame t of video v.
+    """
+    before, after = neighbours(mask)
+    times = torch.arange(mask.shape[1], device=mask.device)
+    span = (after - before).clamp(min=1)
+    alpha = torch.where(after > before, (after - times).to(dtype) / span.to(dtype), 1.0)
+    weights = torch.zeros(*mask.shape, mask.shape[1], dtype=dtype, device=mask.device)
+    weights.scatter_(2, after.unsqueeze(2), (1 - alpha).unsqueeze(2))
+    return weights.scatter_add_(2, before.unsqueeze(2), alpha.unsqueeze(2))
+
+
+def render(frames: Tensor, mask: Tensor) -> Tensor:
+    """The clips that a set of key-frames stands for.
+
+    Args:
+        frames: (V, T, C, H, W) float; only the slots marked in `mask` are read.
+        mask: (V, T) bool, True at key-frames, including the first and the last frame.
+
+    Returns:
+        (V, T, C, H, W) float clips, differentiable with respect to the key-frames.
+    """
+    weights = interpolation_weights(mask, frames.dtype)
+    return torch.bmm(weights, frames.flatten(2)).view_as(frames)
+
+
+def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> tuple[Tensor, Tensor]:
+    """Promote interpolated frames to key-frames, at the value they have (paper, equation 7).
+
+    The rendered clip stays as it was: a new key-frame lies on the line between its neighbours.
+
+    Args:
+        frames: (V, T, C, H, W) float.
+        mask: (V, T) bool, the key-frames so far.
+        inserted: (V, T) bool, the frames to promote.
+
+    Returns:
+        The frames with the promoted slots filled in, and the new mask.
+    """
+    new = inserted & ~mask
+    return torch.where(new[:, :, None, None, None], render(frames, mask), frames), mask | new

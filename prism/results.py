@@ -1,0 +1,177 @@
+"""Result: what a trained network made of a set, with everything needed to believe and repeat it."""
+
+import os
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prism.errors import ResultError
+from prism.runtime import canonical_json, parse_json, write_atomically
+
+FORMAT = "prism-result"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One network, trained from one seed and scored once, after its last epoch.
+
+    Attributes:
+        seed: seed of initialisation, order, dropout and flips.
+        top1: share of clips whose class is the best guess, in 0..1.
+        top5: share of clips whose class is among the five best guesses, in 0..1.
+        train_loss: mean cross-entropy of the last epoch.
+        seconds: training and scoring time.
+    """
+
+    seed: int
+    top1: float
+    top5: float
+    train_loss: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was trained on.
+
+    Attributes:
+        kind: `condensed` for a condensed set, `store` for real clips taken from a store.
+        path: the set's file or the store's folder, relative to the result's folder.
+        method: `prism`, `random`, …, or `full` and `subset` for real clips of a store.
+        num_videos: clips trained on in each epoch.
+        num_keyframes: frames stored for them.
+        num_bytes: bytes on disk (for a store: of the clips used, as uint8).
+        float32_bytes: bytes as the paper counts them, 4 for each stored value.
+        config: options of the run that made the set.
+    """
+
+    kind: str
+    path: str
+    method: str
+    num_videos: int
+    num_keyframes: int
+    num_bytes: int
+    float32_bytes: int
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What it was scored on.
+
+    Attributes:
+        path: the store's folder, relative to the result's folder.
+        fingerprint: digest of the store's clips and labels.
+        split: the split that was scored.
+        num_clips: clips in that split.
+        num_classes: number of classes; chance is one over it.
+        train_float32_bytes: all training clips of the store as the paper counts them.
+    """
+
+    path: str
+    fingerprint: str
+    split: str
+    num_clips: int
+    num_classes: int
+    train_float32_bytes: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of a table: one set, one network architecture, one protocol, several seeds."""
+
+    label: str
+    protocol: str
+    subject: Subject
+    data: Data
+    config: dict[str, Any]
+    runs: tuple[Run, ...]
+    provenance: dict[str, Any]
+
+    def summary(self, metric: str = "top1") -> tuple[float, float, int]:
+        """Mean, sample standard deviation (0 for one run) and number of runs of `top1` or `top5`."""
+        values = [getattr(run, metric) for run in self.runs]
+        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
+
+    def __str__(self) -> str:
+        return f"{self.label}: top-1 {percent(self.summary())}, top-5 {percent(self.summary('top5'))}"
+
+    def to_json(self) -> str:
+        """The text of the result file."""
+        summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in ("top1", "top5")}
+        content = {"format": FORMAT, "version": VERSION, **asdict(self), "summary": summary}
+        return canonical_json(content, indent=1) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the result, or leave what stood under its name before."""
+        write_atomically(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Result":
+        """Read a result.
+
+        Raises:
+            ResultError: the file is missing, foreign, damaged or of a newer format.
+        """
+        path = Path(path)
+        try:
+            content = parse_json(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ResultError(f"result '{path}' does not exist.") from None
+        except (OSError, ValueError):
+            raise ResultError(f"'{path}' is not a result: it is not JSON.") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ResultError(f"'{path}' is not a result: it does not say format '{FORMAT}'.")
+        if content.get("version") != VERSION:
+            raise ResultError(
+                f"'{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
+                "Update prism-condense."
+            )
+        try:
+            return cls(
+                _typed(str, content["label"]),
+                _typed(str, content["protocol"]),
+                _build(Subject, content["subject"]),
+                _build(Data, content["data"]),
+                _typed(dict, content["config"]),
+                _runs(content["runs"]),
+                _typed(dict, content["provenance"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(f"'{path}' is not a valid result: {error!r}.") from None
+
+
+def percent(summary: tuple[float, float, int]) -> str:
+    """`mean ± std (n)` in percent."""
+    mean, std, n = summary
+    return f"{100 * mean:.1f} ± {100 * std:.1f} ({n})"
+
+
+def relative_to_result(path: str | Path, result: str | Path | None) -> str:
+    """The path as the result file names it, so that a folder of runs can be moved as a whole."""
+    return Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix()
+
+
+def _typed(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    return value
+
+
+def _runs(values: Any) -> tuple[Run, ...]:
+    runs = tuple(_build(Run, run) for run in _typed(list, values))
+    if not runs:
+        raise ValueError("it holds no run")
+    if not all(0 <= share <= 1 for run in runs for share in (run.top1, run.top5)):
+        raise ValueError("an accuracy lies outside 0..1")
+    return runs
+
+
+def _build(kind: type, values: Any) -> Any:
+    built = kind(**_typed(dict, values))
+    for name, expected in kind.__annotations__.items():
+        base = dict if "dict" in str(expected) else expected
+        _typed(base, getattr(built, name))
+    return built

@@ -1,0 +1,93 @@
+"""Telemetry: what happened while a set was condensed, one JSON object on each line of a file.
+
+    {"kind": "start", …}        configuration, store, provenance
+    {"kind": "step", …}         iteration, loss, between_class, keyframes, seconds
+    {"kind": "cosines", …}      iteration, quantiles of the candidates' cosines
+    {"kind": "insertion", …}    iteration, video, frame, cosines with the key-frame before and after
+    {"kind": "end", …}          seconds, peak memory, key-frames of each video
+
+The clock and the host belong here and nowhere else, so that the set itself is reproducible.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prism.errors import ResultError
+from prism.runtime import canonical_json, writing
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+def telemetry_path(output: str | Path) -> Path:
+    """The telemetry file of a condensed set, beside it."""
+    output = Path(output)
+    return output.with_name(output.name + ".telemetry.jsonl")
+
+
+class TelemetryWriter:
+    """Appends records to a telemetry file.
+
+    Args:
+        path: the file.
+        keep_bytes: length of the part to keep of a file that an interrupted run left; the rest, written
+            after its last checkpoint, is cut off.
+    """
+
+    def __init__(self, path: Path, keep_bytes: int = 0) -> None:
+        self.path = path
+        with writing(path):
+            self._file = path.open("r+b" if keep_bytes and path.exists() else "wb")
+            self._file.truncate(min(keep_bytes, os.fstat(self._file.fileno()).st_size))
+            self._file.seek(0, os.SEEK_END)
+
+    def write(self, kind: str, **values: Any) -> None:
+        """Append one record."""
+        with writing(self.path):
+            self._file.write(canonical_json({"kind": kind, **values}).encode() + b"\n")
+
+    def sync(self) -> int:
+        """Put every record on disk.
+
+        Returns:
+            The file's length in bytes, for `keep_bytes`.
+        """
+        with writing(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
+        with writing(self.path):
+            self._file.close()
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The records of a telemetry file, by kind."""
+
+    records: tuple[dict[str, Any], ...]
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """The records of one kind, in the order of their iterations."""
+        return [record for record in self.records if record.get("kind") == kind]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Telemetry":
+        """Read a telemetry file; a last line that was cut off is left out.
+
+        Raises:
+            ResultError: the file is missing or not telemetry.
+        """
+        path = Path(path)
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            records = tuple(json.loads(line) for line in lines)
+        except (OSError, ValueError, RecursionError) as error:
+            raise ResultError(f"'{path}' is not a telemetry file: {error}.") from None
+        if not all(isinstance(record, dict) for record in records):
+            raise ResultError(f"'{path}' is not a telemetry file: a line is not an object.")
+        return cls(records)
