@@ -1,0 +1,85 @@
+"""Train one network on clips and score it; the protocol that every set is judged by."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prism.clips import Clips, Normalisation, flip_at_random, to_model_input
+from prism.config import EvaluateConfig
+from prism.errors import DivergedError
+from prism.models import initialise, use_generator
+from prism.runtime import generator
+
+MOMENTUM = 0.9
+WEIGHT_DECAY = 5e-4
+
+
+def train(
+    network: nn.Module,
+    clips: Clips,
+    normalisation: Normalisation,
+    config: EvaluateConfig,
+    *,
+    seed: int,
+    flip: bool,
+) -> float:
+    """Train a network from fresh initial values with the published schedule.
+
+    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. The only
+    augmentation is a horizontal flip, and only where it keeps the labels.
+
+    Args:
+        network: from `models.build`; its values are replaced.
+        clips: what to train on, on any device; batches move to the network's.
+        seed: seed of initial values, order, dropout and flips.
+        flip: mirror each clip with probability one half.
+
+    Returns:
+        The mean cross-entropy of the last epoch.
+
+    Raises:
+        DivergedError: the loss is not finite.
+    """
+    device = next(network.parameters()).device
+    initialise(network, generator(seed, "init", device=device))
+    use_generator(network, generator(seed, "dropout", device=device))
+    order, flips = generator(seed, "order"), generator(seed, "flip")
+    optimiser = torch.optim.SGD(network.parameters(), config.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
+    # A single epoch has no second half; milestone 0 would lower its rate from the start.
+    halfway = max(1, config.epochs // 2)
+    schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
+    network.train()
+    total = torch.zeros(())
+    for epoch in range(config.epochs):
+        total = torch.zeros((), device=device)
+        for batch in torch.randperm(len(clips), generator=order).split(config.batch_size):
+            frames = clips.frames[batch]
+            frames = flip_at_random(frames, flips) if flip else frames
+            inputs = to_model_input(frames.to(device), normalisation)
+            loss = functional.cross_entropy(network(inputs), clips.labels[batch].to(device))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            total += loss.detach() * len(batch)
+        schedule.step()
+        if not total.isfinite():
+            raise DivergedError(
+                f"the training loss is not finite in epoch {epoch + 1}. Try --lr {config.lr / 10:g}."
+            )
+    return float(total) / len(clips)
+
+
+@torch.no_grad()
+def logits_of(network: nn.Module, clips: Clips, normalisation: Normalisation, batch_size: int) -> Tensor:
+    """Logits (N, num_classes) on the CPU; no clip's row depends on its batch."""
+    device = next(network.parameters()).device
+    network.eval()
+    batches = torch.arange(len(clips)).split(batch_size)
+    inputs = (to_model_input(clips.frames[batch].to(device), normalisation) for batch in batches)
+    return torch.cat([network(x).float().cpu() for x in inputs])
+
+
+def top_k(logits: Tensor, labels: Tensor, k: int) -> float:
+    """Share of rows whose label is among their k largest logits, in 0..1."""
+    guesses = logits.topk(min(k, logits.shape[1]), dim=1).indices
+    return float((guesses == labels[:, None]).any(dim=1).double().mean())
