@@ -1,0 +1,148 @@
+"""From slots and outcomes to the files of a finished store, the same bytes however the slots were filled."""
+
+import csv
+import hashlib
+import io
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prism.ingest.layouts import VideoSource
+from prism.ingest.working import WorkingFolder
+from prism.runtime import sync_folder
+from prism.store import SPLITS, ClipSource, StoreHeader, clips_csv
+
+
+@dataclass
+class PixelStatistics:
+    """Counts of every value 0..255 of each channel: whole numbers, so the order of clips does not matter."""
+
+    counts: np.ndarray = field(default_factory=lambda: np.zeros((3, 256), np.int64))
+
+    def add(self, clip: np.ndarray) -> None:
+        """Count a clip, (T, 3, H, W) uint8."""
+        for channel in range(3):
+            self.counts[channel] += np.bincount(clip[:, channel].ravel(), minlength=256)
+
+    def mean_and_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation of each channel in [0, 1]; a constant channel's deviation is one grey level."""
+        moments = [self._moments(row.tolist()) for row in self.counts]
+        return tuple(mean for mean, _ in moments), tuple(std for _, std in moments)
+
+    @staticmethod
+    def _moments(counts: list[int]) -> tuple[float, float]:
+        n = sum(counts)
+        total = sum(value * count for value, count in enumerate(counts))
+        squares = sum(value * value * count for value, count in enumerate(counts))
+        std = math.sqrt(n * squares - total * total) / n
+        return total / n / 255, (std or 1.0) / 255
+
+
+def assemble(
+    folder: WorkingFolder,
+    videos: list[VideoSource],
+    unlisted: Mapping[str, str],
+    *,
+    num_frames: int,
+    size: int,
+    flip: bool,
+    settings: dict[str, Any],
+) -> None:
+    """Write the finished store to `folder.finished`, its `store.json` last.
+
+    Args:
+        folder: the working folder, with an outcome for every video.
+        videos: all videos in the order of the store.
+        unlisted: videos that were never tried, with the reasons.
+        num_frames: frames per clip.
+        size: height and width of a clip.
+        flip: whether a horizontal flip keeps the labels.
+        settings: the options to record.
+    """
+    shutil.rmtree(folder.finished, ignore_errors=True)
+    folder.finished.mkdir()
+    sources = [source for _, source in _clips(folder, videos)]
+    skipped = {v.relative: folder.outcomes[i].reason for i, v in enumerate(videos) if folder.outcomes[i].reason}
+    skipped.update(unlisted)
+    statistics = PixelStatistics()
+    frames_sha256 = _copy_frames(folder, videos, statistics, (num_frames, 3, size, size))
+    mean, std = statistics.mean_and_std()
+    header = StoreHeader(
+        num_frames=num_frames,
+        size=(size, size),
+        classes=tuple(sorted({source.label for source in sources})),
+        splits={split: sum(source.split == split for source in sources) for split in SPLITS},
+        num_skipped=len(skipped),
+        flip=flip,
+        mean=mean,
+        std=std,
+        settings=settings,
+        sha256={
+            "frames.u8": frames_sha256,
+            "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
+        },
+    )
+    _write(folder.finished / "skipped.csv", _skipped_csv(skipped))
+    _write(folder.finished / "store.json", header.to_json())
+    sync_folder(folder.finished)
+
+
+def _clips(folder: WorkingFolder, videos: list[VideoSource]) -> Iterator[tuple[int, ClipSource]]:
+    """Every clip with the number of its video, in the order of the store."""
+    for number, video in enumerate(videos):
+        outcome = folder.outcomes[number]
+        for window in outcome.windows:
+            yield (
+                number,
+                ClipSource(
+                    video.split,
+                    video.label,
+                    video.relative,
+                    window.start,
+                    window.stride,
+                    outcome.video_frames,
+                ),
+            )
+
+
+def _copy_frames(
+    folder: WorkingFolder, videos: list[VideoSource], statistics: PixelStatistics, shape: tuple[int, ...]
+) -> str:
+    """Move the clips together, closing the holes; count the training pixels; return the SHA-256."""
+    digest = hashlib.sha256()
+    with folder.slots.open("rb") as slots, (folder.finished / "frames.u8").open("wb") as frames:
+        for number, source in _clips(folder, videos):
+            # A video's clips follow one another, so only a video after a hole needs a seek.
+            if slots.tell() < folder.offsets[number]:
+                slots.seek(folder.offsets[number])
+            data = slots.read(math.prod(shape))
+            frames.write(data)
+            digest.update(data)
+            if source.split == "train":
+                statistics.add(np.frombuffer(data, np.uint8).reshape(shape))
+        frames.flush()
+        os.fsync(frames.fileno())
+    return digest.hexdigest()
+
+
+def _skipped_csv(skipped: Mapping[str, str]) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("path", "reason"))
+    rows.writerows(sorted(skipped.items()))
+    return text.getvalue()
+
+
+def _write(path: Path, text: str) -> str:
+    data = text.encode()
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return hashlib.sha256(data).hexdigest()

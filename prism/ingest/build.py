@@ -1,0 +1,263 @@
+"""Ingest: from a labelled folder or list of videos to a clip store, in parallel and resumable."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prism.config import IngestConfig, as_dict
+from prism.errors import ConfigError, Interrupted, OutputError, SourceError
+from prism.ingest.layouts import Listing, VideoSource, list_videos
+from prism.ingest.splits import assign_splits
+from prism.ingest.task import Task
+from prism.progress import note, progress_bar
+from prism.runtime import (
+    canonical_json,
+    check_output,
+    partial_path,
+    replace_atomically,
+    stop_signal,
+    writing,
+)
+from prism.store import SPLITS, ClipStore
+
+if TYPE_CHECKING:
+    from prism.ingest.working import WorkingFolder
+
+PLAN_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be made: settled before the first frame is decoded."""
+
+    config: IngestConfig
+    listing: Listing
+    videos: Sequence[VideoSource]
+    flip: bool
+
+    @property
+    def clip_bytes(self) -> int:
+        """Bytes of one clip."""
+        return self.config.num_frames * 3 * self.config.size**2
+
+    @property
+    def offsets(self) -> list[int]:
+        """For every video the byte where its slots start, and at the end their whole size."""
+        num_slots = (self.config.clips_per_video if video.split == "train" else 1 for video in self.videos)
+        return [clips * self.clip_bytes for clips in accumulate(num_slots, initial=0)]
+
+    def to_json(self) -> str:
+        """The settings, and a digest that changes with the name, class, split, size or time of any video."""
+        digest = hashlib.sha256()
+        for video in self.videos:
+            digest.update(
+                canonical_json([video.relative, video.label, video.split, *_stamps(video.path)]).encode()
+            )
+        content = {
+            "version": PLAN_VERSION,
+            "settings": as_dict(self.config),
+            "flip": self.flip,
+            "videos": digest.hexdigest(),
+        }
+        return canonical_json(content, indent=1)
+
+    def task(self, number: int, offset: int, slots: Path) -> Task:
+        """What a decoding process has to know of a video."""
+        video, config = self.videos[number], self.config
+        return Task(
+            path=str(video.path.absolute()),
+            relative=video.relative,
+            is_train=video.split == "train",
+            slots=str(slots),
+            offset=offset,
+            num_frames=config.num_frames,
+            stride=config.stride,
+            size=config.size,
+            clips_per_video=config.clips_per_video,
+            seed=config.seed,
+        )
+
+
+def ingest(
+    source: str | Path,
+    output: str | Path,
+    config: IngestConfig | None = None,
+    *,
+    workers: int | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> ClipStore:
+    """Decode a labelled folder of videos into a clip store.
+
+    A run that was killed goes on where it was when it is started again with the same source, output and
+    settings. A video that cannot be used is skipped; `skipped.csv` in the store says why.
+
+    Args:
+        source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
+            folder of frames), or a CSV file with the columns path, label and split.
+        output: the store's folder; it appears when it is complete.
+        config: length, stride and size of clips, windows and splits; by default `IngestConfig()`.
+        workers: decoding processes; by default one for each processor. The store does not depend on it.
+        overwrite: replace a store that is already there.
+        progress: draw a progress bar where there is a terminal.
+
+    Returns:
+        The open store.
+
+    Raises:
+        ConfigError: `workers` is below 1.
+        SourceError: the source is missing or wrong, or a class has no usable training video.
+        OutputError: the output exists, cannot be written, or the disk is full.
+        Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
+    """
+    config, source = config or IngestConfig(), Path(source)
+    output = Path(os.path.abspath(output))
+    num_workers = _processors() if workers is None else workers
+    if num_workers < 1:
+        raise ConfigError(f"workers = {workers}, but it must be at least 1.")
+    _check_store_output(output, overwrite)
+    plan = make_plan(source, config)
+    try:
+        build(plan, output, num_workers, progress)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped. Run the same command again to go on.") from None
+    return ClipStore.open(output, verify=False)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_store_output(output: Path, overwrite: bool) -> None:
+    check_output(output, overwrite)
+    if output.exists() and not (output / "store.json").is_file():
+        raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
+
+
+def make_plan(source: Path, config: IngestConfig) -> Plan:
+    """Find the videos, give each its split, and put them in the order of the store.
+
+    Raises:
+        SourceError: the source is missing or wrong.
+    """
+    listing = list_videos(source, config.layout)
+    videos = assign_splits(listing.videos, config)
+    videos.sort(key=lambda video: (SPLITS.index(video.split), video.label, video.relative))
+    flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
+    return Plan(config, listing, videos, flip)
+
+
+def read_flip(root: Path) -> bool:
+    """What a source says of itself in `prism.json`: whether a horizontal flip keeps the labels; yes without one.
+
+    Raises:
+        SourceError: the file is not exactly `{"flip": true}` or `{"flip": false}`.
+    """
+    file = root / "prism.json"
+    if not file.exists():
+        return True
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise SourceError(f"'{file}' cannot be read: {error}.") from None
+    if not isinstance(content, dict) or set(content) != {"flip"} or type(content["flip"]) is not bool:
+        raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
+    return content["flip"]
+
+
+def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Name, size and time of change of a video's files."""
+    from prism.ingest.frames import frame_files
+
+    for file in frame_files(path) if path.is_dir() else [path]:
+        try:
+            found = file.stat()
+        except OSError:
+            yield file.name, -1, 0
+        else:
+            yield file.name, found.st_size, found.st_mtime_ns
+
+
+def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
+    """Decode what an earlier run has not, then put the store together under its final name."""
+    from prism.ingest.assemble import assemble
+    from prism.ingest.working import working_folder
+
+    if not any(video.split == "test" for video in plan.listing.videos):
+        num_test = sum(video.split == "test" for video in plan.videos)
+        note(f"The source names no test videos: {num_test} are set apart from train.", enabled=progress)
+    with working_folder(partial_path(output), plan.to_json(), plan.offsets) as folder:
+        if folder.restarted:
+            note("The source or the settings have changed: starting again.", enabled=progress)
+        elif folder.outcomes:
+            done = len(folder.outcomes)
+            note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
+        _decode(plan, folder, num_workers, progress)
+        _check_classes(plan, folder)
+        with writing(output):
+            assemble(
+                folder,
+                list(plan.videos),
+                plan.listing.skipped,
+                num_frames=plan.config.num_frames,
+                size=plan.config.size,
+                flip=plan.flip,
+                settings=as_dict(plan.config),
+            )
+            _publish(folder, output)
+
+
+def _decode(plan: Plan, folder: "WorkingFolder", num_workers: int, progress: bool) -> None:
+    from prism.ingest.pool import Pool
+
+    def task_of(number: int) -> Task:
+        return plan.task(number, folder.offsets[number], folder.slots)
+
+    left = [number for number in range(len(plan.videos)) if number not in folder.outcomes]
+    total = len(plan.videos)
+    bar = progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left))
+    try:
+        with stop_signal() as stopped, bar as advance, Pool(task_of, left, num_workers) as pool:
+            for result in pool.results():
+                if result is not None:
+                    folder.record(*result)
+                    advance()
+                if stopped.signal:
+                    done = len(folder.outcomes)
+                    raise Interrupted(
+                        f"stopped after {done} of {total} videos. Run the same command again to go on."
+                    )
+    finally:
+        folder.sync()
+
+
+def _check_classes(plan: Plan, folder: "WorkingFolder") -> None:
+    """Refuse a store in which a class has nothing to train on."""
+    usable = {v.label for i, v in enumerate(plan.videos) if v.split == "train" and folder.outcomes[i].windows}
+    for label in sorted({video.label for video in plan.videos}):
+        if label in usable:
+            continue
+        lost = [i for i, v in enumerate(plan.videos) if v.split == "train" and v.label == label]
+        first, reason = plan.videos[lost[0]].relative, folder.outcomes[lost[0]].reason
+        folder.remove()
+        raise SourceError(
+            f"class '{label}' has no usable training video: all {len(lost)} were skipped, the first ('{first}') "
+            f"because {reason}"
+        )
+
+
+def _publish(folder: "WorkingFolder", output: Path) -> None:
+    """Give the finished store its name, in place of an older one."""
+    old = output.with_name(f".{output.name}.old")
+    if output.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        os.rename(output, old)
+    replace_atomically(folder.finished, output)
+    folder.remove()
+    shutil.rmtree(old, ignore_errors=True)

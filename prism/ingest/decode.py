@@ -1,0 +1,234 @@
+"""Frames of a video by their exact index: the only importer of the video library in ingest.
+
+The index of a frame is its position among the frames in the order they are shown. Containers do not tell
+it: frame counts are missing or wrong, and seeking by time can be off by one. So packets are counted by
+reading the file, and there are three ways to a frame, each taken where the one before it fails:
+
+1. by time: the packets' time stamps, sorted, are the frames; seek to a key frame, recognise by time stamp;
+2. in order: decode from the start and count, up to the last wanted frame;
+3. counted: some packets give no frame, so count the frames that can be decoded first, then as in 2.
+
+Rotation and pixel shape in the metadata are ignored.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import av
+import numpy as np
+from av.error import FFmpegError
+from av.stream import Disposition
+from PIL import Image
+
+from prism.errors import VideoError
+from prism.ingest.frames import frame_files
+from prism.ingest.sampling import Window
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.stream import VideoStream
+
+Array = np.ndarray
+Frames = dict[int, Array]
+Read = Callable[[Collection[int]], Frames]
+
+
+class _Missing(Exception):
+    """This way does not lead to the wanted frames."""
+
+
+def read_clips(
+    path: Path, choose: Callable[[int], list[Window]], num_frames: int, size: int
+) -> tuple[int, list[Window], list[Array]]:
+    """Decode the clips of one video, holding no more than their frames.
+
+    Args:
+        path: a video file, or a folder with one image per frame.
+        choose: given the number of frames of the video, at least 2, the windows to read.
+        num_frames: frames of a clip (T).
+        size: height and width in pixels; the short side is resized to it, then the centre is cropped.
+
+    Returns:
+        The number of frames of the video, the windows, and for each a clip (T, 3, size, size) uint8, RGB.
+
+    Raises:
+        VideoError: the video cannot be used; the reason is its message.
+    """
+    for video_frames, read in _ways(path, size):
+        try:
+            windows = choose(video_frames)
+            indices = [window.indices(num_frames, video_frames) for window in windows]
+            frames = read({index for clip in indices for index in clip})
+        except _Missing:
+            continue
+        return video_frames, windows, [np.stack([frames[index] for index in clip]) for clip in indices]
+    raise VideoError("its frames change from one reading to the next.")
+
+
+def _ways(path: Path, size: int) -> Iterator[tuple[int, Read]]:
+    """The number of frames and how to read some, the best way first."""
+    if path.is_dir():
+        images = frame_files(path)
+        _require_motion(len(images))
+        yield len(images), lambda wanted: {index: _read_image(images[index], size) for index in wanted}
+        return
+    if not path.is_file():
+        raise VideoError("there is no such file.")
+    if path.stat().st_size == 0:
+        raise VideoError("the file is empty.")
+    times = _packet_times(path)
+    if len(times) > 1:
+        if None not in times and len(set(times)) == len(times):
+            ordered = sorted(time for time in times if time is not None)
+            yield len(times), lambda wanted: _read_by_time(path, ordered, wanted, size)
+        yield len(times), lambda wanted: _read_in_order(path, wanted, size)
+    count = sum(1 for _ in _decoded_frames(path))
+    _require_motion(count)
+    yield count, lambda wanted: _read_in_order(path, wanted, size)
+
+
+def _require_motion(video_frames: int) -> None:
+    if video_frames == 0:
+        raise VideoError("no frame can be decoded.")
+    if video_frames == 1:
+        raise VideoError("there is only one frame, which cannot show a motion.")
+
+
+@contextmanager
+def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
+    """Open a file and its first video stream, for decoding in this thread."""
+    try:
+        # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
+        container = av.open(str(path.absolute()), options={"protocol_whitelist": "file"})
+    except (FFmpegError, OSError) as error:
+        raise VideoError(f"it cannot be opened as a video: {_reason(error)}.") from None
+    with container:
+        streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+        if not streams:
+            kinds = sorted({stream.type for stream in container.streams})
+            raise VideoError(f"there is no video in it, only {' and '.join(kinds) or 'nothing'}.")
+        if not streams[0].codec_context:
+            raise VideoError("its codec is not known.")
+        # Parallelism is by process: threads inside a decoder would only compete with it.
+        streams[0].thread_type = "NONE"
+        yield container, streams[0]
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "strerror", None) or str(error)
+    return text[:1].lower() + text[1:]
+
+
+def _packets(container: "InputContainer", stream: "VideoStream") -> "Iterator[av.Packet]":
+    """The whole packets of a stream, up to its end or to where the file is broken off."""
+    try:
+        yield from (packet for packet in container.demux(stream) if packet.size and not packet.is_corrupt)
+    except (FFmpegError, OSError):
+        return
+
+
+def _packet_times(path: Path) -> list[int | None]:
+    """The time stamp of every packet that gives a shown frame."""
+    with _opened(path) as (container, stream):
+        return [packet.pts for packet in _packets(container, stream) if not packet.is_discard]
+
+
+def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: int) -> Frames:
+    """Seek to the key frame before the first wanted frame and decode up to the last.
+
+    Raises:
+        _Missing: the seek went past the first frame, or a wanted frame did not turn up.
+    """
+    index_at = {times[index]: index for index in wanted}
+    found = {}
+    for frame in _decoded_frames(path, since=min(index_at)):
+        if frame.pts in index_at:
+            found[index_at[frame.pts]] = _fit_frame(frame, size)
+        if frame.pts is None or len(found) == len(index_at) or frame.pts > max(index_at):
+            break
+    if len(found) < len(index_at):
+        raise _Missing
+    return found
+
+
+def _read_in_order(path: Path, wanted: Collection[int], size: int) -> Frames:
+    """Decode from the start and count.
+
+    Raises:
+        _Missing: there are fewer frames.
+    """
+    found = {}
+    for index, frame in enumerate(_decoded_frames(path)):
+        if index in wanted:
+            found[index] = _fit_frame(frame, size)
+        if len(found) == len(wanted):
+            return found
+    raise _Missing
+
+
+def _decoded_frames(path: Path, since: int | None = None) -> "Iterator[av.VideoFrame]":
+    """The frames that can be decoded, in the order they are shown; what cannot be is left out.
+
+    Args:
+        path: the file.
+        since: a time stamp; decoding starts at a key frame that is not shown after it.
+
+    Raises:
+        _Missing: the container has no way to such a key frame.
+    """
+    with _opened(path) as (container, stream):
+        for packet in _packets(container, stream) if since is None else _packets_since(container, stream, since):
+            yield from _frames_of(stream, packet)
+        yield from _frames_of(stream, None)
+
+
+def _frames_of(stream: "VideoStream", packet: "av.Packet | None") -> "list[av.VideoFrame]":
+    try:
+        return stream.codec_context.decode(packet)
+    except (FFmpegError, OSError):
+        return []
+
+
+def _packets_since(container: "InputContainer", stream: "VideoStream", since: int) -> "Iterator[av.Packet]":
+    try:
+        container.seek(since, stream=stream)
+    except (FFmpegError, OSError):
+        raise _Missing from None
+    packets = _packets(container, stream)
+    first = next(packets, None)
+    # Frames that lead a later key frame decode too, but from a wrong reference: never start after `since`.
+    if first is None or first.pts is None or first.pts > since or not first.is_keyframe:
+        raise _Missing
+    yield first
+    yield from packets
+
+
+def _fit_frame(frame: "av.VideoFrame", size: int) -> Array:
+    try:
+        return _fit(frame.to_ndarray(format="rgb24"), size)
+    except (FFmpegError, ValueError, OSError) as error:
+        raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
+
+
+def _read_image(path: Path, size: int) -> Array:
+    try:
+        with Image.open(path) as image:
+            return _fit(np.asarray(image.convert("RGB")), size)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise VideoError(f"frame '{path.name}' cannot be read: {_reason(error)}.") from None
+
+
+def _fit(frame: Array, size: int) -> Array:
+    """Resize the short side of (H, W, 3) to `size` and crop the centre, to (3, size, size).
+
+    Pillow widens its filter when it shrinks (no aliasing) and computes in fixed point, so the same frame
+    gives the same bytes on every machine, from a video or from an image.
+    """
+    height, width = frame.shape[:2]
+    side = min(height, width)
+    left, top = (width - side) / 2, (height - side) / 2
+    box = (left, top, left + side, top + side)
+    resized = Image.fromarray(frame).resize((size, size), Image.Resampling.BICUBIC, box=box)
+    return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))

@@ -1,0 +1,96 @@
+"""Tiny videos for tests: every frame shows its own number, as eight bright or dark blocks."""
+
+from pathlib import Path
+
+import av
+import numpy as np
+
+SIZE = 64
+KINDS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "h264 with B-frames": ("a.mp4", "libx264", {"bf": "3", "g": "12", "preset": "veryfast"}),
+    "h264 with open groups": ("b.mkv", "libx264", {"bf": "3", "g": "8", "x264-params": "open-gop=1:keyint=8"}),
+    "h264 of a single key frame": ("c.mov", "libx264", {"bf": "2", "g": "1000", "preset": "ultrafast"}),
+    "h265": ("d.mp4", "libx265", {"x265-params": "log-level=none:keyint=10", "preset": "ultrafast"}),
+    "mpeg4 avi with B-frames": ("e.avi", "mpeg4", {"bf": "2", "g": "12", "b": "2000000"}),
+    "mpeg4 avi": ("f.avi", "mpeg4", {"g": "12", "b": "2000000"}),
+    "vp8 with hidden frames": ("g.webm", "libvpx", {"auto-alt-ref": "1", "lag-in-frames": "16", "b": "800000"}),
+    "vp9 with hidden frames": (
+        "h.webm",
+        "libvpx-vp9",
+        {"auto-alt-ref": "1", "lag-in-frames": "16", "cpu-used": "8"},
+    ),
+    "motion jpeg": ("i.mov", "mjpeg", {"strict": "unofficial"}),
+}
+"""Containers and codecs that a data set may mix: file name, encoder, encoder options."""
+
+
+def numbered(number: int, height: int = SIZE, width: int = SIZE) -> np.ndarray:
+    """(H, W, 3) uint8: a frame that shows a number below 256."""
+    bits = np.array([number >> bit & 1 for bit in range(8)], np.uint8).reshape(2, 4)
+    blocks = 40 + 170 * np.kron(bits, np.ones((height // 2, width // 4), np.uint8))
+    return np.repeat(blocks[..., None], 3, axis=2)
+
+
+def shown_number(frame: np.ndarray) -> int:
+    """The number that a square (3, H, W) frame shows, of whatever size."""
+    size = frame.shape[-1]
+    rows, columns = [size // 4, 3 * size // 4], [size * (2 * k + 1) // 8 for k in range(4)]
+    bits = frame.mean(axis=0)[np.ix_(rows, columns)] > 125
+    return sum(1 << k for k, bit in enumerate(bits.ravel()) if bit)
+
+
+def write_numbered(
+    path: Path,
+    num_frames: int,
+    codec: str = "libx264",
+    options: dict[str, str] | None = None,
+    *,
+    first: int = 0,
+    height: int = SIZE,
+    width: int = SIZE,
+    container: dict[str, str] | None = None,
+) -> Path:
+    """Encode frames that show `first`, `first + 1`, … (modulo 256)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(str(path), "w", options=container or {}) as output:
+        stream = output.add_stream(codec, rate=25, options=options or {"preset": "ultrafast", "g": "12"})
+        stream.height, stream.width = height, width
+        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        for number in range(first, first + num_frames):
+            frame = av.VideoFrame.from_ndarray(numbered(number % 256, height, width), format="rgb24")
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode())
+    return path
+
+
+def write_audio(path: Path) -> Path:
+    """Encode a moment of silence, without any picture."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=16000)
+        stream.layout = "mono"
+        for at in range(0, 8 * 1024, 1024):
+            silence = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+            silence.sample_rate, silence.pts = 16000, at
+            container.mux(stream.encode(silence))
+        container.mux(stream.encode())
+    return path
+
+
+def write_numbered_images(folder: Path, num_frames: int, suffix: str = ".png") -> Path:
+    """Write a folder of frames named 1, 2, … 10, …, which show 0, 1, …"""
+    from PIL import Image
+
+    folder.mkdir(parents=True)
+    for number in range(num_frames):
+        Image.fromarray(numbered(number)).save(folder / f"frame{number + 1}{suffix}")
+    return folder
+
+
+def write_classes(
+    root: Path, classes: tuple[str, ...] = ("jump", "walk"), videos: int = 4, num_frames: int = 20
+) -> Path:
+    """Write `root/<class>/v<k>.mp4`; every video shows other numbers."""
+    for c, label in enumerate(classes):
+        for k in range(videos):
+            write_numbered(root / label / f"v{k}.mp4", num_frames, first=50 * c + 7 * k)
+    return root
