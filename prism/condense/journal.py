@@ -1,0 +1,133 @@
+"""The journal of a condensation: progress, telemetry, checkpoints, and the finished set."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from prism.condense.checkpoint import Checkpoint, checkpoint_path, damaged
+from prism.condense.insertion import Conflict
+from prism.condensed import CondensedSet
+from prism.errors import ConfigError, Interrupted
+from prism.progress import progress_bar
+from prism.runtime import check_output_file, peak_memory_bytes, provenance, stop_signal
+from prism.telemetry import QUANTILES, TelemetryWriter, telemetry_path
+
+if TYPE_CHECKING:
+    from prism.condense.loop import Condensation
+
+
+class Journal:
+    """What a run leaves on disk while it runs: telemetry, checkpoints, and the set at the end.
+
+    Args:
+        run: the condensation, which a checkpoint may move forward.
+        output: the set's file.
+        source: what identifies the run.
+        resume: continue from a checkpoint, if there is one.
+        overwrite: ignore a checkpoint and replace an output.
+    """
+
+    def __init__(
+        self, run: "Condensation", output: Path, source: dict[str, Any], *, resume: bool, overwrite: bool
+    ) -> None:
+        self.run, self.output, self.source = run, output, source
+        self.checkpoint = checkpoint_path(output)
+        check_output_file(output, overwrite)
+        kept, self.seconds = 0, 0.0
+        if self.checkpoint.exists() and resume:
+            found = Checkpoint.load(self.checkpoint, source)
+            try:
+                run.restore(found)
+            except (KeyError, RuntimeError) as error:
+                raise damaged(self.checkpoint, error) from None
+            kept, self.seconds = found.telemetry_bytes, found.seconds
+        elif self.checkpoint.exists() and not overwrite:
+            raise ConfigError(
+                f"'{output}' has the checkpoint of an unfinished run. Continue it with --resume, or start again "
+                "with --overwrite."
+            )
+        if kept == 0:
+            # A checkpoint that is not continued must not outlive the telemetry that it counts on.
+            self.checkpoint.unlink(missing_ok=True)
+        self.telemetry = TelemetryWriter(telemetry_path(output), kept)
+        if kept == 0:
+            self.telemetry.write("start", config=source["config"], store=str(run.store.path), **provenance())
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.telemetry.close()
+
+    def iterate(self, checkpoint_seconds: float, progress: bool) -> None:
+        """Do the remaining iterations, recording each and saving a checkpoint now and then."""
+        total = self.run.config.iterations
+        bar = progress_bar("Condensing", total, "iterations", enabled=progress, done=self.run.iteration)
+        with stop_signal() as stopped, bar as advance:
+            started = saved = time.monotonic()
+            before = self.seconds
+            while self.run.iteration < total:
+                record = self.record(self.run.step())
+                now = time.monotonic()
+                self.seconds = before + now - started
+                shares = record["loss"] / max(record["between_class"], 1e-30)
+                advance(
+                    1,
+                    loss=f"{record['loss']:.4g} ({shares:.3g}× between-class)",
+                    keyframes=f"{record['keyframes']:.2f}",
+                )
+                if stopped.signal or now - saved >= checkpoint_seconds:
+                    self.save_checkpoint()
+                    saved = now
+                if stopped.signal and self.run.iteration < total:
+                    raise Interrupted(
+                        f"stopped at iteration {self.run.iteration} of {total}; a checkpoint is saved. "
+                        "Run the same command with --resume to continue."
+                    )
+
+    def record(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Write what an iteration did to the telemetry file."""
+        iteration = self.run.iteration - 1
+        record = {
+            "iteration": iteration,
+            "loss": step["loss"],
+            "between_class": step["between_class"],
+            "keyframes": self.run.videos.mean_keyframes(),
+            "seconds": round(self.seconds, 3),
+        }
+        self.telemetry.write("step", **record)
+        if "conflict" in step:
+            self.record_insertion(iteration, step["conflict"], step["proposed"])
+        return record
+
+    def record_insertion(self, iteration: int, conflict: Conflict, proposed: Tensor) -> None:
+        """Write the inserted frames, and every hundredth of the run how the candidates' cosines are spread."""
+        every = max(1, self.run.config.iterations // 100)
+        candidates = ~conflict.mask
+        if iteration % every == 0 and candidates.any():
+            spread = conflict.cosines[candidates].flatten().float().cpu()
+            quantiles = torch.quantile(spread[: 2**24], torch.tensor(QUANTILES)).tolist()
+            self.telemetry.write("cosines", iteration=iteration, quantiles=[round(q, 5) for q in quantiles])
+        where = proposed.nonzero().tolist()
+        for (video, frame), pair in zip(where, conflict.cosines[proposed].tolist(), strict=True):
+            cosines = [round(cosine, 5) for cosine in pair]
+            self.telemetry.write("insertion", iteration=iteration, video=video, frame=frame, cosines=cosines)
+
+    def save_checkpoint(self) -> None:
+        """Put everything on disk that the next iteration depends on."""
+        length = self.telemetry.sync()
+        tensors = self.run.tensors()
+        Checkpoint(self.run.iteration, self.source, length, self.seconds, tensors).save(self.checkpoint)
+
+    def finish(self, condensed: CondensedSet) -> None:
+        """Write the set under its final name, then drop the checkpoint."""
+        counts = condensed.offsets.diff().tolist()
+        self.telemetry.write(
+            "end", seconds=round(self.seconds, 3), peak_memory_bytes=peak_memory_bytes(), keyframes=counts
+        )
+        self.telemetry.sync()
+        condensed.save(self.output)
+        self.checkpoint.unlink(missing_ok=True)

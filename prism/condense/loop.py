@@ -1,0 +1,171 @@
+"""The condensation loop: PRISM, its ablations and DM are configurations of it."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from prism.condense.checkpoint import Checkpoint
+from prism.condense.insertion import RULES, Conflict, inserts_at
+from prism.condense.journal import Journal
+from prism.condense.matching import OBJECTIVES, between_class_energy, match
+from prism.condense.moments import CHUNK, MOMENTS
+from prism.condense.parametrisations import PARAMETRISATIONS
+from prism.condensed import CondensedSet
+from prism.config import CondenseConfig, as_dict
+from prism.errors import ConfigError, DivergedError
+from prism.runtime import generator, pick_device, versions
+from prism.store import ClipStore
+
+
+class Condensation:
+    """A condensation between two iterations; `step` does one.
+
+    Args:
+        store: the data set.
+        config: the method.
+        device: where the networks run and the synthetic videos live.
+    """
+
+    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+        self.store, self.config, self.device = store, config, device
+        self.iteration = 0
+        self.videos = PARAMETRISATIONS[config.method].start(store, config, device)
+        self.optimiser = torch.optim.SGD(self.videos.trainable, config.lr, config.momentum)
+        self.moments = MOMENTS[config.real_moments](store, config, device)
+        self.mean_gradients: Tensor | None = None
+
+    def step(self) -> dict[str, Any]:
+        """One iteration of the method (paper, section 3): match, move the key-frames, insert."""
+        real = self.moments.at(self.iteration)
+        clips = self.videos.render()
+        losses, gradients = match(
+            self.moments.network, real, clips, OBJECTIVES["distribution"], chunk=CHUNK[self.device.type]
+        )
+        self.check_finite(losses)
+
+        self.optimiser.zero_grad()
+        clips.backward(gradients)
+        self.optimiser.step()
+
+        gradients = self.estimate(gradients)
+        inserted = self.insert(gradients) if inserts_at(self.iteration, self.config) else {}
+        self.iteration += 1
+        return {"loss": float(losses.sum()), "between_class": between_class_energy(real), **inserted}
+
+    def estimate(self, gradients: Tensor) -> Tensor:
+        """The gradients that insertion judges: this iteration's, or their running mean."""
+        decay = self.config.gradient_decay
+        if decay == 0:
+            return gradients
+        if self.mean_gradients is None:
+            self.mean_gradients = torch.zeros_like(gradients)
+        return self.mean_gradients.mul_(decay).add_(gradients, alpha=1 - decay)
+
+    def insert(self, gradients: Tensor) -> dict[str, Any]:
+        """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
+        conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)
+        proposed = RULES[self.config.insertion](
+            conflict, self.config.epsilon, generator(self.config.seed, "insertion", self.iteration)
+        )
+        self.videos.insert(proposed)
+        return {"conflict": conflict, "proposed": proposed}
+
+    def check_finite(self, losses: Tensor) -> None:
+        """Stop at the iteration where a class's loss is no longer a number."""
+        if losses.isfinite().all():
+            return
+        name = self.store.classes[int(losses.isfinite().int().argmin())]
+        raise DivergedError(
+            f"the loss of class '{name}' is not finite at iteration {self.iteration}. "
+            f"The learning rate {self.config.lr:g} is too high: try --lr {self.config.lr / 10:g}."
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold, beside the iteration: streams of randomness have no state."""
+        state = dict(self.videos.state())
+        for i, parameter in enumerate(self.videos.trainable):
+            if parameter in self.optimiser.state:
+                state[f"momentum.{i}"] = self.optimiser.state[parameter]["momentum_buffer"]
+        if self.mean_gradients is not None:
+            state["mean_gradients"] = self.mean_gradients
+        return state
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue where a checkpoint was taken."""
+        self.iteration = checkpoint.iteration
+        self.videos.restore(checkpoint.tensors)
+        for i, parameter in enumerate(self.videos.trainable):
+            if f"momentum.{i}" in checkpoint.tensors:
+                momentum = checkpoint.tensors[f"momentum.{i}"].to(self.device)
+                self.optimiser.state[parameter]["momentum_buffer"] = momentum
+        if "mean_gradients" in checkpoint.tensors:
+            self.mean_gradients = checkpoint.tensors["mean_gradients"].to(self.device)
+
+
+def condense(
+    store: ClipStore | str | Path,
+    config: CondenseConfig | None = None,
+    *,
+    output: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    checkpoint_seconds: float = 60.0,
+    device: str = "auto",
+    progress: bool = False,
+    **options: Any,
+) -> CondensedSet:
+    """Condense the training clips of a store.
+
+    Args:
+        store: a clip store, or its folder.
+        config: the method; `options` replace single fields of it, as in `condense(store, vpc=5)`.
+        output: the file to write; telemetry goes beside it, and a checkpoint while it runs. None: no files.
+        resume: continue from the checkpoint of an interrupted run, to the same bytes.
+        overwrite: replace an output, or start again in spite of a checkpoint.
+        checkpoint_seconds: time between two checkpoints; what a kill can lose.
+        device: `auto`, `cpu` or `cuda`.
+        progress: show a progress bar.
+
+    Returns:
+        The condensed set, as it was saved.
+
+    Raises:
+        ConfigError: an option does not fit the store.
+        OutputError: the output exists or cannot be written.
+        CheckpointError: `resume` finds the checkpoint of another run.
+        DivergedError: a loss is not finite; the last checkpoint stays.
+        Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
+    """
+    store = store if isinstance(store, ClipStore) else ClipStore.open(store)
+    config = replace(config or CondenseConfig(), **options)
+    check_fits(store, config)
+    run = Condensation(store, config, pick_device(device))
+    source = {
+        "method": config.method,
+        "config": as_dict(config),
+        "versions": versions(),
+        "store": store.fingerprint,
+        "device": run.device.type,
+    }
+    if output is None:
+        while run.iteration < config.iterations:
+            run.step()
+        return run.videos.condensed(store, config, source)
+    with Journal(run, Path(output), source, resume=resume, overwrite=overwrite) as journal:
+        journal.iterate(checkpoint_seconds, progress)
+        condensed = run.videos.condensed(store, config, source)
+        journal.finish(condensed)
+    return condensed
+
+
+def check_fits(store: ClipStore, config: CondenseConfig) -> None:
+    """Refuse options that this store cannot satisfy, before the first expensive step."""
+    store.require_vpc(config.vpc, "condense")
+    if config.initial_keyframes > store.num_frames:
+        raise ConfigError(
+            f"condense.initial_keyframes = {config.initial_keyframes}, "
+            f"but the clips have {store.num_frames} frames."
+        )

@@ -1,0 +1,121 @@
+"""Objectives: how real and synthetic clips of a class compare under a random network (paper, section 3.4)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from prism.clips import Normalisation, flip_at_random, to_model_input
+
+Objective = Callable[[Tensor, Tensor], Tensor]
+
+
+def distribution_matching(real: Tensor, syn: Tensor) -> Tensor:
+    """Squared distance between the mean embeddings of each class (paper, equation 8).
+
+    Args:
+        real: (C, D) mean embedding of the real clips of each class.
+        syn: (C, D) mean embedding of its synthetic clips.
+
+    Returns:
+        (C,) losses; their sum is minimised.
+    """
+    return (real - syn).square().sum(dim=1)
+
+
+OBJECTIVES: dict[str, Objective] = {"distribution": distribution_matching}
+
+
+def class_means(embeddings: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """The mean of each class.
+
+    Args:
+        embeddings: (N, D).
+        labels: (N,) class of each row, ascending.
+        num_classes: C; every class must occur.
+
+    Returns:
+        (C, D). Rows are summed in a fixed order, so neither threads nor the device's scheduling change a bit.
+    """
+    counts = torch.bincount(labels, minlength=num_classes)
+    slot = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[labels]
+    table = embeddings.new_zeros(num_classes, int(counts.max()), embeddings.shape[1])
+    table = table.index_put((labels, slot), embeddings)
+    return table.sum(dim=1) / counts[:, None]
+
+
+def between_class_energy(means: Tensor) -> float:
+    """Energy of the class means around their common mean: what a loss must fall below to tell classes apart."""
+    return float((means - means.mean(dim=0)).square().sum())
+
+
+@torch.no_grad()
+def real_class_means(
+    network: nn.Module,
+    frames: Tensor,
+    clips: Tensor,
+    labels: Tensor,
+    num_classes: int,
+    normalisation: Normalisation,
+    *,
+    flips: torch.Generator | bool,
+    chunk: int,
+) -> Tensor:
+    """Mean embedding of the real clips of each class.
+
+    Only a chunk of the clips is in memory at a time.
+
+    Args:
+        network: on the device that does the work.
+        frames: (N, T, C, H, W) uint8 of all clips; they may stay on disk.
+        clips: (n,) positions of the clips to use, grouped by class.
+        labels: (N,) class of every clip.
+        flips: a generator mirrors each clip at random; True takes every clip and its mirror image; False
+            takes them as they are.
+        chunk: clips that go through the network together.
+
+    Returns:
+        (C, D) on the network's device.
+    """
+    device = next(network.parameters()).device
+
+    def embed(part: Tensor) -> Tensor:
+        pixels = frames[part].to(device)
+        if isinstance(flips, torch.Generator):
+            pixels = flip_at_random(pixels, flips)
+        embeddings = network.embed(to_model_input(pixels, normalisation))  # type: ignore[operator]
+        if flips is True:
+            embeddings = (embeddings + network.embed(to_model_input(pixels.flip(-1), normalisation))) / 2  # type: ignore[operator]
+        return embeddings
+
+    embeddings = torch.cat([embed(part) for part in clips.split(chunk)])
+    return class_means(embeddings, labels[clips].to(device), num_classes)
+
+
+def match(
+    network: nn.Module, real: Tensor, clips: Tensor, objective: Objective, *, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """Compare synthetic clips with the real class means.
+
+    Whole classes go through the network together, as many as fit a chunk: a class's loss needs all its
+    clips, and no other's.
+
+    Args:
+        network: the same random network that embedded the real clips.
+        real: (C, D) from `real_class_means`.
+        clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, V / C for each.
+
+    Returns:
+        (C,) losses, and the gradient of their sum with respect to `clips`, of the same shape.
+    """
+    num_classes = len(real)
+    vpc = len(clips) // num_classes
+    losses, gradients = [], []
+    for classes in torch.arange(num_classes).split(max(1, chunk // vpc)):
+        first, last = int(classes[0]), int(classes[-1]) + 1
+        part = clips[first * vpc : last * vpc].detach().requires_grad_()
+        embeddings = network.embed(part.transpose(1, 2))  # type: ignore[operator]
+        loss = objective(real[first:last], embeddings.view(last - first, vpc, -1).mean(dim=1))
+        losses.append(loss.detach())
+        gradients += torch.autograd.grad(loss.sum(), part)
+    return torch.cat(losses), torch.cat(gradients)

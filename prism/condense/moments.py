@@ -1,0 +1,106 @@
+"""Real moments: the random network of an iteration, and the real class means under it."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from prism import models
+from prism.condense.matching import real_class_means
+from prism.config import CondenseConfig
+from prism.runtime import generator
+from prism.store import ClipStore
+
+CHUNK = {"cpu": 64, "cuda": 512}
+"""Clips that go through the network together, by device type."""
+
+
+class Moments(Protocol):
+    """What the synthetic clips of an iteration are compared with."""
+
+    network: nn.Module
+
+    def at(self, iteration: int) -> Tensor:
+        """Give `network` the values of this iteration and return its real class means (C, D)."""
+        ...
+
+
+class Embedder:
+    """One network, refilled with random values as often as wanted, and the real clips it embeds."""
+
+    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+        self.store, self.config, self.device = store, config, device
+        self.real = store.clips("train")
+        self.network = models.build(
+            config.model,
+            device,
+            num_classes=len(store.classes),
+            num_frames=store.num_frames,
+            size=store.size,
+            width=config.width,
+        ).requires_grad_(False)
+
+    def draw_network(self, name: str, *indices: int) -> None:
+        """Fill the network with the random values of one named draw."""
+        models.initialise(self.network, generator(self.config.seed, name, *indices, device=self.device))
+
+    def class_means(self, clips: Tensor, flips: torch.Generator | bool) -> Tensor:
+        """(C, D) mean embeddings of the training clips at these positions, grouped by class."""
+        return real_class_means(
+            self.network,
+            self.real.frames,
+            clips,
+            self.real.labels,
+            len(self.store.classes),
+            self.store.normalisation,
+            flips=flips if self.store.flip else False,
+            chunk=CHUNK[self.device.type],
+        )
+
+
+class FreshMoments(Embedder):
+    """A fresh network and a fresh real batch in every iteration: the paper's protocol (section 3.4)."""
+
+    def at(self, iteration: int) -> Tensor:
+        """Draw a network and embed `batch_real` clips of every class with it."""
+        self.draw_network("network", iteration)
+        batch = self.store.sample(self.config.batch_real, generator(self.config.seed, "batch", iteration))
+        return self.class_means(batch, generator(self.config.seed, "flip", iteration))
+
+
+class MomentBank(Embedder):
+    """A bank of networks with their exact class means over all training clips.
+
+    The means of a network are computed when it is first drawn, then kept: an iteration costs only the
+    synthetic clips. With `bank_refresh` the places of the bank get a new network by turns, so that the
+    synthetic clips do not overfit to a few.
+    """
+
+    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+        super().__init__(store, config, device)
+        self._kept: dict[int, tuple[int, Tensor]] = {}
+
+    def generation(self, place: int, iteration: int) -> int:
+        """How often a place's network has been replaced: every `bank_refresh` iterations, evenly staggered."""
+        if self.config.bank_refresh == 0:
+            return 0
+        lead = place * self.config.bank_refresh // self.config.bank_size
+        return (iteration + lead) // self.config.bank_refresh
+
+    def at(self, iteration: int) -> Tensor:
+        """Draw a network of the bank and give its exact class means, both flips of each clip included."""
+        draw = generator(self.config.seed, "place", iteration)
+        place = int(torch.randint(self.config.bank_size, (), generator=draw))
+        generation = self.generation(place, iteration)
+        self.draw_network("bank", place, generation)
+        if self._kept.get(place, (-1,))[0] != generation:
+            everything = torch.arange(len(self.real))
+            self._kept[place] = generation, self.class_means(everything, True)
+        return self._kept[place][1]
+
+
+MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device], Moments]] = {
+    "fresh": FreshMoments,
+    "bank": MomentBank,
+}

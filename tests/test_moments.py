@@ -1,0 +1,109 @@
+"""Real moments: which network and which real clips an iteration compares the synthetic ones with."""
+
+from typing import get_args
+
+import pytest
+import torch
+
+from prism.clips import to_model_input
+from prism.condense import moments as module
+from prism.condense.moments import MOMENTS, FreshMoments, MomentBank
+from prism.config import CondenseConfig, RealMoments
+
+CPU = torch.device("cpu")
+
+
+def config(**options: object) -> CondenseConfig:
+    return CondenseConfig(width=2, batch_real=2, **options)
+
+
+def test_the_choices_of_real_moments_are_those_that_exist():
+    assert set(get_args(RealMoments)) == set(MOMENTS)
+
+
+def weights(moments) -> torch.Tensor:
+    return torch.cat([parameter.flatten() for parameter in moments.network.parameters()]).clone()
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("refresh", [0, 3])
+def test_an_iteration_depends_on_its_number_alone_so_that_a_run_can_resume_anywhere(store, name, refresh):
+    def at(iterations: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        moments = MOMENTS[name](store, config(bank_size=2, bank_refresh=refresh), CPU)
+        means = [moments.at(i) for i in iterations][-1]
+        return means, weights(moments)
+
+    for straight, jumped in zip(at([0, 1, 2, 3, 4, 5]), at([5]), strict=True):
+        assert torch.equal(straight, jumped)
+
+
+def test_fresh_moments_draw_another_network_and_another_batch_in_every_iteration(make_store):
+    moments = FreshMoments(make_store(train=6), config(), CPU)
+    seen = [(moments.at(i), weights(moments)) for i in range(4)]
+    for i in range(4):
+        for j in range(i):
+            assert not torch.equal(seen[i][0], seen[j][0])
+            assert not torch.equal(seen[i][1], seen[j][1])
+
+
+def exact_means(moments, store) -> torch.Tensor:
+    """Class means over all training clips and, where allowed, their mirror images, in a plain loop."""
+    clips, means = store.clips("train"), []
+    for label in range(len(store.classes)):
+        ours = clips.frames[clips.labels == label]
+        pictures = [*ours, *ours.flip(-1)] if store.flip else [*ours]
+        inputs = [to_model_input(picture[None], store.normalisation) for picture in pictures]
+        embeddings = [moments.network.embed(x)[0] for x in inputs]
+        means.append(torch.stack(embeddings).mean(dim=0))
+    return torch.stack(means)
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_the_bank_holds_the_exact_means_of_the_network_that_it_gives(make_store, flip):
+    store = make_store(classes=2, train=[3, 2], flip=flip)
+    moments = MomentBank(store, config(bank_size=2, bank_refresh=2), CPU)
+    for iteration in range(6):
+        means = moments.at(iteration)
+        torch.testing.assert_close(means, exact_means(moments, store), rtol=1e-4, atol=1e-5)
+
+
+def distinct(moments, iterations: int) -> int:
+    networks = set()
+    for i in range(iterations):
+        moments.at(i)
+        networks.add(tuple(weights(moments)[:20].tolist()))
+    return len(networks)
+
+
+def test_a_bank_without_refresh_uses_as_many_networks_as_it_has_places(make_store):
+    assert distinct(MomentBank(make_store(train=1), config(bank_size=3), CPU), 25) == 3
+
+
+def test_a_bank_with_refresh_replaces_its_networks(make_store):
+    assert distinct(MomentBank(make_store(train=1), config(bank_size=3, bank_refresh=5), CPU), 25) > 6
+
+
+def test_a_bank_computes_the_means_of_a_network_once(make_store, monkeypatch):
+    computed = []
+    original = MomentBank.class_means
+    monkeypatch.setattr(MomentBank, "class_means", lambda self, *args: computed.append(1) or original(self, *args))
+    moments = MomentBank(make_store(train=1), config(bank_size=3), CPU)
+    for i in range(25):
+        moments.at(i)
+    assert len(computed) == 3
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make_store, monkeypatch, name):
+    asked = []
+    original = module.real_class_means
+
+    def note(*args: object, flips: object, **options: object) -> torch.Tensor:
+        asked.append(flips)
+        return original(*args, flips=flips, **options)
+
+    monkeypatch.setattr(module, "real_class_means", note)
+    for flip in (False, True):
+        MOMENTS[name](make_store(flip=flip), config(), CPU).at(0)
+    assert asked[0] is False
+    assert asked[1] is not False
