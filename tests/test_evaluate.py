@@ -1,0 +1,218 @@
+"""Evaluation: an honest number for any set, written as it arrives."""
+
+import numpy as np
+import pytest
+import torch
+
+from prism.clips import Normalisation, as_pixels
+from prism.condensed import CondensedSet
+from prism.config import EvaluateConfig
+from prism.errors import ConfigError, DivergedError, OutputError, StoreError
+from prism.evaluate import evaluate
+from prism.results import Result
+from prism.runtime import generator
+from prism.select import select
+
+TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
+
+
+def score(condensed, store, **options):
+    return evaluate(condensed, store, **(TINY | options))
+
+
+def without_seconds(result: Result) -> list[tuple[int, float, float, float]]:
+    return [(run.seed, run.top1, run.top5, run.train_loss) for run in result.runs]
+
+
+@pytest.fixture
+def chosen(store) -> CondensedSet:
+    return select(store, vpc=2)
+
+
+def test_the_same_seed_gives_the_same_result_and_the_runs_are_numbered_from_it(store, chosen):
+    first, again = score(chosen, store, seed=5), score(chosen, store, seed=5)
+    assert without_seconds(first) == without_seconds(again)
+    assert [run.seed for run in first.runs] == [5, 6]
+    assert without_seconds(score(chosen, store, seed=6, seeds=1)) == [without_seconds(first)[1]]
+
+
+def test_the_result_does_not_depend_on_the_batch_that_scores(store, chosen):
+    # All four clips fit into every one of these training batches, so only scoring differs.
+    results = [without_seconds(score(chosen, store, batch_size=size)) for size in (4, 5, 256)]
+    assert results[0] == results[1] == results[2]
+
+
+def test_test_clips_have_no_influence_on_training(make_store):
+    store = make_store(test=3, seed=1)
+    frames = np.fromfile(store.path / "frames.u8", np.uint8).reshape(len(store), 8, 3, 48, 48)
+    frames[store.positions("test").start :] = 255 - frames[store.positions("test").start :]
+    other = make_store(test=3, frames=frames)
+    assert store.fingerprint != other.fingerprint
+    losses = [[run.train_loss for run in score(None, s, train_store=s).runs] for s in (store, other)]
+    assert losses[0] == losses[1]
+
+
+def test_a_set_of_clips_that_tell_the_classes_apart_scores_full_marks(make_store):
+    # Two classes, dark and bright, in all splits: 2 × (2 train, 1 val, 2 test), sorted by split and class.
+    shades = np.repeat([30, 220, 30, 220, 30, 220], [2, 2, 1, 1, 2, 2]).astype(np.uint8)
+    frames = np.broadcast_to(shades.reshape(-1, 1, 1, 1, 1), (10, 8, 3, 48, 48))
+    store = make_store(train=2, frames=np.ascontiguousarray(frames))
+    result = score(select(store), store, width=4, epochs=60)
+    assert result.summary() == (1.0, 0.0, 2)
+    assert result.summary("top5") == (1.0, 0.0, 2)
+
+
+def test_a_set_of_real_clips_trains_as_the_same_clips_of_the_store_do(store):
+    """Coded as uint8, packed and rendered, they are the same clips; only their last bits may differ."""
+    subset = store.sample(1, generator(3, "subset"))
+    chosen = CondensedSet.pack(
+        as_pixels(store.clips("train").frames[subset]),
+        torch.ones(2, 8, dtype=torch.bool),
+        store.clips("train").labels[subset],
+        classes=store.classes,
+        normalisation=store.normalisation,
+        flip=store.flip,
+        storage="uint8",
+    )
+    by_set = score(chosen, store, seed=3, seeds=1).runs[0]
+    by_store = score(None, store, train_store=store, train_vpc=1, seed=3, seeds=1).runs[0]
+    assert by_set.train_loss == pytest.approx(by_store.train_loss, rel=1e-4)
+    assert by_set.top1 == by_store.top1
+
+
+def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path):
+    chosen.save(tmp_path / "set.safetensors")
+    result = score(tmp_path / "set.safetensors", store, output=tmp_path / "result.json", label="my row")
+    subject, data = result.subject, result.data
+    assert (subject.kind, subject.path, subject.method) == ("condensed", "set.safetensors", "random")
+    assert (subject.num_videos, subject.num_keyframes) == (4, 32)
+    assert subject.num_bytes == (tmp_path / "set.safetensors").stat().st_size
+    assert subject.float32_bytes == 4 * 8 * 3 * 48 * 48 * 4
+    assert subject.config == chosen.source["config"]
+    assert (data.fingerprint, data.split, data.num_clips, data.num_classes) == (store.fingerprint, "test", 4, 2)
+    assert data.train_float32_bytes == 8 * 8 * 3 * 48 * 48 * 4
+    assert result.label == "my row"
+    assert Result.load(tmp_path / "result.json") == result
+
+
+@pytest.mark.parametrize(("vpc", "method", "num_videos"), [(0, "full", 8), (1, "subset", 2), (3, "subset", 6)])
+def test_training_on_a_store_takes_all_of_it_or_a_random_part(store, vpc, method, num_videos):
+    result = score(None, store, train_store=store, train_vpc=vpc)
+    assert (result.subject.kind, result.subject.method) == ("store", method)
+    assert result.subject.num_videos == num_videos
+    assert result.subject.num_bytes == num_videos * 8 * 3 * 48 * 48
+
+
+def test_the_subset_of_a_seed_does_not_depend_on_the_seeds_before_it(store):
+    together = score(None, store, train_store=store, train_vpc=1, seeds=2)
+    alone = score(None, store, train_store=store, train_vpc=1, seeds=1, seed=1)
+    assert without_seconds(together)[1] == without_seconds(alone)[0]
+
+
+@pytest.mark.parametrize(("split", "num_clips"), [("train", 8), ("val", 2), ("test", 4)])
+def test_the_asked_split_is_scored(store, chosen, split, num_clips):
+    assert score(chosen, store, split=split).data.num_clips == num_clips
+
+
+class Crash(BaseException):
+    """What a test stops an evaluation with."""
+
+
+def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
+    import sys
+
+    module, trained = sys.modules["prism.evaluate"], []
+    original = module.train
+
+    def crash_at_the_third(*args: object, **options: object) -> float:
+        trained.append(options["seed"])
+        if len(trained) == 3:
+            assert len(Result.load(tmp_path / "r.json").runs) == 2
+            raise Crash
+        return original(*args, **options)
+
+    monkeypatch.setattr(module, "train", crash_at_the_third)
+    with pytest.raises(Crash):
+        score(chosen, store, seeds=5, output=tmp_path / "r.json")
+    assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [0, 1]
+
+
+def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
+    frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
+    return CondensedSet.pack(
+        frames,
+        torch.ones(frames.shape[:2], dtype=torch.bool),
+        torch.tensor([0, 1]),
+        **(
+            {"classes": chosen.classes, "normalisation": Normalisation((0.5,) * 3, (0.5,) * 3), "flip": True}
+            | changes
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"classes": ("class0", "other")}, "classes"),
+        ({"num_frames": 4}, r"num_frames = 4, but the data .* has 8"),
+        ({"size": (48, 64)}, r"size = \(48, 64\), but the data .* has \(48, 48\)"),
+    ],
+)
+def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chosen, changes, says):
+    with pytest.raises(ConfigError, match=says):
+        score(altered(chosen, **changes), store)
+
+
+def test_a_store_that_does_not_fit_the_data_is_refused(store, make_store):
+    with pytest.raises(ConfigError, match="the store to train on has size"):
+        score(None, store, train_store=make_store(size=50))
+    with pytest.raises(ConfigError, match="classes"):
+        score(None, store, train_store=make_store(classes=3))
+
+
+def test_neither_or_both_of_set_and_store_are_refused(store, chosen):
+    for condensed, train_store in [(None, None), (chosen, store)]:
+        with pytest.raises(ConfigError, match="either a condensed set or --train"):
+            score(condensed, store, train_store=train_store)
+
+
+def test_a_subset_of_a_condensed_set_is_refused(store, chosen):
+    with pytest.raises(ConfigError, match="train_vpc needs --train"):
+        score(chosen, store, train_vpc=1)
+
+
+def test_a_subset_larger_than_a_class_is_refused_by_name(store):
+    with pytest.raises(ConfigError, match="class 'class0' has 4 training clips"):
+        score(None, store, train_store=store, train_vpc=5)
+
+
+def test_an_empty_split_is_refused(make_store):
+    store = make_store(val=0)
+    with pytest.raises(StoreError, match="no val clips"):
+        score(select(store), store, split="val")
+
+
+def test_an_output_that_exists_is_refused_before_training(store, chosen, tmp_path):
+    (tmp_path / "r.json").write_text("precious")
+    with pytest.raises(OutputError, match="exists already"):
+        score(chosen, store, output=tmp_path / "r.json", epochs=10**9)
+    score(chosen, store, output=tmp_path / "r.json", overwrite=True)
+    assert len(Result.load(tmp_path / "r.json").runs) == 2
+
+
+def test_a_divergence_is_an_error_and_not_a_number(store, chosen, tmp_path):
+    with pytest.raises(DivergedError):
+        score(chosen, store, lr=1e30, epochs=3, output=tmp_path / "r.json")
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.parametrize("source", [{}, {"method": 3, "config": "none"}, {"config": [1]}, {"method": None}])
+def test_a_strangers_set_is_scored_whatever_it_says_of_its_source(store, chosen, source, tmp_path):
+    result = score(altered(chosen, source=source), store, seeds=1, output=tmp_path / "r.json")
+    assert result.subject.config == {}
+    assert Result.load(tmp_path / "r.json") == result
+
+
+def test_a_config_and_single_options_say_the_same(store, chosen):
+    by_config = evaluate(chosen, store, EvaluateConfig(width=2, epochs=2, seeds=1), device="cpu")
+    assert without_seconds(by_config) == without_seconds(score(chosen, store, seeds=1))
