@@ -1,0 +1,76 @@
+"""What a reader must know before comparing the rows of a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from prism.report.tables import Row
+from prism.report.text import listed
+from prism.results import Result
+
+OWN_KEYS = {"model", "width", "seed", "seeds", "train_vpc"}
+"""Options of an evaluation that describe the row itself and may differ between rivals."""
+HARDWARE = ("processor", "gpu", "threads")
+
+
+def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
+    """How to read a group's numbers, and in what its rows differ beside the set."""
+    return [
+        *_accuracy(rows),
+        *_spread(results),
+        "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
+        "count for all training clips.",
+        *_split(rows),
+        *_different_options(results),
+        *_different_hardware(results),
+    ]
+
+
+def _accuracy(rows: Sequence[Row]) -> list[str]:
+    few = min(row.top1[2] for row in rows)
+    text = "Accuracies are in percent, after the last epoch: mean ± sample standard deviation (networks trained)."
+    return [f"{text} With so few networks the deviation itself is rough." if few < 5 else text]
+
+
+def _spread(results: Sequence[Result]) -> list[str]:
+    notes = []
+    if any(result.subject.kind == "condensed" for result in results):
+        notes.append("A set was made once, so its deviation is that of training alone")
+    if any(result.subject.method == "subset" for result in results):
+        notes.append("a subset is drawn anew for each seed, so its deviation holds the draw, too")
+    return [f"{'; '.join(notes)[:1].upper()}{'; '.join(notes)[1:]}."] if notes else []
+
+
+def _split(rows: Sequence[Row]) -> list[str]:
+    chosen_on = rows[0].split
+    return (
+        []
+        if chosen_on == "test"
+        else [f"Scored on the {chosen_on} split, which settings may have been chosen on."]
+    )
+
+
+def _different_options(results: Sequence[Result]) -> list[str]:
+    keys = sorted({key for result in results for key in result.config} - OWN_KEYS)
+    return [f"Caution: {note}" for key in keys if (note := _difference(key, results))]
+
+
+def _difference(key: str, results: Sequence[Result]) -> str:
+    users: dict[str, set[str]] = {}
+    for result in results:
+        users.setdefault(_value(result.config.get(key)), set()).add(result.label)
+    if len(users) == 1:
+        return ""
+    said = [
+        f"{value} ({', '.join(f'“{label}”' for label in sorted(labels))})"
+        for value, labels in sorted(users.items())
+    ]
+    return f"the rows were trained with different {key}: {listed(said)}."
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def _different_hardware(results: Sequence[Result]) -> list[str]:
+    machines = {tuple(_value(result.provenance.get(key)) for key in HARDWARE) for result in results}
+    return ["Times were measured on different hardware."] if len(machines) > 1 else []

@@ -1,0 +1,261 @@
+"""Tables: one way from results to rows, and the forms in which rows are written."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from prism.config import EvaluateConfig
+from prism.report.text import Score, in_bytes, in_percent, in_seconds, printable, significant
+from prism.results import Result
+from prism.runtime import canonical_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FLOORS = ("random", "subset")
+CEILINGS = ("full",)
+BUDGET_KEYS = {"vpc", "lr", "batch_real"}
+"""Options that change along one accuracy-against-compression curve (the paper tunes them per VPC)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table.
+
+    Attributes:
+        role: `floor` for random real clips, `ceiling` for all real training clips, else empty.
+        network: architecture, with its width where that is not the paper's.
+        variant: equal for rows that differ only in their budget.
+        seconds: mean training and scoring time of one run.
+    """
+
+    label: str
+    role: str
+    method: str
+    network: str
+    protocol: str
+    data: str
+    fingerprint: str
+    split: str
+    num_test_clips: int
+    num_classes: int
+    top1: Score
+    top5: Score
+    clips: int
+    keyframes: int
+    num_bytes: int
+    float32_bytes: int
+    full_float32_bytes: int
+    seconds: float
+    variant: str
+
+    @property
+    def keyframes_per_video(self) -> float:
+        """Stored frames of one video, on average."""
+        return self.keyframes / self.clips
+
+    @property
+    def float32_mib(self) -> float:
+        """The paper's count: every stored frame as float32, in MiB."""
+        return self.float32_bytes / 2**20
+
+    @property
+    def percent_of_full(self) -> float:
+        """The paper's count as a share of the same count for all training clips."""
+        return 100 * self.float32_bytes / self.full_float32_bytes
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Rows may be compared only where this is equal: content of the data, split and protocol."""
+        return (self.fingerprint, self.split, self.protocol)
+
+
+def build_rows(results: Iterable[Result]) -> list[Row]:
+    """The rows of a table, in an order that does not depend on the order of the results."""
+    return sorted(map(_row, results), key=_place)
+
+
+def _row(result: Result) -> Row:
+    subject, data = result.subject, result.data
+    network = _network(result.config)
+    variant = {key: value for key, value in subject.config.items() if key not in BUDGET_KEYS}
+    return Row(
+        result.label,
+        _role(result),
+        subject.method,
+        network,
+        result.protocol,
+        PurePath(data.path).name or data.path,
+        data.fingerprint,
+        data.split,
+        data.num_clips,
+        data.num_classes,
+        result.summary("top1"),
+        result.summary("top5"),
+        subject.num_videos,
+        subject.num_keyframes,
+        subject.num_bytes,
+        subject.float32_bytes,
+        data.train_float32_bytes,
+        fmean(run.seconds for run in result.runs),
+        canonical_json([subject.method, network, variant]),
+    )
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    # By network and budget, so that rivals of equal size stand together, the floor first.
+    role = ("floor", "", "ceiling").index(row.role)
+    return (
+        row.data,
+        *row.group,
+        row.network,
+        row.clips,
+        role,
+        row.method,
+        row.label,
+        row.num_bytes,
+        row.top1,
+        row.variant,
+    )
+
+
+def _network(config: dict[str, Any]) -> str:
+    model, width = config.get("model", "unknown"), config.get("width", EvaluateConfig.width)
+    return str(model) if width == EvaluateConfig.width else f"{model}, width {width}"
+
+
+def _role(result: Result) -> str:
+    subject = result.subject
+    if subject.kind == "store" and subject.path != result.data.path:
+        return ""  # Clips of another store are neither floor nor ceiling of this one.
+    return "floor" if subject.method in FLOORS else "ceiling" if subject.method in CEILINGS else ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, a row's text in it, and whether that is a number."""
+
+    heading: str
+    text: Callable[[Row], str]
+    is_number: bool = True
+
+
+COLUMNS = (
+    Column("set", lambda row: row.label, False),
+    Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False),
+    Column("network", lambda row: row.network, False),
+    Column("top-1 %", lambda row: in_percent(row.top1)),
+    Column("top-5 %", lambda row: in_percent(row.top5)),
+    Column("clips", lambda row: f"{row.clips:,}"),
+    Column("key-frames", lambda row: f"{row.keyframes:,} ({row.keyframes_per_video:.2f})"),
+    Column("on disk", lambda row: in_bytes(row.num_bytes)),
+    Column("float32 MiB", lambda row: significant(row.float32_mib)),
+    Column("% of full", lambda row: significant(row.percent_of_full)),
+    Column("time/run", lambda row: in_seconds(row.seconds)),
+)
+TERMINAL = ("network", "top-1 %", "top-5 %", "clips", "on disk", "time/run")
+WHERE = (
+    Column("data", lambda row: row.data, False),
+    Column("split", lambda row: row.split, False),
+    Column("protocol", lambda row: row.protocol, False),
+)
+
+
+def groups(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows apart by what they were scored on and how, each group in order."""
+    apart: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        apart.setdefault(row.group, []).append(row)
+    return list(apart.values())
+
+
+def summary_table(results: Iterable[Result]) -> "Table":
+    """The short table for a terminal; what must not be compared stands in different sections."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = build_rows(results)
+    apart = groups(rows)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=_caption(rows), caption_justify="left")
+    shown = _terminal_columns(rows)
+    for column in shown:
+        side = "right" if column.is_number else "left"
+        table.add_column(column.heading, justify=side, no_wrap=column.is_number)
+    for group in apart:
+        for row in group:
+            table.add_row(*(Text(_short(printable(column.text(row)))) for column in shown))
+        table.add_section()
+    return table
+
+
+def _terminal_columns(rows: Sequence[Row]) -> list[Column]:
+    # What is the same in every row stands in the caption, so that the table fits 80 characters.
+    varying = [column for column in WHERE if len({column.text(row) for row in rows}) > 1]
+    shown = [column for column in COLUMNS if column.heading in TERMINAL]
+    if len({row.network for row in rows}) == 1:
+        shown = [column for column in shown if column.heading != "network"]
+    return [Column("set", _label_and_role, False), *varying, *shown]
+
+
+def _label_and_role(row: Row) -> str:
+    return f"{row.label} ({row.role})" if row.role else row.label
+
+
+def _short(text: str, limit: int = 40) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _caption(rows: Sequence[Row]) -> str:
+    same = [
+        printable(names.pop())
+        for of in ("data", "split", "protocol", "network")
+        if len(names := _all(rows, of)) == 1
+    ]
+    chance = " or ".join(f"{100 / count:.3g}" for count in sorted({row.num_classes for row in rows}))
+    return f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
+
+
+def _all(rows: Sequence[Row], name: str) -> set[str]:
+    return {getattr(row, name) for row in rows}
+
+
+def to_markdown(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table, with data, split and protocol."""
+    columns = (*COLUMNS, *WHERE)
+    lines = [
+        [column.heading for column in columns],
+        ["---:" if column.is_number else "---" for column in columns],
+        *([_for_markdown(column.text(row)) for column in columns] for row in rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _for_markdown(text: str) -> str:
+    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]|#!~$" else c for c in printable(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+RAW = (
+    *("label", "role", "method", "network", "protocol", "data", "fingerprint", "split", "num_test_clips"),
+    *("num_classes", "clips", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
+    *("full_float32_bytes", "percent_of_full", "seconds"),
+)
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """The rows with unrounded numbers; accuracies are shares in 0..1."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    scores = [f"{metric}_{part}" for metric in ("top1", "top5") for part in ("mean", "std", "n")]
+    writer.writerow([*RAW, *scores])
+    writer.writerows([*(_for_csv(getattr(row, name)) for name in RAW), *row.top1, *row.top5] for row in rows)
+    return text.getvalue()
+
+
+def _for_csv(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value

@@ -1,0 +1,120 @@
+"""A folder of results as a user would have it, made without training: a store, sets, telemetry, results."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from conftest import write_store
+
+from prism.condensed import CondensedSet
+from prism.keyframes import evenly_spread
+from prism.results import Data, Result, Run, Subject
+from prism.store import ClipStore
+from prism.telemetry import TelemetryWriter, telemetry_path
+
+HOSTILE = "<script>window.hurt=1</script>"
+HOSTILE_NAMES = sorted(
+    [
+        HOSTILE,
+        '"><img src=x onerror="window.hurt=1">',
+        "</style></title><script src=https://example.com/x.js></script>",
+        "$\\frac{ {{ 7*7 }} {% raw %}",
+        "_ \x1b[31m\u202e\r\n\x00",
+        "Übung 動き",
+    ]
+)
+
+
+@dataclass
+class Exhibit:
+    """A folder with a store and the results that were scored on it."""
+
+    folder: Path
+    store: ClipStore
+
+    @classmethod
+    def build(cls, folder: Path, classes: list[str], size: int = 16) -> "Exhibit":
+        """A store of random pixels in `folder`/store."""
+        return cls(folder, write_store(folder / "store", classes=classes, num_frames=8, size=size))
+
+    def condensed(self, name: str, vpc: int = 1, keyframes: int = 3, spread: float = 0.4) -> Path:
+        """A set of noise, with telemetry beside it."""
+        num_videos = vpc * len(self.store.classes)
+        height, width = self.store.size
+        generator = torch.Generator().manual_seed(num_videos)
+        frames = 0.5 + spread * torch.randn(num_videos, 8, 3, height, width, generator=generator)
+        labels = torch.arange(len(self.store.classes)).repeat_interleave(vpc)
+        made = CondensedSet.pack(
+            frames,
+            evenly_spread(num_videos, 8, keyframes),
+            labels,
+            classes=self.store.classes,
+            normalisation=self.store.normalisation,
+            flip=True,
+            source={"method": "prism", "store": self.store.fingerprint},
+        )
+        path = self.folder / name
+        made.save(path)
+        self._telemetry(path, made)
+        return path
+
+    def _telemetry(self, path: Path, made: CondensedSet) -> None:
+        writer = TelemetryWriter(telemetry_path(path))
+        writer.write("start", processor="a processor", gpu=None)
+        for i in range(20):
+            writer.write("step", iteration=i, loss=3 / (i + 1), between_class=0.1, keyframes=2 + i / 20, seconds=i)
+        for i in range(5, 15):
+            writer.write("cosines", iteration=i, quantiles=[-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3])
+            writer.write("insertion", iteration=i, video=0, frame=1 + i % 6, cosines=[-0.1, -0.2])
+        writer.write("end", seconds=12.5, peak_memory_bytes=2**28, keyframes=made.offsets.diff().tolist())
+        writer.close()
+
+    def of_set(self, path: Path, label: str = "PRISM", **changes: Any) -> Path:
+        """The result of a condensed set."""
+        made = CondensedSet.load(path)
+        counts = (len(made), len(made.times), path.stat().st_size, made.float32_bytes)
+        return self.save(Subject("condensed", path.name, "prism", *counts, {"vpc": 1}), label, **changes)
+
+    def of_store(self, method: str, clips: int, **changes: Any) -> Path:
+        """The result of real clips: `full` or `subset`."""
+        num_bytes = clips * self.store.clip_bytes
+        subject = Subject("store", "store", method, clips, clips * 8, num_bytes, 4 * num_bytes, {})
+        return self.save(subject, method, **changes)
+
+    def save(self, subject: Subject, label: str, **changes: Any) -> Path:
+        """Write a result; `changes` replace its protocol, split, config, provenance or shares of right answers."""
+        shares = changes.pop("shares", (0.4, 0.5, 0.6))
+        num_train = len(self.store.positions("train"))
+        data = Data(
+            "store",
+            self.store.fingerprint,
+            changes.pop("split", "test"),
+            12,
+            len(self.store.classes),
+            4 * num_train * self.store.clip_bytes,
+        )
+        fields: dict[str, Any] = {
+            "protocol": "clean",
+            "config": {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0},
+            "provenance": {
+                "command": "prism evaluate",
+                "commit": "abc",
+                "host": "secret-host",
+                "processor": "a cpu",
+            },
+        }
+        runs = tuple(Run(seed, share, 0.9, 0.1, 2.0) for seed, share in enumerate(shares))
+        path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"
+        Result(label=label, subject=subject, data=data, runs=runs, **{**fields, **changes}).save(path)
+        return path
+
+    def everything(self) -> list[Path]:
+        """Results of a set, of a random subset and of all clips."""
+        made = self.condensed("set.safetensors")
+        classes = len(self.store.classes)
+        return [
+            self.of_set(made),
+            self.of_store("subset", classes, shares=(0.2, 0.3, 0.4)),
+            self.of_store("full", 4 * classes, shares=(0.8, 0.9, 1.0)),
+        ]
