@@ -1,0 +1,37 @@
+# The commands of the README. Everything that they need is installed into $(VENV), nothing outside it.
+
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin
+DEMO ?= runs/demo
+
+.PHONY: help install demo test check clean
+
+help:
+	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
+	@echo "make test    run the tests (6 minutes at most)"
+	@echo "make check   formatter, linter, types, architecture"
+	@echo "make clean   remove the environment and the demo"
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PRISM needs Python 3.11 or newer; try make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: install
+	@PRISM=$(RUN)/prism sh recipes/demo.sh $(DEMO)
+
+test: install
+	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2
+
+check: install
+	$(RUN)/ruff format --check .
+	$(RUN)/ruff check .
+	$(RUN)/pyright
+	$(RUN)/python -m pytest tests/test_architecture.py
+
+clean:
+	rm -rf $(VENV) $(DEMO)

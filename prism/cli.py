@@ -1,0 +1,300 @@
+"""The `prism` command: one function for each verb. The only place that parses arguments or prints."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, ArgumentCollection, CycloptsError, Parameter
+from cyclopts.config import Dict
+
+from prism.config import (
+    CondenseConfig,
+    Device,
+    EvaluateConfig,
+    IngestConfig,
+    MotionConfig,
+    SelectConfig,
+    read_recipe,
+)
+from prism.errors import PrismError
+from prism.runtime import versions
+
+Output = Annotated[Path, Parameter(name=["--output", "-o"])]
+Recipe = Annotated[
+    Path | None, Parameter(help="TOML recipe with a table of this verb's options; options given here win.")
+]
+Overwrite = Annotated[bool, Parameter(negative="", help="Replace an existing output.")]
+DeviceOption = Annotated[Device, Parameter(help="Where networks run; auto takes a GPU if there is one.")]
+ProgressOption = Annotated[bool, Parameter(help="Show a progress bar on a terminal.")]
+Options = Parameter(name="*")
+
+
+def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Fill the options that the command line left open from the recipe it names."""
+    given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
+    if given and commands:
+        options = read_recipe(Path(given[-1])).get(commands[0], {})
+        Dict(options, use_commands_as_keys=False, source=given[-1])(app, commands, arguments)
+
+
+app = App(
+    name="prism",
+    help="Video dataset condensation: a labelled folder of clips becomes a few synthetic videos per class.",
+    help_format="plaintext",
+    config=apply_recipe,
+    result_action="return_value",
+    version=lambda: versions()["prism"],
+)
+
+
+@app.command
+def motion(
+    *,
+    output: Output,
+    recipe: Recipe = None,
+    overwrite: Overwrite = False,
+    progress: ProgressOption = True,
+    config: Annotated[MotionConfig, Options] = MotionConfig(),  # noqa: B008
+) -> None:
+    """Write the built-in data set: real video files whose classes differ only in motion.
+
+    Example: prism motion -o runs/motion
+
+    Parameters
+    ----------
+    output
+        Folder to write.
+    """
+    from prism.motion import write_motion
+
+    write_motion(output, config, overwrite=overwrite, progress=progress)
+    say(f"Wrote {output}. Next: prism ingest {output} -o STORE")
+
+
+@app.command
+def ingest(
+    source: Path,
+    /,
+    *,
+    output: Output,
+    workers: int | None = None,
+    recipe: Recipe = None,
+    overwrite: Overwrite = False,
+    progress: ProgressOption = True,
+    config: Annotated[IngestConfig, Options] = IngestConfig(),  # noqa: B008
+) -> None:
+    """Decode a labelled folder of videos into a clip store. Run it again after a kill: it goes on.
+
+    Example: prism ingest videos/ -o runs/store --num-frames 8 --size 64
+
+    Parameters
+    ----------
+    source
+        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label,split), or folders of frames.
+    output
+        Store to write (a folder).
+    workers
+        Processes that decode; all cores by default.
+    """
+    from prism.ingest.build import ingest as build
+
+    store = build(source, output, config, workers=workers, overwrite=overwrite, progress=progress)
+    say(repr(store))
+    if store.header.num_skipped:
+        say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
+
+
+@app.command
+def condense(
+    store: Path,
+    /,
+    *,
+    output: Output,
+    checkpoint_seconds: float = 60.0,
+    resume: Annotated[bool, Parameter(negative="")] = False,
+    recipe: Recipe = None,
+    overwrite: Overwrite = False,
+    device: DeviceOption = "auto",
+    progress: ProgressOption = True,
+    config: Annotated[CondenseConfig, Options] = CondenseConfig(),  # noqa: B008
+) -> None:
+    """Turn the training clips of a store into a few synthetic videos per class.
+
+    Example: prism condense runs/store -o runs/set.safetensors --vpc 1 --iterations 500
+
+    Parameters
+    ----------
+    store
+        Clip store, from prism ingest.
+    output
+        Condensed set to write (.safetensors); telemetry goes beside it.
+    checkpoint_seconds
+        Seconds between two checkpoints: what a kill can lose.
+    resume
+        Continue from the checkpoint of an interrupted run, to the same bytes.
+    """
+    from prism.condense.loop import condense as run
+
+    condensed = run(
+        store,
+        config,
+        output=output,
+        resume=resume,
+        overwrite=overwrite,
+        checkpoint_seconds=checkpoint_seconds,
+        device=device,
+        progress=progress,
+    )
+    say(repr(condensed))
+
+
+@app.command
+def select(
+    store: Path,
+    /,
+    *,
+    output: Output,
+    recipe: Recipe = None,
+    overwrite: Overwrite = False,
+    config: Annotated[SelectConfig, Options] = SelectConfig(),  # noqa: B008
+) -> None:
+    """Pick real training clips, the baseline that condensation has to beat.
+
+    Example: prism select runs/store -o runs/random.safetensors --method random --vpc 1
+
+    Parameters
+    ----------
+    store
+        Clip store, from prism ingest.
+    output
+        Condensed set to write (.safetensors).
+    """
+    from prism.select import select as pick
+
+    say(repr(pick(store, config, output=output, overwrite=overwrite)))
+
+
+@app.command
+def evaluate(
+    condensed: Path | None = None,
+    /,
+    *,
+    data: Path,
+    train: Path | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    label: str | None = None,
+    recipe: Recipe = None,
+    overwrite: Overwrite = False,
+    device: DeviceOption = "auto",
+    progress: ProgressOption = True,
+    config: Annotated[EvaluateConfig, Options] = EvaluateConfig(),  # noqa: B008
+) -> None:
+    """Train fresh networks on a set and score them on real clips; nothing is chosen on those.
+
+    Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
+
+    Parameters
+    ----------
+    condensed
+        Condensed set to train on; leave it out with --train.
+    data
+        Clip store to score on.
+    train
+        Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor.
+    output
+        Result to write (.json); it grows with every seed.
+    label
+        Name of the row in tables.
+    """
+    from prism.evaluate import evaluate as run
+
+    result = run(
+        condensed,
+        data,
+        config,
+        train_store=train,
+        output=output,
+        label=label,
+        overwrite=overwrite,
+        device=device,
+        progress=progress,
+    )
+    say(str(result))
+
+
+@app.command
+def report(
+    results: Annotated[list[Path], Parameter(negative="")], /, *, output: Output, overwrite: Overwrite = False
+) -> None:
+    """Make one self-contained page of results: table, plots, and the condensed videos playing.
+
+    Example: prism report runs/*.json -o runs/page.html
+
+    Parameters
+    ----------
+    results
+        Result files, from prism evaluate.
+    output
+        Page to write (.html).
+    """
+    from rich.console import Console
+
+    from prism.report import report as write
+    from prism.report.tables import summary_table
+    from prism.results import Result
+
+    page = write(results, output, overwrite=overwrite)
+    Console().print(summary_table([Result.load(path) for path in results]))
+    say(f"Page: {page.resolve()}")
+
+
+@app.command
+def info(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Say what a store, condensed set or result is, in a few lines.
+
+    Example: prism info runs/set.safetensors
+
+    Parameters
+    ----------
+    path
+        A store's folder, a condensed set or a result.
+    json
+        Print everything as JSON.
+    """
+    from prism.info import describe
+    from prism.runtime import canonical_json
+
+    facts = describe(path)
+    say(
+        canonical_json(facts, indent=1)
+        if json
+        else "\n".join(f"{key:<14} {value}" for key, value in facts.items())
+    )
+
+
+def say(text: str) -> None:
+    """Print a line for the user."""
+    print(text)
+
+
+def run(command: Callable[[], Any]) -> int:
+    """Run a command and turn what a user caused into one sentence and an exit code."""
+    try:
+        command()
+    except PrismError as error:
+        print(f"prism: {error}", file=sys.stderr)
+        return error.exit_code
+    except CycloptsError as error:
+        print(f"prism: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("prism: interrupted.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the `prism` command."""
+    given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False)))

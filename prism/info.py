@@ -1,0 +1,73 @@
+"""What a store, a condensed set or a result is, as a few facts."""
+
+from pathlib import Path
+from typing import Any
+
+from prism.condensed import CondensedSet
+from prism.errors import ArtifactError
+from prism.results import Result, percent
+from prism.store import SPLITS, ClipStore
+
+
+def describe(path: str | Path) -> dict[str, Any]:
+    """Facts about an artifact, most telling first.
+
+    Raises:
+        ArtifactError: there is nothing at the path, or PRISM does not know what it is.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _store(ClipStore.open(path))
+    if not path.exists():
+        raise ArtifactError(f"'{path}' does not exist.")
+    with path.open("rb") as file:
+        start = file.read(64)
+    # The length at the start of a set may begin with the bytes of " {", but it also has zeros; text has none.
+    is_json = start.lstrip().startswith(b"{") and b"\0" not in start
+    return _result(Result.load(path)) if is_json else _condensed(CondensedSet.load(path))
+
+
+def _store(store: ClipStore) -> dict[str, Any]:
+    return {
+        "kind": "clip store",
+        "classes": list(store.classes),
+        "clips": {split: len(store.positions(split)) for split in SPLITS},
+        "num_frames": store.num_frames,
+        "size": list(store.size),
+        "flip": store.flip,
+        "skipped": store.header.num_skipped,
+        "bytes": store.clip_bytes * len(store),
+        "settings": store.header.settings,
+        "fingerprint": store.fingerprint,
+    }
+
+
+def _condensed(condensed: CondensedSet) -> dict[str, Any]:
+    return {
+        "kind": "condensed set",
+        "method": condensed.source.get("method", "unknown"),
+        "classes": list(condensed.classes),
+        "videos": len(condensed),
+        "keyframes": len(condensed.times),
+        "num_frames": condensed.num_frames,
+        "size": list(condensed.size),
+        "storage": condensed.storage,
+        "bytes": condensed.num_bytes,
+        "float32_bytes": condensed.float32_bytes,
+        "source": condensed.source,
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "kind": "result",
+        "label": result.label,
+        "top1_percent": percent(result.summary()),
+        "top5_percent": percent(result.summary("top5")),
+        "protocol": result.protocol,
+        "method": result.subject.method,
+        "videos": result.subject.num_videos,
+        "bytes": result.subject.num_bytes,
+        "float32_bytes": result.subject.float32_bytes,
+        "config": result.config,
+    }

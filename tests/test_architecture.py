@@ -1,0 +1,162 @@
+"""The import statements keep the design: layers, borders of third-party libraries, and what never appears."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent / "prism"
+MODULES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
+
+BASE = ["errors", "config", "runtime", "progress"]
+NOUNS = ["clips", "store", "keyframes", "condensed", "results", "telemetry", "dataset"]
+PARTS = ["models", "train"]
+VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
+LAYERS = [BASE, NOUNS, PARTS, VERBS, ["cli", "__main__"]]
+INTO_THE_HOUSE = "prism"
+
+BORDERS = {
+    "av": {"prism.ingest.decode", "prism.motion", "prism.export"},
+    "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint"},
+    "cyclopts": {"prism.cli"},
+    "matplotlib": {"prism.report"},
+    "jinja2": {"prism.report"},
+}
+"""Third-party library: the modules, or packages with all their modules, that may import it."""
+
+
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def nodes_at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes apart from what only a type checker sees."""
+    for child in ast.iter_child_nodes(node):
+        if not is_type_checking(child):
+            yield child
+            yield from nodes_at_run_time(child)
+
+
+def imports(module: str) -> set[str]:
+    """The full names of all modules that a module imports, at its top or inside a function."""
+    found = set()
+    for node in nodes_at_run_time(tree_of(module)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively: write the full name"
+            # `from prism import models` and `from prism.models import build` both import prism.models.
+            named = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (named & MODULES.keys()) or {str(node.module)}
+    return found
+
+
+def home(module: str) -> str:
+    """The part of the house that a module belongs to: `condense` for `prism.condense.loop`."""
+    return module.split(".")[1] if "." in module else INTO_THE_HOUSE
+
+
+def layer(part: str) -> int:
+    (found,) = [level for level, parts in enumerate(LAYERS) if part in parts]
+    return found
+
+
+INSIDE = sorted(MODULES.keys() - {INTO_THE_HOUSE})
+
+
+def test_the_modules_are_found():
+    assert {"prism", "prism.cli", "prism.condense.loop", "prism.keyframes"} <= MODULES.keys()
+
+
+@pytest.mark.parametrize("module", INSIDE)
+def test_every_module_has_a_place_in_the_layers(module):
+    assert any(home(module) in parts for parts in LAYERS), f"{module} has no layer: give it one in LAYERS"
+
+
+@pytest.mark.parametrize("module", INSIDE)
+def test_a_module_imports_only_from_its_own_layer_or_below(module):
+    for imported in imports(module):
+        if imported in MODULES and imported != INTO_THE_HOUSE:
+            assert layer(home(imported)) <= layer(home(module)), f"{module} imports {imported}, a layer above it"
+
+
+@pytest.mark.parametrize("module", [module for module in INSIDE if home(module) in VERBS])
+def test_verbs_never_import_each_other(module):
+    others = {home(name) for name in imports(module) if name.startswith("prism.")} & set(VERBS)
+    assert others <= {home(module)}, f"{module} imports the verb {others - {home(module)}}: meet in a noun on disk"
+
+
+@pytest.mark.parametrize("module", [module for module in INSIDE if home(module) != "cli"])
+def test_nothing_inside_imports_the_public_api(module):
+    assert INTO_THE_HOUSE not in imports(module), f"{module} imports the package that is made of it"
+
+
+@pytest.mark.parametrize("level", range(2), ids=["base", "nouns"])
+def test_within_a_layer_imports_form_no_circle(level):
+    parts = [part for part in LAYERS[level] if f"prism.{part}" in MODULES]
+    waiting = {part: {home(name) for name in imports(f"prism.{part}")} & set(parts) - {part} for part in parts}
+    while waiting:
+        free = [part for part, needs in waiting.items() if not needs & waiting.keys()]
+        assert free, f"a circle among {sorted(waiting)}"
+        for part in free:
+            del waiting[part]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_library_stays_within_its_border(module):
+    for library in {name.split(".")[0] for name in imports(module)} & BORDERS.keys():
+        allowed = BORDERS[library]
+        inside = module in allowed or any(module.startswith(f"{package}.") for package in allowed)
+        assert inside, f"{module} imports {library}; only {sorted(allowed)} may"
+
+
+FORBIDDEN_IMPORTS = {"pickle", "dill", "joblib", "marshal", "shelve", "cloudpickle"}
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "torch.manual_seed", "torch.load", "torch.save", "np.random.seed"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_reads_code_from_data_or_touches_global_randomness(module):
+    assert not {name.split(".")[0] for name in imports(module)} & FORBIDDEN_IMPORTS
+    for node in ast.walk(tree_of(module)):
+        if isinstance(node, ast.Call):
+            assert ast.unparse(node.func) not in FORBIDDEN_CALLS, f"{module}, line {node.lineno}"
+        if isinstance(node, ast.ImportFrom) and node.module == "torch":
+            assert not {alias.name for alias in node.names} & {"manual_seed", "load", "save"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_module_is_named_after_nothing(module):
+    assert not {"utils", "util", "helpers", "helper", "common", "misc", "manager"} & set(module.split("."))
+
+
+LIGHT = ["prism", "prism.cli", "prism.config", "prism.errors", "prism.runtime", "prism.progress"]
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_what_help_needs_imports_no_heavy_library_at_its_top(module):
+    tree = tree_of(module)
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in top if isinstance(node, ast.ImportFrom)}
+    assert not {name.split(".")[0] for name in names} & {"torch", "numpy", "av", "safetensors", "matplotlib"}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_and_public_name_has_a_docstring(module):
+    tree = tree_of(module)
+    assert ast.get_docstring(tree), f"{module} has no docstring"
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), f"{module}.{node.name}"
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
+                    assert ast.get_docstring(method), f"{module}.{node.name}.{method.name}"

@@ -1,0 +1,304 @@
+"""The command line: one sentence for every mistake, the names that scripts rely on, help that helps."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from prism.cli import main
+from prism.condensed import CondensedSet
+from prism.config import SECTIONS
+from prism.results import Result
+from prism.select import select
+
+COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "report", "info"]
+TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
+TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
+
+
+class Prism:
+    """Runs the command in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        """The exit code, and what went to stdout and stderr."""
+        with pytest.raises(SystemExit) as stopped:
+            main([str(argument) for argument in arguments])
+        out, err = self.capsys.readouterr()
+        return int(stopped.value.code or 0), out, err
+
+    def succeeds(self, *arguments: object) -> str:
+        code, out, err = self(*arguments)
+        assert code == 0, err
+        return out
+
+    def refuses(self, *arguments: object) -> str:
+        """The one line with which the arguments are refused."""
+        code, _, err = self(*arguments)
+        assert code != 0
+        assert err.count("\n") == 1, err
+        assert err.startswith("prism: ")
+        assert "Traceback" not in err
+        return err
+
+
+@pytest.fixture
+def prism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Prism:
+    monkeypatch.setenv("COLUMNS", "200")
+    return Prism(capsys)
+
+
+@pytest.fixture
+def chosen(store, tmp_path) -> Path:
+    select(store, output=tmp_path / "chosen.safetensors")
+    return tmp_path / "chosen.safetensors"
+
+
+# The way from a store to a number.
+
+
+def test_condense_writes_a_set_and_says_what_it_is(prism, store, tmp_path):
+    out = prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--vpc", 2, *TINY_CONDENSE)
+    assert "4 videos" in out
+    assert len(CondensedSet.load(tmp_path / "set")) == 4
+
+
+def test_select_writes_a_set(prism, store, tmp_path):
+    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--method", "random", "--vpc", 2, "--seed", 1)
+    assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 1
+
+
+def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
+    out = prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
+    assert re.fullmatch(r"random: top-1 [\d.]+ ± [\d.]+ \(2\), top-5 [\d.]+ ± [\d.]+ \(2\)\n", out)
+    assert len(Result.load(tmp_path / "r.json").runs) == 2
+
+
+def test_evaluate_trains_on_a_store_with_train(prism, store):
+    out = prism.succeeds("evaluate", "--train", store.path, "--data", store.path, "--train-vpc", 1, *TINY_EVALUATE)
+    assert out.startswith("subset: ")
+
+
+def test_info_prints_facts_or_json(prism, store, chosen):
+    assert "condensed set" in prism.succeeds("info", chosen)
+    assert "clip store" in prism.succeeds("info", store.path)
+    assert json.loads(prism.succeeds("info", chosen, "--json"))["videos"] == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "condense STORE -o OUT --method prism --vpc 1 --iterations 2 --lr 1 --batch-real 2 --epsilon 0 --width 2 "
+        "--insertion l2 --gradient slot --initial-keyframes 2 --init noise --storage float16 --seed 0 "
+        "--checkpoint-seconds 60 --resume",
+        "condense STORE -o OUT --gradient parameter --insertion random --init real --storage uint8 --iterations 2 "
+        "--width 2 --batch-real 2",
+        "condense STORE --output OUT --insertion never --storage float32 --iterations 2 --width 2 --batch-real 2",
+        "select STORE -o OUT --method random --vpc 1 --seed 0",
+        "evaluate SET --data STORE --model convnet3d --epochs 1 --lr 0.01 --seeds 1 --width 2 -o OUT",
+        "info SET --json",
+    ],
+)
+def test_the_names_that_scripts_rely_on_keep_working(prism, store, chosen, tmp_path, line):
+    names = {"STORE": store.path, "OUT": tmp_path / "out", "SET": chosen}
+    prism.succeeds(*[names.get(word, word) for word in shlex.split(line)])
+
+
+def test_every_option_of_every_config_is_an_option_of_its_command(prism):
+    for section, config in SECTIONS.items():
+        text = prism.succeeds(section, "--help")
+        for field in fields(config):
+            assert f"--{field.name.replace('_', '-')}" in text
+
+
+# Recipes.
+
+
+@pytest.fixture
+def recipe(tmp_path) -> Callable[[str], Path]:
+    def write(text: str) -> Path:
+        (tmp_path / "recipe.toml").write_text(text)
+        return tmp_path / "recipe.toml"
+
+    return write
+
+
+def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, store, tmp_path, recipe):
+    path = recipe('[condense]\nvpc = 2\nseed = 7\nstorage = "float16"\ninit = "real"\n[evaluate]\nepochs = 9\n')
+    prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--recipe", path, "--seed", 3, *TINY_CONDENSE)
+    made = CondensedSet.load(tmp_path / "set").source["config"]
+    assert (made["vpc"], made["seed"], made["storage"], made["init"]) == (2, 3, "float16", "real")
+    assert made["lr"] == 1.0
+
+
+def test_an_option_wins_over_the_recipe_even_where_it_repeats_the_default(prism, store, tmp_path, recipe):
+    path = recipe("[condense]\nlr = 5.0\nfully_learnable = true\n")
+    arguments = ["--lr", "1.0", "--no-fully-learnable", *TINY_CONDENSE]
+    prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--recipe", path, *arguments)
+    made = CondensedSet.load(tmp_path / "set").source["config"]
+    assert (made["lr"], made["fully_learnable"]) == (1.0, False)
+
+
+def test_a_recipe_for_other_verbs_leaves_this_one_alone(prism, store, tmp_path, recipe):
+    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--recipe", recipe("[condense]\nvpc = 3\n"))
+    assert len(CondensedSet.load(tmp_path / "set")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[condense]\nlr_img = 1.0\n", "unknown key 'condense.lr_img'. Did you mean 'condense.lr'?"),
+        ("[evaluate]\nepoch = 1\n", "Did you mean 'evaluate.epochs'?"),
+        ("[condence]\nlr = 1.0\n", "Did you mean 'condense'?"),
+        ("[condense]\nlr = 0\n", "condense.lr = 0.0, but it must be positive"),
+        ('[condense]\nlr = "1"\n', "must be of type float"),
+        ("lr = \n", "cannot be read"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_whichever_verb_reads_it(prism, store, tmp_path, recipe, text, says):
+    assert says in prism.refuses("condense", store.path, "-o", tmp_path / "set", "--recipe", recipe(text))
+
+
+# Bad input.
+
+
+MISTAKES = {
+    "vpc 0": ("condense {store} -o {at}/out --vpc 0", "condense.vpc = 0, but it must be at least 1"),
+    "vpc too large": ("condense {store} -o {at}/out --vpc 5", "class 'class0' has 4 training clips"),
+    "vpc too large to select": ("select {store} -o {at}/out --vpc 5", "class 'class0' has 4 training clips"),
+    "vpc is text": ("condense {store} -o {at}/out --vpc one", "--vpc"),
+    "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
+    "unknown rule": ("condense {store} -o {at}/out --insertion l3", "gradient"),
+    "unknown command": ("condens {store}", 'Did you mean "condense"'),
+    "no output": ("condense {store}", "--output"),
+    "no store": ("condense -o {at}/out", "STORE"),
+    "too many key-frames": ("condense {store} -o {at}/out --initial-keyframes 9", "8 frames"),
+    "lr is infinite": ("condense {store} -o {at}/out --lr inf", "condense.lr = inf"),
+    "lr overflows float32": ("condense {store} -o {at}/out --lr 1e39", "condense.lr = 1e+39"),
+    "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
+    "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
+    "file as store": ("condense {at}/file -o {at}/out", "not a clip store"),
+    "set as store": ("select {set} -o {at}/out", "not a clip store"),
+    "output exists": ("condense {store} -o {at}/file", "exists already"),
+    "output exists for select": ("select {store} -o {at}/file", "exists already"),
+    "output below a file": ("condense {store} -o {at}/file/out", "cannot be written"),
+    "output below a file for select": ("select {store} -o {at}/file/out", "cannot be written"),
+    "folder as output": ("select {store} -o {at}/empty", "is a folder"),
+    "folder to overwrite": ("condense {store} -o {at}/empty --overwrite", "is a folder"),
+    "folder to overwrite by a result": ("evaluate {set} --data {store} -o {at}/empty --overwrite", "is a folder"),
+    "result exists": ("evaluate {set} --data {store} -o {at}/file", "exists already"),
+    "missing set": ("evaluate {at}/missing --data {store}", "does not exist"),
+    "folder as set": ("evaluate {store} --data {store}", "is a folder, not a condensed set"),
+    "text as set": ("evaluate {at}/file --data {store}", "not a condensed set"),
+    "truncated set": ("evaluate {at}/cut.safetensors --data {store}", "truncated"),
+    "no data": ("evaluate {set}", "--data"),
+    "neither set nor train": ("evaluate --data {store}", "either a condensed set or --train"),
+    "both set and train": ("evaluate {set} --train {store} --data {store}", "not both"),
+    "epochs 0": ("evaluate {set} --data {store} --epochs 0", "evaluate.epochs = 0"),
+    "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
+    "info on nothing": ("info {at}/missing", "does not exist"),
+    "info on text": ("info {at}/file", "not a condensed set"),
+    "info on an empty folder": ("info {at}/empty", "not a clip store"),
+}
+"""Every mistake: what was typed, and what the one line has to say."""
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
+    prism, store, chosen, tmp_path, name
+):
+    line, says = MISTAKES[name]
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "cut.safetensors").write_bytes(chosen.read_bytes()[:-50])
+    before = sorted(tmp_path.rglob("*"))
+    places = {"store": store.path, "set": chosen, "at": tmp_path}
+    assert says in prism.refuses(*[word.format(**places) for word in line.split()])
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "file").read_text() == "precious"
+
+
+def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(prism, make_store, tmp_path):
+    store = make_store(size=42)
+    assert "43 pixels" in prism.refuses("condense", store.path, "-o", tmp_path / "x")
+    assert "43 pixels" in prism.refuses("evaluate", "--train", store.path, "--data", store.path)
+
+
+def test_a_store_of_a_newer_format_is_refused(prism, make_store, tmp_path):
+    path = make_store().path / "store.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    assert "version 2, but this PRISM reads 1" in prism.refuses("condense", path.parent, "-o", tmp_path / "x")
+
+
+def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
+    arguments = ["--lr", "1e30", "--iterations", 5, "--width", 2]
+    assert "try --lr 1e+29" in prism.refuses("condense", store.path, "-o", tmp_path / "x", *arguments)
+
+
+def test_a_defect_of_prism_itself_is_not_hidden(monkeypatch):
+    from prism import cli
+
+    def defect() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        cli.run(defect)
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_shows_an_example_and_defaults(prism, command):
+    text = prism.succeeds(command, "--help")
+    assert f"Example: prism {command} " in text
+    assert "[default: " in text
+    # Every option says what it is for: more than its default and its choices.
+    for line in text.splitlines():
+        option = re.match(r"│ [* ]\s+(--[\w-]+)(.*)│", line)
+        if option:
+            assert re.sub(r"--[\w-]+|-\w\b|[A-Z]+|\[.*", "", option[2]).strip(), line
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_of_every_command_parses(prism, command):
+    """With its paths missing, the example fails on them and not on a name."""
+    text = re.sub(r"\s+", " ", prism.succeeds(command, "--help"))
+    example = re.search(r"Example: prism (.*?)(?: ╭| Usage)", text)
+    assert example
+    from prism.cli import app
+
+    words = [word for word in shlex.split(example[1]) if "─" not in word]
+    parsed, _, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    assert parsed.__name__ == command
+
+
+def test_the_list_of_commands_names_them_all(prism):
+    text = prism.succeeds("--help")
+    assert all(re.search(rf"│ {command}\s+[A-Z]", text) for command in COMMANDS)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["condense", "--help"], ["--version"]])
+def test_help_imports_neither_torch_nor_numpy_nor_a_video_library(arguments):
+    program = (
+        "import sys\nfrom prism.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        "print('IMPORTED', *sorted({'torch', 'numpy', 'av', 'safetensors', 'matplotlib'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].split() == ["IMPORTED"]
+
+
+def test_the_version_is_that_of_the_distribution(prism):
+    from importlib import metadata
+
+    assert metadata.version("prism-condense") in prism.succeeds("--version")

@@ -1,0 +1,81 @@
+"""`import prism`: few names, each documented, and nothing heavy until it is used."""
+
+import inspect
+import subprocess
+import sys
+import typing
+
+import pytest
+
+import prism
+
+
+def run(program: str) -> str:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_public_names_are_sorted_and_different():
+    assert prism.__all__ == sorted(set(prism.__all__))
+    assert dir(prism) == prism.__all__
+
+
+@pytest.mark.parametrize("name", prism.__all__)
+def test_every_public_name_can_be_imported_and_has_a_docstring(name):
+    value = getattr(prism, name)
+    assert inspect.getdoc(value)
+    assert not inspect.getdoc(value).startswith(f"{name}(")
+
+
+@pytest.mark.parametrize("name", prism.__all__)
+def test_every_public_method_has_a_docstring(name):
+    value = getattr(prism, name)
+    if inspect.isclass(value):
+        for method, function in vars(value).items():
+            if not method.startswith("_") and (inspect.isroutine(function) or isinstance(function, property)):
+                assert inspect.getdoc(getattr(value, method)), f"{name}.{method}"
+
+
+def test_types_for_tools_and_names_for_python_agree():
+    tree = inspect.getsource(prism)
+    shown = tree[tree.index("if TYPE_CHECKING") : tree.index("_HOME")]
+    for name in prism.__all__:
+        assert f" {name}" in shown
+        assert prism._HOME[name] in shown
+    assert sorted(prism._HOME) == prism.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'distil'"):
+        prism.distil  # noqa: B018
+
+
+def test_importing_prism_imports_neither_torch_nor_numpy():
+    assert run("import prism, sys; print({'torch', 'numpy', 'av'} & set(sys.modules) or '')") in ("", "set()")
+
+
+VERBS = {"condense": "prism.condense.loop", "ingest": "prism.ingest.build", "report": "prism.report"}
+
+
+@pytest.mark.parametrize(("verb", "module"), VERBS.items())
+def test_a_verb_stays_callable_after_its_module_was_imported(verb, module):
+    program = (
+        f"import prism\nimport {module}\nfrom prism import {verb}\nprint(callable(prism.{verb}), callable({verb}))"
+    )
+    assert run(program) == "True True"
+
+
+@pytest.mark.parametrize("verb", ["condense", "evaluate", "select", "ingest"])
+def test_the_signature_of_every_verb_can_be_resolved(verb):
+    assert typing.get_type_hints(getattr(prism, verb))
+
+
+def test_the_three_lines_of_the_api_go_from_a_store_to_a_number(store, tmp_path):
+    condensed = prism.condense(
+        store, vpc=1, iterations=2, width=2, batch_real=2, output=tmp_path / "set", device="cpu"
+    )
+    result = prism.evaluate(condensed, store, epochs=1, width=2, seeds=1, device="cpu")
+    assert result.summary()[2] == 1
+    video, label = prism.load(tmp_path / "set")[0]
+    assert (tuple(video.shape), label) == ((3, 8, 48, 48), 0)
