@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from prism import models as models
     from prism.clips import Clips, Normalisation
     from prism.condense.loop import condense
     from prism.condensed import CondensedSet
@@ -74,6 +75,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # torch takes more than a second to import: a name brings its module only when it is used.
+    if name == "models":
+        return importlib.import_module("prism.models")
     if name not in _HOME:
         raise AttributeError(f"module 'prism' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOME[name]), name)

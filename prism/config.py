@@ -7,12 +7,14 @@ keys of TOML recipes. Nothing here imports torch, so `prism --help` stays fast.
 import difflib
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from prism.errors import ConfigError
+
+T = TypeVar("T")
 
 Device = Literal["auto", "cpu", "cuda"]
 Storage = Literal["float32", "float16", "uint8"]
@@ -267,7 +269,7 @@ def nearest(word: str, allowed: list[str]) -> str:
     return f" Did you mean '{found[0]}'?" if found else ""
 
 
-def from_dict(config_type: Callable[..., Any], section: str, values: Mapping[str, Any]) -> Any:
+def from_dict(config_type: type[T], section: str, values: Mapping[str, Any]) -> T:
     """Build a config from plain values, as a recipe or a saved artifact holds them.
 
     Raises:
@@ -287,6 +289,15 @@ def from_dict(config_type: Callable[..., Any], section: str, values: Mapping[str
             raise ConfigError(f"{section}.{key} = {value!r}, but it must be of type {kind}.")
         checked[key] = value
     return config_type(**checked)
+
+
+def with_options(config_type: type[T], section: str, config: T | None, options: Mapping[str, Any]) -> T:
+    """A config (or the defaults, for None) with some options replaced, as the verbs take them in Python.
+
+    Raises:
+        ConfigError: like `from_dict`.
+    """
+    return from_dict(config_type, section, {**as_dict(config or config_type()), **options})
 
 
 def nearest_key(section: str, key: str, known: list[str]) -> str:

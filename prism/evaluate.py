@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from prism import models
 from prism.clips import Clips, Normalisation
 from prism.condensed import CondensedSet
-from prism.config import EvaluateConfig, as_dict
+from prism.config import EvaluateConfig, as_dict, with_options
 from prism.errors import ConfigError
 from prism.progress import progress_bar
 from prism.results import Data, Result, Run, Subject, relative_to_result
@@ -62,7 +62,7 @@ def evaluate(
         OutputError: the output exists or cannot be written.
     """
     store = data if isinstance(data, ClipStore) else ClipStore.open(data)
-    config = replace(config or EvaluateConfig(), **options)
+    config = with_options(EvaluateConfig, "evaluate", config, options)
     if (condensed is None) == (train_store is None):
         raise ConfigError("evaluate needs either a condensed set or --train STORE, and not both.")
     if output is not None:

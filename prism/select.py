@@ -1,7 +1,6 @@
 """Coreset selection: the real clips that stand for their class, as a CondensedSet."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from prism.clips import as_pixels
 from prism.condensed import CondensedSet
-from prism.config import SelectConfig, as_dict
+from prism.config import SelectConfig, as_dict, with_options
 from prism.runtime import check_output_file, generator, versions
 from prism.store import ClipStore
 
@@ -48,7 +47,7 @@ def select(
         OutputError: the output exists or cannot be written.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
-    config = replace(config or SelectConfig(), **options)
+    config = with_options(SelectConfig, "select", config, options)
     store.require_vpc(config.vpc, "select")
     if output is not None:
         check_output_file(Path(output), overwrite)

@@ -46,6 +46,15 @@ def test_types_for_tools_and_names_for_python_agree():
     assert sorted(prism._HOME) == prism.__all__
 
 
+def test_the_networks_are_there_without_another_import():
+    assert run("import prism; print('convnet3d' in prism.models.MODELS)") == "True"
+
+
+def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
+    with pytest.raises(prism.PrismError, match=r"unknown key 'condense.vcp'. Did you mean 'condense.vpc'\?"):
+        prism.condense(store, vcp=1)
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'distil'"):
         prism.distil  # noqa: B018

@@ -1,6 +1,5 @@
 """The condensation loop: PRISM, its ablations and DM are configurations of it."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from prism.condense.matching import OBJECTIVES, between_class_energy, match
 from prism.condense.moments import CHUNK, MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS
 from prism.condensed import CondensedSet
-from prism.config import CondenseConfig, as_dict
+from prism.config import CondenseConfig, as_dict, with_options
 from prism.errors import ConfigError, DivergedError
 from prism.runtime import generator, pick_device, versions
 from prism.store import ClipStore
@@ -140,7 +139,7 @@ def condense(
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
-    config = replace(config or CondenseConfig(), **options)
+    config = with_options(CondenseConfig, "condense", config, options)
     check_fits(store, config)
     run = Condensation(store, config, pick_device(device))
     source = {

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from prism.config import IngestConfig, as_dict
+from prism.config import IngestConfig, as_dict, with_options
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingest.layouts import Listing, VideoSource, list_videos
 from prism.ingest.splits import assign_splits
@@ -92,6 +92,7 @@ def ingest(
     workers: int | None = None,
     overwrite: bool = False,
     progress: bool = True,
+    **options: Any,
 ) -> ClipStore:
     """Decode a labelled folder of videos into a clip store.
 
@@ -102,7 +103,7 @@ def ingest(
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
             folder of frames), or a CSV file with the columns path, label and split.
         output: the store's folder; it appears when it is complete.
-        config: length, stride and size of clips, windows and splits; by default `IngestConfig()`.
+        config: length, stride and size of clips, windows and splits; `options` replace single fields of it.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
         overwrite: replace a store that is already there.
         progress: draw a progress bar where there is a terminal.
@@ -111,12 +112,12 @@ def ingest(
         The open store.
 
     Raises:
-        ConfigError: `workers` is below 1.
+        ConfigError: an option is wrong, or `workers` is below 1.
         SourceError: the source is missing or wrong, or a class has no usable training video.
         OutputError: the output exists, cannot be written, or the disk is full.
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
     """
-    config, source = config or IngestConfig(), Path(source)
+    config, source = with_options(IngestConfig, "ingest", config, options), Path(source)
     output = Path(os.path.abspath(output))
     num_workers = _processors() if workers is None else workers
     if num_workers < 1:
