@@ -13,11 +13,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
 
-from prism.config import MotionConfig
+from prism.config import MotionConfig, with_options
 from prism.errors import OutputError
 from prism.progress import progress_bar
 from prism.runtime import (
@@ -133,13 +134,13 @@ def _background(size: int, random: np.random.Generator) -> Array:
     colours = random.uniform(-0.01, 0.01, (waves, 3))
     at = np.arange(size) / size
     texture = np.sin(2 * np.pi * (across * at[None, None, :] + down * at[None, :, None] + phase))
-    base = random.uniform(0.1, 0.25) + random.uniform(-0.05, 0.05, 3)
+    base = random.uniform(0.1, 0.2) + random.uniform(-0.03, 0.03, 3)
     return (base + np.einsum("khw,kc->hwc", texture, colours)).astype(np.float32)
 
 
 def _bright_colour(random: np.random.Generator) -> Array:
-    """(3,) with one channel full, one low and one anywhere between."""
-    return random.permutation([1.0, random.uniform(0.3, 1), random.uniform(0.1, 0.4)])
+    """(3,) a pastel: every channel at least 0.7."""
+    return 1 - random.uniform(0, 0.3, 3)
 
 
 def _paint_object(
@@ -214,13 +215,18 @@ def _write_one(folder: Path, video: tuple[str, str, int], config: MotionConfig) 
 
 
 def write_motion(
-    output: str | Path, config: MotionConfig | None = None, *, overwrite: bool = False, progress: bool = True
+    output: str | Path,
+    config: MotionConfig | None = None,
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+    **options: Any,
 ) -> Path:
     """Write the built-in data set: `OUTPUT/{train,test}/<class>/<index>.mp4` and its `prism.json`.
 
     Args:
         output: the folder to make; it appears when it is complete.
-        config: counts, length in frames, size in pixels and seed; by default `MotionConfig()`.
+        config: counts, length in frames, size in pixels and seed; `options` replace single fields of it.
         overwrite: replace a motion data set that is already there.
         progress: draw a progress bar where there is a terminal.
 
@@ -230,7 +236,7 @@ def write_motion(
     Raises:
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
     """
-    config = config or MotionConfig()
+    config = with_options(MotionConfig, "motion", config, options)
     output = Path(os.path.abspath(output))
     check_output(output, overwrite)
     if output.exists() and not (output / "prism.json").is_file():
