@@ -204,6 +204,12 @@ def replace_atomically(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+def discard(path: Path) -> None:
+    """Remove a file, and the unfinished one that a killed run may have left beside it."""
+    partial_path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a whole file, or leave what stood under its name before.
 

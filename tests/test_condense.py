@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from prism.condense import journal
 from prism.condense.checkpoint import Checkpoint, checkpoint_path
 from prism.condense.insertion import RULES
 from prism.condense.journal import Journal
@@ -24,6 +25,7 @@ from prism.condensed import DTYPES, CondensedSet
 from prism.config import CondenseConfig
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError, PrismError
 from prism.keyframes import render
+from prism.runtime import partial_path
 from prism.store import ClipStore
 from prism.telemetry import Telemetry, telemetry_path
 
@@ -418,6 +420,31 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_bytes(store, tmp_path, uni
     assert not output.exists()
     assert resumed(store, output) == uninterrupted
     assert [step["iteration"] for step in steps_of(output)] == list(range(100))
+    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
+
+
+def test_a_run_killed_while_it_wrote_a_checkpoint_leaves_no_litter_once_it_is_done(store, tmp_path):
+    output = tmp_path / "set.safetensors"
+    partial_path(checkpoint_path(output)).write_bytes(b"half a checkpoint")
+    run_tiny(store, output, resume=True)
+    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
+
+
+def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, tmp_path, monkeypatch):
+    output = tmp_path / "set.safetensors"
+
+    def killed(path: Path) -> None:
+        if output.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "discard", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_tiny(store, output, checkpoint_seconds=0)
+    done = output.read_bytes()
+    assert checkpoint_path(output).exists()
+    run_tiny(store, output, resume=True)
+    assert output.read_bytes() == done
     assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
 
 

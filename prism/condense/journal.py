@@ -12,7 +12,7 @@ from prism.condense.insertion import Conflict
 from prism.condensed import CondensedSet
 from prism.errors import ConfigError, Interrupted
 from prism.progress import progress_bar
-from prism.runtime import check_output_file, peak_memory_bytes, provenance, stop_signal
+from prism.runtime import check_output_file, discard, peak_memory_bytes, provenance, stop_signal
 from prism.telemetry import QUANTILES, TelemetryWriter, telemetry_path
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Journal:
     ) -> None:
         self.run, self.output, self.source = run, output, source
         self.checkpoint = checkpoint_path(output)
-        check_output_file(output, overwrite)
+        # A run that was killed between saving its set and dropping its checkpoint may finish again.
+        check_output_file(output, overwrite or (resume and self.checkpoint.exists()))
         kept, self.seconds = 0, 0.0
         if self.checkpoint.exists() and resume:
             found = Checkpoint.load(self.checkpoint, source)
@@ -51,7 +52,7 @@ class Journal:
             )
         if kept == 0:
             # A checkpoint that is not continued must not outlive the telemetry that it counts on.
-            self.checkpoint.unlink(missing_ok=True)
+            discard(self.checkpoint)
         self.telemetry = TelemetryWriter(telemetry_path(output), kept)
         if kept == 0:
             self.telemetry.write("start", config=source["config"], store=str(run.store.path), **provenance())
@@ -130,4 +131,4 @@ class Journal:
         )
         self.telemetry.sync()
         condensed.save(self.output)
-        self.checkpoint.unlink(missing_ok=True)
+        discard(self.checkpoint)
