@@ -157,6 +157,7 @@ def select(
     output: Output,
     recipe: Recipe = None,
     overwrite: Overwrite = False,
+    device: DeviceOption = "auto",
     config: Annotated[SelectConfig, Options] = SelectConfig(),  # noqa: B008
 ) -> None:
     """Pick real training clips, the baseline that condensation has to beat.
@@ -172,7 +173,7 @@ def select(
     """
     from prism.select import select as pick
 
-    say(repr(pick(store, config, output=output, overwrite=overwrite)))
+    say(repr(pick(store, config, output=output, overwrite=overwrite, device=device)))
 
 
 @app.command

@@ -23,7 +23,7 @@ Insertion = Literal["gradient", "never", "random", "l2"]
 Gradient = Literal["slot", "parameter"]
 CondenseMethod = Literal["prism"]
 RealMoments = Literal["fresh", "bank"]
-SelectMethod = Literal["random"]
+SelectMethod = Literal["random", "herding", "k-center"]
 Model = Literal["convnet3d"]
 Split = Literal["train", "val", "test"]
 Layout = Literal["auto", "classes", "splits", "csv"]
@@ -129,10 +129,22 @@ class SelectConfig:
     """Number format of the stored frames; uint8 keeps real clips exactly."""
     seed: int = 0
     """Seed of the choice."""
+    model: Model = "convnet3d"
+    """Herding and k-center: network that embeds the training clips."""
+    width: int = 64
+    """Channels of its first block."""
+    epochs: int = 50
+    """Passes over all training clips that it is trained for; 0 leaves it random. Its embeddings are kept \
+in the store and shared by every vpc."""
+    embedder_seed: int = 0
+    """Seed of its initial values and its training."""
 
     def __post_init__(self) -> None:
         _require_choice("select", "method", self.method, SelectMethod)
         _require("select", "vpc", self.vpc, self.vpc >= 1, "at least 1")
+        _require_choice("select", "model", self.model, Model)
+        _require("select", "width", self.width, 1 <= self.width <= 4096, "between 1 and 4096")
+        _require("select", "epochs", self.epochs, self.epochs >= 0, "at least 0")
         _require_choice("select", "storage", self.storage, Storage)
 
 

@@ -10,17 +10,75 @@ from torch import Tensor
 from prism.clips import as_pixels
 from prism.condensed import CondensedSet
 from prism.config import SelectConfig, as_dict, with_options
-from prism.runtime import check_output_file, generator, versions
+from prism.embeddings import Embedder, train_embeddings
+from prism.runtime import check_output_file, generator, pick_device, versions
 from prism.store import ClipStore
 
 
-def random_clips(store: ClipStore, config: SelectConfig) -> Tensor:
-    """`vpc` different training clips of every class, drawn uniformly."""
-    return store.sample(config.vpc, generator(config.seed, "select"))
+def random_clips(embeddings: Tensor, vpc: int, draw: torch.Generator) -> list[int]:
+    """`vpc` different clips, drawn uniformly."""
+    return torch.randperm(len(embeddings), generator=draw)[:vpc].tolist()
 
 
-METHODS: dict[str, Callable[[ClipStore, SelectConfig], Tensor]] = {"random": random_clips}
-"""Each returns positions in the training split, grouped by class, `vpc` for each."""
+def herding(embeddings: Tensor, vpc: int, draw: torch.Generator) -> list[int]:
+    """Clips whose running mean stays as close as possible to the mean of all (Welling, 2009).
+
+    Args:
+        embeddings: (N, D) of one class.
+        vpc: clips to pick, at most N.
+        draw: not used: the choice is determined.
+
+    Returns:
+        Positions, in the order of choice; the first is the clip nearest the mean.
+    """
+    mean, total, chosen = embeddings.mean(dim=0), torch.zeros_like(embeddings[0]), []
+    for count in range(1, vpc + 1):
+        distance = ((total + embeddings) / count - mean).norm(dim=1)
+        distance[chosen] = torch.inf
+        chosen.append(int(distance.argmin()))
+        total = total + embeddings[chosen[-1]]
+    return chosen
+
+
+def k_center(embeddings: Tensor, vpc: int, draw: torch.Generator) -> list[int]:
+    """The clip nearest the mean, then again and again the one farthest from its nearest chosen clip.
+
+    Sener and Savarese, 2018. Arguments and result like `herding`.
+    """
+    chosen = [int((embeddings - embeddings.mean(dim=0)).norm(dim=1).argmin())]
+    nearest = (embeddings - embeddings[chosen[0]]).norm(dim=1)
+    while len(chosen) < vpc:
+        # A chosen clip is nobody's farthest, even where clips coincide.
+        nearest[chosen] = -1.0
+        chosen.append(int(nearest.argmax()))
+        nearest = nearest.minimum((embeddings - embeddings[chosen[-1]]).norm(dim=1))
+    return chosen
+
+
+METHODS: dict[str, Callable[[Tensor, int, torch.Generator], list[int]]] = {
+    "random": random_clips,
+    "herding": herding,
+    "k-center": k_center,
+}
+
+
+def choose(store: ClipStore, config: SelectConfig, device: torch.device) -> Tensor:
+    """Positions in the training split, grouped by class, `vpc` of each.
+
+    `random` needs no embedding; the others use that of a network which does not depend on `vpc` or `seed`.
+    """
+    embedder = Embedder(config.model, config.width, config.epochs, config.embedder_seed)
+    num_clips = len(store.positions("train"))
+    embeddings = (
+        torch.empty(num_clips, 0) if config.method == "random" else train_embeddings(store, embedder, device)
+    )
+    chosen, first = [], 0
+    for label, count in enumerate(store.counts("train").tolist()):
+        draw = generator(config.seed, "select", label)
+        within = METHODS[config.method](embeddings[first : first + count].double(), config.vpc, draw)
+        chosen += [first + position for position in within]
+        first += count
+    return torch.tensor(chosen)
 
 
 def select(
@@ -29,6 +87,7 @@ def select(
     *,
     output: str | Path | None = None,
     overwrite: bool = False,
+    device: str = "auto",
     **options: Any,
 ) -> CondensedSet:
     """Pick real training clips.
@@ -38,6 +97,7 @@ def select(
         config: the method; `options` replace single fields of it.
         output: the file to write; None: no file.
         overwrite: replace an output.
+        device: where the embedding network runs: `auto`, `cpu` or `cuda`.
 
     Returns:
         The same kind of set as `condense`, every frame a key-frame: `evaluate` cannot tell them apart.
@@ -52,7 +112,7 @@ def select(
     if output is not None:
         check_output_file(Path(output), overwrite)
     clips = store.clips("train")
-    chosen = METHODS[config.method](store, config)
+    chosen = choose(store, config, pick_device(device))
     frames = as_pixels(clips.frames[chosen])
     condensed = CondensedSet.pack(
         frames,

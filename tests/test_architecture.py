@@ -14,14 +14,14 @@ MODULES = {
 
 BASE = ["errors", "config", "runtime", "progress"]
 NOUNS = ["clips", "store", "keyframes", "condensed", "results", "telemetry", "dataset"]
-PARTS = ["models", "train"]
+PARTS = ["models", "train", "embeddings"]
 VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
 LAYERS = [BASE, NOUNS, PARTS, VERBS, ["cli", "__main__"]]
 INTO_THE_HOUSE = "prism"
 
 BORDERS = {
     "av": {"prism.ingest.decode", "prism.motion", "prism.export"},
-    "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint"},
+    "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint", "prism.embeddings"},
     "cyclopts": {"prism.cli"},
     "matplotlib": {"prism.report"},
     "jinja2": {"prism.report"},

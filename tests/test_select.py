@@ -4,8 +4,17 @@ import pytest
 import torch
 
 from prism.condensed import CondensedSet
+from prism.embeddings import Embedder, train_embeddings
 from prism.errors import ConfigError, OutputError
-from prism.select import METHODS, select
+from prism.runtime import generator
+from prism.select import METHODS, herding, k_center
+from prism.select import select as select_with_published_network
+
+SMALL = {"width": 2, "epochs": 1, "device": "cpu"}
+
+
+def select(store, **options):
+    return select_with_published_network(store, **(SMALL | options))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -55,3 +64,59 @@ def test_an_output_that_exists_is_refused_unless_overwriting(store, tmp_path):
         select(store, output=tmp_path / "set")
     select(store, output=tmp_path / "set", overwrite=True)
     assert len(CondensedSet.load(tmp_path / "set")) == 2
+
+
+def points(num: int, seed: int) -> torch.Tensor:
+    return torch.randn(num, 3, generator=generator(seed, "points"), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_herding_agrees_with_trying_every_clip(seed):
+    cloud, chosen = points(7, seed), []
+    for _ in range(7):
+        left = [i for i in range(7) if i not in chosen]
+        means = {i: sum(cloud[j] for j in [*chosen, i]) / (len(chosen) + 1) for i in left}
+        chosen.append(min(left, key=lambda i: float((means[i] - cloud.mean(dim=0)).square().sum())))
+        assert herding(cloud, len(chosen), generator(0, "x")) == chosen
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_k_center_agrees_with_measuring_every_distance(seed):
+    cloud = points(7, seed)
+    chosen = [min(range(7), key=lambda i: float((cloud[i] - cloud.mean(dim=0)).norm()))]
+    while len(chosen) < 7:
+        left = [i for i in range(7) if i not in chosen]
+        chosen.append(max(left, key=lambda i: min(float((cloud[i] - cloud[j]).norm()) for j in chosen)))
+        assert k_center(cloud, len(chosen), generator(0, "x")) == chosen
+
+
+@pytest.mark.parametrize("method", [herding, k_center])
+@pytest.mark.parametrize("vpc", range(1, 6))
+def test_no_clip_is_picked_twice_even_where_all_are_alike(method, vpc):
+    assert len(set(method(torch.ones(5, 3), vpc, generator(0, "x")))) == vpc
+
+
+@pytest.mark.parametrize("method", ["herding", "k-center"])
+def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
+    few, many = (select(store, method=method, vpc=vpc).source["clips"] for vpc in (1, 3))
+    assert few == [many[0], many[3]]
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, monkeypatch, epochs):
+    store, embedder = make_store(), Embedder("convnet3d", 2, epochs, 0)
+    cpu = torch.device("cpu")
+    first = train_embeddings(store, embedder, cpu)
+    assert first.shape == (len(store.positions("train")), 8)
+    (cached,) = (store.path / "cache").iterdir()
+    written = cached.stat().st_mtime_ns
+    assert torch.equal(train_embeddings(store, embedder, cpu), first)
+    assert cached.stat().st_mtime_ns == written
+    cached.write_bytes(b"damaged")
+    assert torch.equal(train_embeddings(store, embedder, cpu), first)
+
+
+def test_another_network_has_embeddings_of_its_own(store):
+    cpu = torch.device("cpu")
+    found = [train_embeddings(store, Embedder("convnet3d", 2, 0, seed), cpu) for seed in (0, 1)]
+    assert not torch.equal(*found)
