@@ -21,14 +21,19 @@ Storage = Literal["float32", "float16", "uint8"]
 Init = Literal["noise", "real"]
 Insertion = Literal["gradient", "never", "random", "l2"]
 Gradient = Literal["slot", "parameter"]
-CondenseMethod = Literal["prism"]
+CondenseMethod = Literal["prism", "dm"]
 RealMoments = Literal["fresh", "bank"]
 SelectMethod = Literal["random", "herding", "k-center"]
-Model = Literal["convnet3d"]
+Model = Literal["convnet3d", "cnn-gru", "cnn-lstm", "r2plus1d-18"]
 Split = Literal["train", "val", "test"]
-Layout = Literal["auto", "classes", "splits", "csv"]
+Layout = Literal["auto", "classes", "splits", "csv", "ucf101", "miniucf", "hmdb51", "kinetics400", "ssv2"]
+Sampling = Literal["stride", "fps", "even"]
+Window = Literal["random", "centre"]
 Flip = Literal["auto", "on", "off"]
 
+
+OFFICIAL_SPLITS = {"ucf101": 3, "miniucf": 3, "hmdb51": 3, "kinetics400": 1, "ssv2": 1}
+"""Layouts that read official annotation files, with the number of official splits."""
 
 MAX_LR = 1e38
 """Learning rates from here on overflow float32."""
@@ -83,13 +88,26 @@ class IngestConfig:
     """Frames per clip (T)."""
     stride: int = 4
     """Distance between two frames of a clip, in video frames; a shorter video uses a smaller one."""
+    sampling: Sampling = "stride"
+    """How far apart the frames of a clip are: `stride` video frames; as far as at `fps` frames a second; or \
+`even`, as far as the video allows, around its centre."""
+    fps: float = 2.0
+    """With sampling fps: frames of a clip per second of the video; a shorter video takes them closer."""
     size: int = 112
     """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
     clips_per_video: int = 1
     """Windows drawn at random from each training video (validation and test use the centre)."""
+    window: Window = "random"
+    """Where the window of a training video lies: drawn at random, or in the centre as in validation and test."""
     layout: Layout = "auto"
     """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
-(root/{train,val,test}/<class>/*), `csv` (a list with path, label, split), or found out."""
+(root/{train,val,test}/<class>/*), `csv` (a list with path, label, split), or found out; or a data set with its \
+official annotation files."""
+    official_split: int = 1
+    """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
+    annotations: str = ""
+    """Folder of the official annotation files, absolute or seen from the source; empty: the source itself and \
+the usual folders in it are searched."""
     val_fraction: float = 0.1
     """Share of the training videos of each class set apart for validation, where the source names none; \
 0 for none."""
@@ -109,7 +127,21 @@ prism.json of the source, and is on without one."""
         _require("ingest", "stride", self.stride, 1 <= self.stride <= 10_000, "between 1 and 10000")
         _require("ingest", "size", self.size, 8 <= self.size <= 4096, "between 8 and 4096")
         _require("ingest", "clips_per_video", self.clips_per_video, self.clips_per_video >= 1, "at least 1")
+        _require_choice("ingest", "sampling", self.sampling, Sampling)
+        _require("ingest", "fps", self.fps, 0 < self.fps <= 1000, "above 0 and at most 1000")
+        _require_choice("ingest", "window", self.window, Window)
+        one_window = self.window == "centre" or self.sampling == "even"
+        fits = self.clips_per_video == 1 or not one_window
+        _require("ingest", "clips_per_video", self.clips_per_video, fits, "1 with window centre or sampling even")
         _require_choice("ingest", "layout", self.layout, Layout)
+        num_splits = OFFICIAL_SPLITS.get(self.layout, 1)
+        exists, promise = 1 <= self.official_split <= num_splits, f"between 1 and {num_splits}"
+        if num_splits == 1:
+            promise = f"1 with layout {self.layout}"
+        _require("ingest", "official_split", self.official_split, exists, promise)
+        is_read = not self.annotations or self.layout in OFFICIAL_SPLITS
+        official = ", ".join(OFFICIAL_SPLITS)
+        _require("ingest", "annotations", self.annotations, is_read, f"empty unless the layout is one of {official}")
         for key, share in (("val_fraction", self.val_fraction), ("test_fraction", self.test_fraction)):
             _require("ingest", key, share, 0 <= share < 1, "at least 0 and below 1")
         has_group = _num_groups(self.group_pattern) > 0 or not self.group_pattern
@@ -131,8 +163,8 @@ class SelectConfig:
     """Seed of the choice."""
     model: Model = "convnet3d"
     """Herding and k-center: network that embeds the training clips."""
-    width: int = 64
-    """Channels of its first block."""
+    width: int = 0
+    """Channels of its first block; 0 for the published number."""
     epochs: int = 50
     """Passes over all training clips that it is trained for; 0 leaves it random. Its embeddings are kept \
 in the store and shared by every vpc."""
@@ -143,7 +175,7 @@ in the store and shared by every vpc."""
         _require_choice("select", "method", self.method, SelectMethod)
         _require("select", "vpc", self.vpc, self.vpc >= 1, "at least 1")
         _require_choice("select", "model", self.model, Model)
-        _require("select", "width", self.width, 1 <= self.width <= 4096, "between 1 and 4096")
+        _require("select", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
         _require("select", "epochs", self.epochs, self.epochs >= 0, "at least 0")
         _require_choice("select", "storage", self.storage, Storage)
 
@@ -153,7 +185,8 @@ class CondenseConfig:
     """Options of `prism condense`; the defaults are the paper's for VPC 1."""
 
     method: CondenseMethod = "prism"
-    """What the synthetic videos are made of: `prism`, interpolated key-frames."""
+    """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
+every frame is trained (it fixes init, initial_keyframes and insertion)."""
     vpc: int = 1
     """Synthetic videos per class."""
     iterations: int = 5000
@@ -175,7 +208,7 @@ bank of networks, which costs far less."""
     init: Init = "noise"
     """What the key-frames start as: Gaussian noise, or frames of random real clips."""
     initial_keyframes: int = 2
-    """Key-frames per video at the start, evenly spread; num_frames makes every frame trainable (DM)."""
+    """Key-frames per video at the start, evenly spread; 0 for every frame."""
     fully_learnable: bool = False
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     insertion: Insertion = "gradient"
@@ -195,8 +228,8 @@ which judges a single sample."""
     """Share of the iterations at the end without insertion."""
     model: Model = "convnet3d"
     """Network whose random draws embed the clips."""
-    width: int = 64
-    """Channels of the network's first block."""
+    width: int = 0
+    """Channels of the network's first block; 0 for the published number."""
     storage: Storage = "float32"
     """Number format of the stored key-frames."""
     seed: int = 0
@@ -213,8 +246,10 @@ which judges a single sample."""
         _require("condense", "bank_size", self.bank_size, self.bank_size >= 1, "at least 1")
         _require("condense", "bank_refresh", self.bank_refresh, self.bank_refresh >= 0, "at least 0")
         _require_choice("condense", "init", self.init, Init)
-        enough = self.initial_keyframes >= 2
-        _require("condense", "initial_keyframes", self.initial_keyframes, enough, "at least 2")
+        enough = self.initial_keyframes == 0 or self.initial_keyframes >= 2
+        _require(
+            "condense", "initial_keyframes", self.initial_keyframes, enough, "at least 2, or 0 for every frame"
+        )
         _require_choice("condense", "insertion", self.insertion, Insertion)
         _require_choice("condense", "gradient", self.gradient, Gradient)
         decays = 0 <= self.gradient_decay < 1
@@ -223,8 +258,15 @@ which judges a single sample."""
         _require("condense", "warmup", self.warmup, 0 <= self.warmup <= 1, "between 0 and 1")
         _require("condense", "cooldown", self.cooldown, 0 <= self.cooldown <= 1, "between 0 and 1")
         _require_choice("condense", "model", self.model, Model)
-        _require("condense", "width", self.width, 1 <= self.width <= 4096, "between 1 and 4096")
+        _require("condense", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
         _require_choice("condense", "storage", self.storage, Storage)
+
+
+FIXED_BY_METHOD: dict[str, dict[str, Any]] = {
+    "prism": {},
+    "dm": {"init": "real", "initial_keyframes": 0, "insertion": "never"},
+}
+"""The options that a method does not leave open: without them it would be another one."""
 
 
 @dataclass(frozen=True)
@@ -233,8 +275,11 @@ class EvaluateConfig:
 
     model: Model = "convnet3d"
     """Network to train."""
-    width: int = 64
-    """Channels of the network's first block."""
+    width: int = 0
+    """Channels of the network's first block; 0 for the published number."""
+    hidden: int = 0
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published size, which makes \
+cnn-lstm take gigabytes."""
     epochs: int = 500
     """Passes over the training clips; the learning rate drops to a tenth halfway."""
     lr: float = 0.01
@@ -252,7 +297,8 @@ class EvaluateConfig:
 
     def __post_init__(self) -> None:
         _require_choice("evaluate", "model", self.model, Model)
-        _require("evaluate", "width", self.width, 1 <= self.width <= 4096, "between 1 and 4096")
+        _require("evaluate", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
+        _require("evaluate", "hidden", self.hidden, 0 <= self.hidden <= 65536, "between 0 and 65536")
         _require("evaluate", "epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("evaluate", "lr", self.lr, 0 < self.lr < MAX_LR, f"positive and below {MAX_LR:g}")
         _require("evaluate", "batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
@@ -321,17 +367,41 @@ def nearest_key(section: str, key: str, known: list[str]) -> str:
 def read_recipe(path: Path) -> dict[str, dict[str, Any]]:
     """Read a TOML recipe: a table of options for each verb it names, checked against their configs.
 
+    A recipe may say `extends = "other.toml"`, relative to itself: the tables of the other one, with its own
+    options in their place.
+
     Raises:
-        ConfigError: the file is missing or not TOML, or a table or key is unknown or out of range.
+        ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
+            extend each other in a circle.
     """
-    try:
-        recipe = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"recipe '{path}' does not exist.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
+    recipe = _merged(path, ())
     for section, values in recipe.items():
         if section not in SECTIONS or not isinstance(values, dict):
             raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{nearest(section, list(SECTIONS))}")
         from_dict(SECTIONS[section], section, values)
     return recipe
+
+
+def _merged(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in below:
+        raise ConfigError(f"recipe '{path}' extends itself in a circle.")
+    own = _read_toml(path)
+    base = own.pop("extends", None)
+    if base is None:
+        return own
+    if not isinstance(base, str):
+        raise ConfigError(f"extends = {base!r} in recipe '{path}', but it must be the path of a recipe.")
+    merged = _merged(path.parent / base, (*below, path.resolve()))
+    for section, values in own.items():
+        both = isinstance(values, dict) and isinstance(merged.get(section), dict)
+        merged[section] = {**merged[section], **values} if both else values
+    return merged
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"recipe '{path}' does not exist.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None

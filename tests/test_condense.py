@@ -582,6 +582,14 @@ def test_more_videos_than_a_class_has_clips_are_refused_by_name(store):
         run_tiny(store, vpc=5)
 
 
+def test_dm_is_real_clips_of_which_every_frame_is_trained(store):
+    by_name = run_tiny(store, method="dm")
+    by_options = run_tiny(store, init="real", initial_keyframes=0, insertion="never")
+    assert by_name.mask.all()
+    assert torch.equal(by_name.render(), by_options.render())
+    assert by_name.source["config"]["init"] == "real"
+
+
 def test_more_keyframes_than_frames_are_refused(store):
     with pytest.raises(ConfigError, match=r"initial_keyframes = 9, but the clips have 8 frames"):
         run_tiny(store, initial_keyframes=9)

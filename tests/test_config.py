@@ -93,7 +93,7 @@ WRONG = [
     ("condense", "gradient", "both"),
     ("condense", "storage", "float64"),
     ("condense", "model", "resnet"),
-    ("condense", "method", "dm"),
+    ("condense", "method", "mtt"),
     ("select", "vpc", 0),
     ("select", "method", "best"),
     ("select", "storage", "int8"),
@@ -189,3 +189,25 @@ def test_a_key_with_one_letter_missing_finds_its_way_back(key, data):
         return
     with pytest.raises(ConfigError, match="Did you mean 'condense\\."):
         from_dict(CondenseConfig, "condense", {misspelt: 1})
+
+
+def test_a_recipe_extends_another_with_its_own_options_in_place(tmp_path):
+    (tmp_path / "base.toml").write_text("[condense]\nvpc = 2\nlr = 3.0\n[evaluate]\nepochs = 7\n")
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "own.toml").write_text('extends = "../base.toml"\n[condense]\nlr = 4.0\n')
+    expected = {"condense": {"vpc": 2, "lr": 4.0}, "evaluate": {"epochs": 7}}
+    assert config.read_recipe(tmp_path / "deep" / "own.toml") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('extends = "own.toml"', "extends itself in a circle"),
+        ("extends = 3", r"extends = 3 in recipe '.*', but it must be the path of a recipe"),
+        ('extends = "nowhere.toml"', r"recipe '.*nowhere.toml' does not exist"),
+    ],
+)
+def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, problem):
+    (tmp_path / "own.toml").write_text(text)
+    with pytest.raises(ConfigError, match=problem):
+        config.read_recipe(tmp_path / "own.toml")

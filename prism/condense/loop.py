@@ -1,5 +1,6 @@
 """The condensation loop: PRISM, its ablations and DM are configurations of it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from prism.condense.matching import OBJECTIVES, between_class_energy, match
 from prism.condense.moments import CHUNK, MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS
 from prism.condensed import CondensedSet
-from prism.config import CondenseConfig, as_dict, with_options
+from prism.config import FIXED_BY_METHOD, CondenseConfig, as_dict, with_options
 from prism.errors import ConfigError, DivergedError
 from prism.runtime import generator, pick_device, versions
 from prism.store import ClipStore
@@ -140,6 +141,7 @@ def condense(
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     config = with_options(CondenseConfig, "condense", config, options)
+    config = replace(config, **FIXED_BY_METHOD[config.method])
     check_fits(store, config)
     run = Condensation(store, config, pick_device(device))
     source = {

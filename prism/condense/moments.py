@@ -32,14 +32,16 @@ class Embedder:
     def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
         self.store, self.config, self.device = store, config, device
         self.real = store.clips("train")
-        self.network = models.build(
+        network = models.build(
             config.model,
             device,
             num_classes=len(store.classes),
             num_frames=store.num_frames,
             size=store.size,
             width=config.width,
-        ).requires_grad_(False)
+        )
+        # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
+        self.network = network.eval().requires_grad_(False)
 
     def draw_network(self, name: str, *indices: int) -> None:
         """Fill the network with the random values of one named draw."""

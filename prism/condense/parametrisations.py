@@ -29,12 +29,13 @@ class KeyFrames:
     def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "KeyFrames":
         """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class."""
         num_videos = len(store.classes) * config.vpc
-        mask = evenly_spread(num_videos, store.num_frames, config.initial_keyframes)
+        num_keyframes = config.initial_keyframes or store.num_frames
+        mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init == "real":
             chosen = store.sample(config.vpc, generator(config.seed, "init"))
             frames = store.normalisation.apply(as_pixels(store.clips("train").frames[chosen]))
         else:
-            noise = (num_videos, config.initial_keyframes, 3, *store.size)
+            noise = (num_videos, num_keyframes, 3, *store.size)
             frames = torch.zeros(num_videos, store.num_frames, 3, *store.size)
             frames[mask] = torch.randn(noise, generator=generator(config.seed, "init")).flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
@@ -86,4 +87,4 @@ class KeyFrames:
         )
 
 
-PARAMETRISATIONS: dict[str, type[KeyFrames]] = {"prism": KeyFrames}
+PARAMETRISATIONS: dict[str, type[KeyFrames]] = {"prism": KeyFrames, "dm": KeyFrames}
