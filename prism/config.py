@@ -134,14 +134,12 @@ prism.json of the source, and is on without one."""
         fits = self.clips_per_video == 1 or not one_window
         _require("ingest", "clips_per_video", self.clips_per_video, fits, "1 with window centre or sampling even")
         _require_choice("ingest", "layout", self.layout, Layout)
-        num_splits = OFFICIAL_SPLITS.get(self.layout, 1)
-        exists, promise = 1 <= self.official_split <= num_splits, f"between 1 and {num_splits}"
-        if num_splits == 1:
-            promise = f"1 with layout {self.layout}"
-        _require("ingest", "official_split", self.official_split, exists, promise)
+        splits = range(1, OFFICIAL_SPLITS.get(self.layout, 1) + 1)
+        promise = f"one of {', '.join(map(str, splits))} with layout {self.layout}"
+        _require("ingest", "official_split", self.official_split, self.official_split in splits, promise)
         is_read = not self.annotations or self.layout in OFFICIAL_SPLITS
-        official = ", ".join(OFFICIAL_SPLITS)
-        _require("ingest", "annotations", self.annotations, is_read, f"empty unless the layout is one of {official}")
+        promise = f"empty unless the layout is one of {', '.join(OFFICIAL_SPLITS)}"
+        _require("ingest", "annotations", self.annotations, is_read, promise)
         for key, share in (("val_fraction", self.val_fraction), ("test_fraction", self.test_fraction)):
             _require("ingest", key, share, 0 <= share < 1, "at least 0 and below 1")
         has_group = _num_groups(self.group_pattern) > 0 or not self.group_pattern

@@ -317,7 +317,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_what_is_done(source, expected, tm
 
 
 def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
-    task = Task(str(source / "jump/v0.mp4"), "jump/v0.mp4", True, "/dev/full", 0, 4, 2, 32, 1, 0)
+    task = Task(str(source / "jump/v0.mp4"), "jump/v0.mp4", True, "/dev/full", 0, 4, 2, "stride", 2.0, 32, 1, 0)
     worker = pool.Worker()
     try:
         with pytest.raises(OutputError, match="no space left to write '/dev/full'"):

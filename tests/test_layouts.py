@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.config import IngestConfig
+from prism.config import IngestConfig, Layout
 from prism.errors import ConfigError, SourceError
-from prism.ingest.layouts import VideoSource, list_videos
+from prism.ingest.layouts import list_videos
+from prism.ingest.listing import VideoSource
 from prism.ingest.splits import assign_splits, recording
 
 
@@ -23,8 +24,11 @@ def touch(root: Path, *names: str) -> Path:
     return root
 
 
-def found(source: Path, layout: str = "auto") -> list[tuple[str, str, str]]:
-    return [(video.relative, video.label, video.split) for video in list_videos(source, layout).videos]
+def found(source: Path, layout: Layout = "auto") -> list[tuple[str, str, str]]:
+    return [
+        (video.relative, video.label, video.split)
+        for video in list_videos(source, IngestConfig(layout=layout)).videos
+    ]
 
 
 def test_class_folders_hold_videos_of_every_container(tmp_path):

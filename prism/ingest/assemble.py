@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from prism.ingest.layouts import VideoSource
+from prism.ingest.listing import VideoSource
 from prism.ingest.working import WorkingFolder
 from prism.runtime import sync_folder
 from prism.store import SPLITS, ClipSource, StoreHeader, clips_csv

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from prism.config import IngestConfig, as_dict, with_options
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
-from prism.ingest.layouts import Listing, VideoSource, list_videos
+from prism.ingest.layouts import list_videos
+from prism.ingest.listing import Listing, VideoSource
 from prism.ingest.splits import assign_splits
 from prism.ingest.task import Task
 from prism.progress import note, progress_bar
@@ -73,11 +74,13 @@ class Plan:
         return Task(
             path=str(video.path.absolute()),
             relative=video.relative,
-            is_train=video.split == "train",
+            is_random=video.split == "train" and config.window == "random" and config.sampling != "even",
             slots=str(slots),
             offset=offset,
             num_frames=config.num_frames,
             stride=config.stride,
+            sampling=config.sampling,
+            fps=config.fps,
             size=config.size,
             clips_per_video=config.clips_per_video,
             seed=config.seed,
@@ -101,7 +104,8 @@ def ingest(
 
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
-            folder of frames), or a CSV file with the columns path, label and split.
+            folder of frames), or a CSV file with the columns path, label and split; with an official layout,
+            the folder of the data set.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits; `options` replace single fields of it.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
@@ -147,7 +151,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
     Raises:
         SourceError: the source is missing or wrong.
     """
-    listing = list_videos(source, config.layout)
+    listing = list_videos(source, config)
     videos = assign_splits(listing.videos, config)
     videos.sort(key=lambda video: (SPLITS.index(video.split), video.label, video.relative))
     flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
@@ -190,6 +194,8 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
     from prism.ingest.assemble import assemble
     from prism.ingest.working import working_folder
 
+    for text in plan.listing.notes:
+        note(text, enabled=progress)
     if not any(video.split == "test" for video in plan.listing.videos):
         num_test = sum(video.split == "test" for video in plan.videos)
         note(f"The source names no test videos: {num_test} are set apart from train.", enabled=progress)

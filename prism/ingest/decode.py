@@ -13,6 +13,7 @@ Rotation and pixel shape in the metadata are ignored.
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,21 @@ def read_clips(
             continue
         return video_frames, windows, [np.stack([frames[index] for index in clip]) for clip in indices]
     raise VideoError("its frames change from one reading to the next.")
+
+
+def frame_rate(path: Path) -> Fraction:
+    """Frames per second of a video file, on average.
+
+    Raises:
+        VideoError: it is not known.
+    """
+    if path.is_dir():
+        raise VideoError("a folder of frames has no frame rate, which sampling fps needs.")
+    with _opened(path) as (_, stream):
+        rate = stream.average_rate or stream.guessed_rate
+    if not rate or rate <= 0:
+        raise VideoError("its frame rate is not known, which sampling fps needs.")
+    return rate
 
 
 def _ways(path: Path, size: int) -> Iterator[tuple[int, Read]]:

@@ -7,64 +7,34 @@ skipped, because what it points to is not part of the data set that was named.
 
 import csv
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
+from prism.config import IngestConfig
 from prism.errors import SourceError
+from prism.ingest import official
+from prism.ingest.annotations import csv_rows
 from prism.ingest.frames import frame_files
+from prism.ingest.listing import VIDEO_SUFFIXES, Listing, as_text, require_folder
 
-VIDEO_SUFFIXES = (".mp4", ".avi", ".webm", ".mkv", ".mov")
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
 CSV_COLUMNS = ("path", "label", "split")
 
 
-@dataclass(frozen=True)
-class VideoSource:
-    """One video to ingest: a file, or a folder with an image per frame.
-
-    `relative` is its path under the source with `/` between the parts; `split` is empty where the
-    source names none.
-    """
-
-    path: Path
-    relative: str
-    label: str
-    split: str
-
-
-@dataclass
-class Listing:
-    """What a source holds: the root that paths are relative to, its videos, and what was left out and why."""
-
-    root: Path
-    videos: list[VideoSource] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-    def add(self, path: Path, label: str, split: str) -> None:
-        """Take a video in, or note why it cannot be."""
-        relative = path.relative_to(self.root).as_posix()
-        if not is_text(relative):
-            self.skipped[as_text(relative)] = "its name is not valid UTF-8."
-        elif not path.resolve().is_relative_to(self.root.resolve()):
-            self.skipped[relative] = "it is a link that leaves the source."
-        else:
-            self.videos.append(VideoSource(path, relative, label, split))
-
-
-def list_videos(source: Path, layout: str = "auto") -> Listing:
+def list_videos(source: Path, config: IngestConfig = IngestConfig()) -> Listing:  # noqa: B008
     """Find the videos of a source.
 
     Args:
         source: a folder, or a CSV file whose paths are relative to its own folder.
-        layout: a key of `LAYOUTS`; `auto` takes the CSV if there is one, else split folders, else class folders.
+        config: its `layout` is a key of `LAYOUTS`; `auto` takes the CSV if there is one, else split folders,
+            else class folders. An official layout also reads `official_split` and `annotations`.
 
     Returns:
         The listing, its videos sorted by their relative path.
 
     Raises:
         SourceError: the source is missing, has no videos, names a split that is unknown, or lists a path that
-            is twice in it or outside of it.
+            is twice in it or outside of it, or an annotation file is missing or wrong.
     """
     if not source.exists():
         raise SourceError(f"source '{source}' does not exist.")
@@ -72,7 +42,7 @@ def list_videos(source: Path, layout: str = "auto") -> Listing:
         raise SourceError(
             f"source '{source}' is a file, but it must be a folder of videos or a .csv list of them."
         )
-    listing = LAYOUTS[layout](source)
+    listing = LAYOUTS[config.layout](source, config)
     if not listing.videos:
         raise SourceError(f"source '{source}' has no videos{_instead(source, listing)}. {EXPECTED}")
     listing.videos.sort(key=lambda video: video.relative)
@@ -111,7 +81,7 @@ def _auto(source: Path) -> Listing:
 
 def _classes(source: Path) -> Listing:
     """`root/<class>/<video>`: no splits."""
-    _require_folder(source)
+    require_folder(source)
     listing = Listing(source)
     _add_classes(listing, source, "")
     return listing
@@ -119,7 +89,7 @@ def _classes(source: Path) -> Listing:
 
 def _splits(source: Path) -> Listing:
     """`root/{train,val,test}/<class>/<video>`."""
-    _require_folder(source)
+    require_folder(source)
     listing = Listing(source)
     others = Listing(source)
     for folder in _entries(source):
@@ -134,11 +104,6 @@ def _splits(source: Path) -> Listing:
             "Move it, or choose --layout classes."
         )
     return listing
-
-
-def _require_folder(source: Path) -> None:
-    if not source.is_dir():
-        raise SourceError(f"source '{source}' is a file, but this layout needs a folder.")
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -177,7 +142,7 @@ def _csv(source: Path) -> Listing:
     if source.is_dir():
         raise SourceError(f"source '{source}' is a folder, but the csv layout needs the .csv file itself.")
     listing, lines = Listing(source.parent), dict[str, int]()
-    for line, row in _rows(source):
+    for line, row in csv_rows(source, CSV_COLUMNS):
         where = f"line {line} of '{source}'"
         relative = _inner_path(row["path"], where)
         if relative in lines:
@@ -191,34 +156,6 @@ def _csv(source: Path) -> Listing:
     return listing
 
 
-def _rows(source: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """The lines of a list with their numbers, every column present and filled."""
-    try:
-        with source.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file, skipinitialspace=True)
-            for column in CSV_COLUMNS:
-                if column not in (rows.fieldnames or ()):
-                    found = ", ".join(rows.fieldnames or ()) or "nothing"
-                    raise SourceError(f"list '{source}' has no column '{column}', only {found}.")
-            for row in rows:
-                yield (
-                    rows.line_num,
-                    {column: _cell(row[column], column, rows.line_num, source) for column in CSV_COLUMNS},
-                )
-    except UnicodeDecodeError:
-        raise SourceError(f"list '{source}' is not UTF-8 text.") from None
-    except csv.Error as error:
-        raise SourceError(f"list '{source}' is not a CSV file: {error}.") from None
-    except OSError as error:
-        raise SourceError(f"list '{source}' cannot be read: {error.strerror}.") from None
-
-
-def _cell(value: str | None, column: str, line: int, source: Path) -> str:
-    if not value or not value.strip() or "\0" in value:
-        raise SourceError(f"line {line} of '{source}' has no {column}.")
-    return value.strip()
-
-
 def _inner_path(text: str, where: str) -> str:
     path = os.path.normpath(text)
     if os.path.isabs(path) or path == os.pardir or path.startswith(os.pardir + os.sep):
@@ -226,19 +163,14 @@ def _inner_path(text: str, where: str) -> str:
     return Path(path).as_posix()
 
 
-def is_text(name: str) -> bool:
-    """Whether a file name can be written as UTF-8."""
-    return name == as_text(name)
-
-
-def as_text(name: str) -> str:
-    """A file name with the bytes that are not UTF-8 spelled out."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-LAYOUTS: dict[str, Callable[[Path], Listing]] = {
-    "auto": _auto,
-    "classes": _classes,
-    "splits": _splits,
-    "csv": _csv,
+LAYOUTS: dict[str, Callable[[Path, IngestConfig], Listing]] = {
+    "auto": lambda source, _: _auto(source),
+    "classes": lambda source, _: _classes(source),
+    "splits": lambda source, _: _splits(source),
+    "csv": lambda source, _: _csv(source),
+    "ucf101": official.ucf101,
+    "miniucf": official.miniucf,
+    "hmdb51": official.hmdb51,
+    "kinetics400": official.kinetics400,
+    "ssv2": official.ssv2,
 }

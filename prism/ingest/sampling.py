@@ -1,10 +1,11 @@
-"""Which frames of a video form a clip: integer arithmetic only.
+"""Which frames of a video form a clip: exact arithmetic only.
 
 A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A video that is shorter takes
 the largest smaller stride that fits; one with fewer than T frames takes every frame and repeats its last.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from prism.runtime import derive_seed
 
@@ -24,6 +25,16 @@ class Window:
 def clip_span(num_frames: int, stride: int) -> int:
     """Video frames from a clip's first frame to its last, both included."""
     return stride * (num_frames - 1) + 1
+
+
+def stride_at(rate: Fraction, fps: float) -> int:
+    """The whole stride, at least 1, that comes nearest to a number of frames per second.
+
+    Args:
+        rate: frames per second of the video, positive.
+        fps: frames per second of the clip, positive.
+    """
+    return max(1, round(rate / Fraction(fps)))
 
 
 def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from prism.config import IngestConfig
 from prism.errors import SourceError
-from prism.ingest.layouts import VideoSource
+from prism.ingest.listing import VideoSource
 from prism.runtime import derive_seed
 
 

@@ -1,10 +1,12 @@
 """What is asked of a decoding process, and what it answers: plain values that travel as lines of JSON."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any
 
-from prism.ingest.sampling import Window, centre_window, random_windows
+from prism.ingest.sampling import Window, centre_window, random_windows, stride_at
 
 READY = "ready"
 """The first line of a decoding process."""
@@ -16,11 +18,13 @@ class Task:
 
     path: str
     relative: str
-    is_train: bool
+    is_random: bool
     slots: str
     offset: int
     num_frames: int
     stride: int
+    sampling: str
+    fps: float
     size: int
     clips_per_video: int
     seed: int
@@ -34,14 +38,30 @@ class Task:
         """Read `to_json`'s text."""
         return cls(**json.loads(text))
 
-    def windows(self, video_frames: int) -> list[Window]:
-        """Random windows for training, else the one in the centre."""
-        if not self.is_train:
-            return [centre_window(video_frames, self.num_frames, self.stride)]
+    def wanted_stride(self, video_frames: int, rate: Callable[[], Fraction]) -> int:
+        """The distance between two frames of a clip, were the video long enough.
+
+        Args:
+            video_frames: frames of the video.
+            rate: finds its frames per second; called only where the sampling needs it.
+        """
+        match self.sampling:
+            case "fps":
+                return stride_at(rate(), self.fps)
+            case "even":
+                return video_frames
+            case _:
+                return self.stride
+
+    def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
+        """Random windows, or the one in the centre; the arguments are those of `wanted_stride`."""
+        stride = self.wanted_stride(video_frames, rate)
+        if not self.is_random:
+            return [centre_window(video_frames, self.num_frames, stride)]
         return random_windows(
             video_frames,
             self.num_frames,
-            self.stride,
+            stride,
             count=self.clips_per_video,
             seed=self.seed,
             path=self.relative,

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 from prism.errors import OutputError, VideoError
-from prism.ingest.decode import read_clips
+from prism.ingest.decode import frame_rate, read_clips
+from prism.ingest.sampling import Window
 from prism.ingest.task import READY, Outcome, Task
 from prism.runtime import writing
 
@@ -22,8 +23,13 @@ def decode(task: Task) -> Outcome:
     Raises:
         OutputError: they cannot be written.
     """
+    path = Path(task.path)
+
+    def choose(video_frames: int) -> list[Window]:
+        return task.windows(video_frames, lambda: frame_rate(path))
+
     try:
-        video_frames, windows, clips = read_clips(Path(task.path), task.windows, task.num_frames, task.size)
+        video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size)
     except VideoError as error:
         return Outcome(reason=str(error))
     except OSError as error:

@@ -10,7 +10,6 @@ A run that finds the folder of the same plan goes on where the journal ends; ano
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
 import shutil
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from prism.errors import OutputError
 from prism.ingest.task import Outcome
-from prism.runtime import writing
+from prism.runtime import hold, writing
 
 SYNC_SECONDS = 3.0
 
@@ -125,20 +124,10 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> Iterator[Wo
 def _held(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        _lock(descriptor, path)
+        hold(descriptor, path)
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OutputError(f"another run is writing '{path}'. Wait for it, or choose another output.") from None
-    except OSError:
-        # A file system without locks: the user has to know how many runs there are.
-        return
 
 
 def _has_plan(path: Path, plan: str) -> bool:
