@@ -1,5 +1,6 @@
 """Evaluation: what fresh networks learn from a set. Nothing is ever chosen on the clips that score it."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,7 +59,8 @@ def evaluate(
         progress: show a progress bar.
 
     Raises:
-        ConfigError: the set and the data do not fit each other, or the network.
+        ConfigError: the set and the data do not fit each other, or the network, or training would take
+            more memory than there is.
         OutputError: the output exists or cannot be written.
     """
     store = data if isinstance(data, ClipStore) else ClipStore.open(data)
@@ -73,18 +75,12 @@ def evaluate(
         assert train_store is not None
         opened = train_store if isinstance(train_store, ClipStore) else ClipStore.open(train_store)
         trainees = _of_store(opened, store, config, output)
-    network = models.build(
-        config.model,
-        pick_device(device),
-        num_classes=len(store.classes),
-        num_frames=store.num_frames,
-        size=store.size,
-        width=config.width,
-    )
+    first = next(trainees)
+    network = _network(store, config, min(config.batch_size, len(first.clips)), pick_device(device))
     runs: list[Run] = []
     result: Result | None = None
     with progress_bar("Evaluating", config.seeds, "seeds", enabled=progress) as advance:
-        for seed, trainee in zip(range(config.seed, config.seed + config.seeds), trainees, strict=False):
+        for seed, trainee in enumerate(itertools.chain([first], trainees), config.seed):
             runs.append(_run(network, trainee.clips, test, store.normalisation, config, seed, store.flip))
             result = Result(
                 label or trainee.subject.method,
@@ -102,8 +98,23 @@ def evaluate(
     return result
 
 
+def _network(store: ClipStore, config: EvaluateConfig, batch_size: int, device: torch.device) -> models.Network:
+    """The network to train, if the device has the memory for it."""
+    network = models.build(
+        config.model,
+        "meta",
+        num_classes=len(store.classes),
+        num_frames=store.num_frames,
+        size=store.size,
+        width=config.width,
+        hidden=config.hidden,
+    )
+    models.check_memory(network, batch_size, device)
+    return network.to_empty(device=device)
+
+
 def _run(
-    network: torch.nn.Module,
+    network: models.Network,
     clips: Clips,
     test: Clips,
     normalisation: Normalisation,
@@ -152,7 +163,7 @@ def _of_store(
     source: ClipStore, store: ClipStore, config: EvaluateConfig, output: str | Path | None
 ) -> Iterator[Trainee]:
     _check_same_shape(source, store, "the store to train on")
-    source.require_vpc(max(1, config.train_vpc), "evaluate.train")
+    source.require_vpc(max(1, config.train_vpc), "evaluate.train_vpc")
     everything = source.clips("train")
     path = relative_to_result(source.path, output)
 

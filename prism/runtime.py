@@ -5,6 +5,7 @@ torch is imported only by the functions that need it: decoding workers and `pris
 
 import contextlib
 import errno
+import fcntl
 import functools
 import hashlib
 import json
@@ -119,6 +120,19 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
+def available_memory_bytes(device: "torch.device") -> int | None:
+    """Memory that a device can still give, in bytes; None where the system does not tell."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return 1024 * int(line.split()[1])
+    return None
+
+
 def canonical_json(value: Any, indent: int | None = None) -> str:
     """JSON with sorted keys: equal values give equal text."""
     return json.dumps(value, sort_keys=True, indent=indent, ensure_ascii=False, allow_nan=False)
@@ -202,6 +216,21 @@ def replace_atomically(source: Path, target: Path) -> None:
     """Give a finished, synced file or folder its final name."""
     os.replace(source, target)
     sync_folder(target.parent)
+
+
+def hold(descriptor: int, path: Path) -> None:
+    """Keep other runs off an open file or folder until it is closed; the end of a process frees it.
+
+    Raises:
+        OutputError: another run holds it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OutputError(f"another run is writing '{path}'. Wait for it, or choose another output.") from None
+    except OSError:
+        # A file system without locks: the user has to know how many runs there are.
+        return
 
 
 def discard(path: Path) -> None:

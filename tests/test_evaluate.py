@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from prism import models
 from prism.clips import Normalisation, as_pixels
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig
 from prism.errors import ConfigError, DivergedError, OutputError, StoreError
 from prism.evaluate import evaluate
+from prism.models import MODELS
 from prism.results import Result
 from prism.runtime import generator
 from prism.select import select
@@ -216,3 +218,46 @@ def test_a_strangers_set_is_scored_whatever_it_says_of_its_source(store, chosen,
 def test_a_config_and_single_options_say_the_same(store, chosen):
     by_config = evaluate(chosen, store, EvaluateConfig(width=2, epochs=2, seeds=1), device="cpu")
     assert without_seconds(by_config) == without_seconds(score(chosen, store, seeds=1))
+
+
+# Every network.
+
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+@every_model
+def test_every_network_is_evaluated_and_its_score_does_not_depend_on_the_batch(store, chosen, name):
+    # All four clips fit into every one of these training batches, so only scoring differs.
+    results = [score(chosen, store, model=name, epochs=1, seeds=1, batch_size=size) for size in (4, 5, 256)]
+    assert without_seconds(results[0]) == without_seconds(results[1]) == without_seconds(results[2])
+    assert results[0].config["model"] == name
+
+
+@every_model
+def test_a_seed_of_a_network_does_not_depend_on_the_seeds_before_it(store, chosen, name):
+    together = score(chosen, store, model=name, epochs=1, seeds=2)
+    alone = score(chosen, store, model=name, epochs=1, seeds=1, seed=1)
+    assert without_seconds(together)[1] == without_seconds(alone)[0]
+
+
+def test_the_hidden_size_is_an_option_of_the_networks_that_have_one(store, chosen):
+    result = score(chosen, store, model="cnn-lstm", hidden=3, epochs=1, seeds=1)
+    assert result.config["hidden"] == 3
+    with pytest.raises(ConfigError, match="hidden = 3, but convnet3d does not have that option"):
+        score(chosen, store, hidden=3)
+
+
+def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(store, chosen, tmp_path, monkeypatch):
+    monkeypatch.setattr(models.memory, "available_memory_bytes", lambda device: 2**30)
+    with pytest.raises(ConfigError, match=r"training cnn-lstm takes 3.3 GiB: 3.2 GiB for .* --hidden"):
+        score(chosen, store, model="cnn-lstm", width=0, output=tmp_path / "r.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_memory_of_a_batch_is_that_of_the_clips_there_are(store, chosen, monkeypatch):
+    seen = []
+    original = models.memory.training_memory
+    monkeypatch.setattr(models.memory, "training_memory", lambda n, size: seen.append(size) or original(n, size))
+    score(chosen, store, epochs=1, seeds=1)
+    score(None, store, train_store=store, epochs=1, seeds=1, batch_size=3)
+    assert seen == [4, 3]

@@ -9,6 +9,7 @@ from prism.clips import to_model_input
 from prism.condense import moments as module
 from prism.condense.moments import MOMENTS, FreshMoments, MomentBank
 from prism.config import CondenseConfig, RealMoments
+from prism.models import MODELS
 
 CPU = torch.device("cpu")
 
@@ -107,3 +108,12 @@ def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make
         MOMENTS[name](make_store(flip=flip), config(), CPU).at(0)
     assert asked[0] is False
     assert asked[1] is not False
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked(make_store, monkeypatch, model):
+    store, means = make_store(train=5), []
+    for chunk in (2, 64):
+        monkeypatch.setitem(module.CHUNK, "cpu", chunk)
+        means.append(MomentBank(store, config(model=model), CPU).at(0))
+    torch.testing.assert_close(*means, rtol=1e-4, atol=1e-5)

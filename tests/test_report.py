@@ -389,3 +389,17 @@ def test_impossible_numbers_are_refused(exhibit, old, new):
     path.write_text(changed, encoding="utf-8")
     with pytest.raises(PrismError):
         report([path], exhibit.folder / "page.html")
+
+
+def test_a_network_is_named_with_the_sizes_that_are_not_the_published_ones(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    configs = {
+        "convnet3d": {"model": "convnet3d", "width": 64},
+        "convnet3d, width 16": {"model": "convnet3d", "width": 16},
+        "cnn-gru": {"model": "cnn-gru", "width": 0, "hidden": 0},
+        "cnn-gru, width 64, hidden 9": {"model": "cnn-gru", "width": 64, "hidden": 9},
+        "another, width 5": {"model": "another", "width": 5},
+    }
+    for name, config in configs.items():
+        (row,) = build_rows(load([exhibit.of_set(made, name, config=config)]))
+        assert row.network == name

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from prism import models
 from prism.condense.matching import real_class_means
@@ -19,7 +19,7 @@ CHUNK = {"cpu": 64, "cuda": 512}
 class Moments(Protocol):
     """What the synthetic clips of an iteration are compared with."""
 
-    network: nn.Module
+    network: models.Network
 
     def at(self, iteration: int) -> Tensor:
         """Give `network` the values of this iteration and return its real class means (C, D)."""

@@ -7,7 +7,7 @@ from prism.report.tables import Row
 from prism.report.text import listed
 from prism.results import Result
 
-OWN_KEYS = {"model", "width", "seed", "seeds", "train_vpc"}
+OWN_KEYS = {"model", "width", "hidden", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals."""
 HARDWARE = ("processor", "gpu", "threads")
 

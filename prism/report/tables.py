@@ -8,7 +8,7 @@ from pathlib import PurePath
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from prism.config import EvaluateConfig
+from prism.models import MODELS
 from prism.report.text import Score, in_bytes, in_percent, in_seconds, printable, significant
 from prism.results import Result
 from prism.runtime import canonical_json
@@ -124,8 +124,10 @@ def _place(row: Row) -> tuple[Any, ...]:
 
 
 def _network(config: dict[str, Any]) -> str:
-    model, width = config.get("model", "unknown"), config.get("width", EvaluateConfig.width)
-    return str(model) if width == EvaluateConfig.width else f"{model}, width {width}"
+    model, sizes = str(config.get("model", "unknown")), {key: config.get(key) or 0 for key in ("width", "hidden")}
+    if model in MODELS and sizes["width"] == MODELS[model].WIDTH:
+        sizes["width"] = 0
+    return ", ".join([model, *(f"{key} {size}" for key, size in sizes.items() if size)])
 
 
 def _role(result: Result) -> str:

@@ -1,0 +1,65 @@
+"""Networks. Every entry of `MODELS` has `embed` and `forward` on float clips (N, C, T, H, W)."""
+
+import inspect
+
+import torch
+
+from prism.errors import ConfigError
+from prism.models.convnet3d import ConvNet3D
+from prism.models.dropout import Dropout, use_generator
+from prism.models.initial import initialise
+from prism.models.memory import TrainingMemory, check_memory, training_memory
+from prism.models.network import Network
+from prism.models.recurrent import CnnGru, CnnLstm
+from prism.models.residual import R2Plus1D18
+
+__all__ = [
+    "MODELS",
+    "Dropout",
+    "Network",
+    "TrainingMemory",
+    "build",
+    "check_memory",
+    "initialise",
+    "training_memory",
+    "use_generator",
+]
+
+MODELS: dict[str, type[Network]] = {model.NAME: model for model in (ConvNet3D, CnnGru, CnnLstm, R2Plus1D18)}
+
+
+def build(
+    name: str,
+    device: torch.device | str = "cpu",
+    *,
+    num_classes: int,
+    num_frames: int,
+    size: int | tuple[int, int],
+    **options: int,
+) -> Network:
+    """A network without values, to be filled by `initialise`.
+
+    Args:
+        name: a key of `MODELS`.
+        device: where its parameters live; on `meta` it takes no memory.
+        num_classes: number of logits.
+        num_frames: frames per clip (T).
+        size: height and width in pixels.
+        options: `width`, `hidden`; 0 leaves one as published.
+
+    Raises:
+        ConfigError: the network has no such option, or the clips are too small for it.
+    """
+    given = {option: value for option, value in options.items() if value}
+    for option, value in given.items():
+        if not _takes(name, option):
+            those = [other for other in MODELS if _takes(other, option)]
+            hint = f"; {' and '.join(those)} have it." if those else "."
+            raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
+    with torch.device("meta"):
+        network = MODELS[name](num_classes=num_classes, num_frames=num_frames, size=size, **given)
+    return network.to_empty(device=device)
+
+
+def _takes(name: str, option: str) -> bool:
+    return option in inspect.signature(MODELS[name]).parameters

@@ -1,0 +1,59 @@
+"""ConvNet3D, the network of the paper's main tables."""
+
+import math
+
+from torch import Tensor, nn
+
+from prism.models.dropout import Dropout
+from prism.models.network import Network
+
+
+class ConvNet3D(Network):
+    """The field's miniC3D: three blocks Conv3d → ReLU → MaxPool3d, then a 1×1×1 convolution to the classes.
+
+    As published by Wang et al. (arXiv 2312.00362). The embedding is the flattened output of the blocks.
+
+    Args:
+        num_classes: number of logits.
+        num_frames: frames per clip (T), at least 4.
+        size: height and width in pixels, at least 43.
+        width: channels of the first block; the other two have twice as many.
+
+    Raises:
+        ConfigError: the clips are too small or too short for its pooling.
+    """
+
+    NAME = "convnet3d"
+    WIDTH = 64
+    MIN_FRAMES = 4
+    MIN_SIZE = 43
+
+    def __init__(
+        self, *, num_classes: int, num_frames: int, size: int | tuple[int, int], width: int = WIDTH
+    ) -> None:
+        super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
+        layers: list[nn.Module] = []
+        channels = [3, width, 2 * width, 2 * width]
+        for before, after, pool in zip(channels, channels[1:], [(1, 2, 2), 2, 2], strict=False):
+            layers += [nn.Conv3d(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)), nn.ReLU(), nn.MaxPool3d(pool)]
+        self.blocks = nn.Sequential(*layers)
+        frames, rows, columns = num_frames // 4, *(_side_after_blocks(side) for side in self.size)
+        self.embed_dim = math.prod((2 * width, frames, rows, columns))
+        self.pool = nn.AvgPool3d((min(2, frames), rows, columns), stride=1)
+        self.dropout = Dropout(0.5)
+        self.classifier = nn.Conv3d(2 * width, num_classes, 1)
+
+    def embed(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to embeddings (N, D)."""
+        return self.blocks(clips).flatten(1)
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to logits (N, num_classes), the largest over time."""
+        logits = self.classifier(self.dropout(self.pool(self.blocks(clips))))
+        return logits.flatten(2).amax(dim=2)
+
+
+def _side_after_blocks(side: int) -> int:
+    for _ in range(3):
+        side = ((side - 1) // 2 + 1) // 2
+    return side

@@ -1,0 +1,103 @@
+"""What training takes is counted, not guessed, and refused before a byte of it is allocated."""
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from prism.errors import ConfigError
+from prism.models import MODELS, build, check_memory, initialise, memory, training_memory
+from prism.runtime import available_memory_bytes, generator
+
+CPU = torch.device("cpu")
+PAPER = {"num_classes": 50, "num_frames": 16, "size": 112}
+
+
+def test_the_lstm_takes_two_gigabytes_of_weights_and_six_to_train():
+    needs = training_memory(build("cnn-lstm", "meta", **PAPER), 1)
+    assert needs.num_parameters == 537_645_618
+    assert needs.weight_bytes == 3 * 4 * 537_645_618
+    assert needs.weight_bytes / 3 / 1e9 == pytest.approx(2.15, abs=0.01)
+    assert needs.recurrent_bytes == 2 * 4 * 4 * 8192 * (8192 + 8192 + 2)
+    assert needs.total_bytes == needs.weight_bytes + needs.recurrent_bytes + needs.activation_bytes
+
+
+def test_the_activations_of_convnet3d_are_those_counted_by_hand():
+    needs = training_memory(build("convnet3d", "meta", **PAPER), 1)
+    inputs, positions = 4 * 3 * 16 * 112 * 112, 8
+    convolved = [64 * 16 * 56 * 56, 128 * 16 * 14 * 14, 128 * 8 * 4 * 4]
+    pooled = [64 * 16 * 28 * 28, 128 * 8 * 7 * 7, 128 * 4 * 2 * 2]
+    blocks = sum(4 * c + (4 + positions) * p for c, p in zip(convolved, pooled, strict=True))
+    assert needs.activation_bytes == pytest.approx(inputs + blocks, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_count_is_what_a_real_forward_pass_keeps(name):
+    shape = {"num_classes": 3, "num_frames": 8, "size": 48, "width": 8}
+    network, kept = build(name, **shape), {}
+    initialise(network, generator(0, "init"))
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        logits = network(torch.rand(4, 3, 8, 48, 48))
+    weights = {parameter.untyped_storage().data_ptr() for parameter in network.parameters()}
+    real = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
+    assert logits.shape == (4, 3)
+    assert training_memory(build(name, "meta", **shape), 4).activation_bytes == pytest.approx(real, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "free", "batch_size", "says"),
+    [
+        ("cnn-lstm", 4.0, 10, r"takes 11.0 GiB: 10.0 GiB for 537,645,618 .* 4.0 GiB free. .* --hidden"),
+        ("convnet3d", 4.0, 256, r"6.5 GiB for a batch of 256 clips. cpu has 4.0 GiB free. .* --width or --batch"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_it_takes_and_a_remedy(monkeypatch, name, free, batch_size, says):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: int(free * 2**30))
+    with pytest.raises(ConfigError, match=says):
+        check_memory(build(name, "meta", **PAPER), batch_size, CPU)
+
+
+def test_what_fits_to_the_byte_is_not_refused_and_one_byte_less_is(monkeypatch):
+    network = build("cnn-gru", "meta", **PAPER)
+    total = training_memory(network, 2).total_bytes
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: total)
+    assert check_memory(network, 2, CPU).total_bytes == total
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: total - 1)
+    with pytest.raises(ConfigError):
+        check_memory(network, 2, CPU)
+
+
+def test_a_smaller_hidden_size_is_a_remedy(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**31)
+    assert check_memory(build("cnn-lstm", "meta", **PAPER, hidden=512), 10, CPU).total_bytes < 2**31
+
+
+def test_where_the_system_does_not_tell_nothing_is_refused(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: None)
+    assert check_memory(build("cnn-lstm", "meta", **PAPER), 10**6, CPU)
+
+
+def test_the_available_memory_of_this_machine_is_positive_and_finite():
+    free = available_memory_bytes(CPU)
+    assert free is None or 0 < free < math.inf
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_table_of_the_documentation_says_what_is_counted(name):
+    needs = training_memory(build(name, "meta", **PAPER), 1)
+    lines = (Path(__file__).parent.parent / "docs" / "method.md").read_text(encoding="utf-8").splitlines()
+    (row,) = [line for line in lines if line.startswith(f"| `{name}` |")]
+    _, parameters, state, kept, dim = [cell.strip() for cell in row.strip("|").split("|")]
+    units = {"MiB": 2**20, "GiB": 2**30}
+    number, unit = state.split()
+    assert parameters == f"{needs.num_parameters:,}"
+    assert needs.weight_bytes / units[unit] == pytest.approx(float(number), abs=0.5 if unit == "MiB" else 0.05)
+    assert kept == f"{needs.activation_bytes / 2**20:.0f} MiB"
+    assert dim == f"{build(name, 'meta', **PAPER).embed_dim:,}"
