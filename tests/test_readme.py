@@ -67,7 +67,7 @@ def test_the_readmes_verbs_run_in_python(tmp_path, monkeypatch):
     assert os.listdir("runs") == ["store"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "recipes").rglob("*.toml")), ids=lambda path: path.name)
 def test_every_recipe_is_valid_and_says_what_to_expect_of_it(path):
     assert read_recipe(path)
     head = path.read_text(encoding="utf-8").split("\n\n")[0]
