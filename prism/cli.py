@@ -1,5 +1,7 @@
 """The `prism` command: one function for each verb. The only place that parses arguments or prints."""
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +46,7 @@ app = App(
     help_format="plaintext",
     config=apply_recipe,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
     version=lambda: versions()["prism"],
 )
 
@@ -91,7 +94,8 @@ def ingest(
     Parameters
     ----------
     source
-        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label,split), or folders of frames.
+        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label,split), folders of frames, or with
+        --layout the folder of a data set with its official lists.
     output
         Store to write (a folder).
     workers
@@ -103,6 +107,11 @@ def ingest(
     say(repr(store))
     if store.header.num_skipped:
         say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
+    for split in ("val", "test"):
+        counts = zip(store.classes, store.counts(split).tolist(), strict=True)
+        without = [name for name, count in counts if count == 0]
+        if without and len(store.positions(split)):
+            say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
 
 
 @app.command
@@ -276,7 +285,17 @@ def info(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False
 
 def say(text: str) -> None:
     """Print a line for the user."""
-    print(text)
+    print(shown(text), flush=True)
+
+
+def complain(text: str) -> None:
+    """Print one line on stderr."""
+    print("prism: " + shown(text).replace("\n", "\\n"), file=sys.stderr)
+
+
+def shown(text: str) -> str:
+    """Text for a terminal: what would move its cursor or colours is spelled out."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
 
 
 def run(command: Callable[[], Any]) -> int:
@@ -284,14 +303,23 @@ def run(command: Callable[[], Any]) -> int:
     try:
         command()
     except PrismError as error:
-        print(f"prism: {error}", file=sys.stderr)
+        complain(str(error))
         return error.exit_code
     except CycloptsError as error:
-        print(f"prism: {' '.join(str(error).split())}", file=sys.stderr)
+        complain(" ".join(str(error).split()))
         return 2
     except KeyboardInterrupt:
-        print("prism: interrupted.", file=sys.stderr)
+        complain("interrupted.")
         return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, `| head` for one; the rest of it must not raise at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        complain(f"'{error.filename or 'standard output'}' cannot be used: {error.strerror}.")
+        return 1
     return 0
 
 

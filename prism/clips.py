@@ -17,8 +17,10 @@ class Normalisation:
     std: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
-            raise ClipError(f"normalisation needs three means and three positive deviations, got {self}.")
+        mean, std = self.mean, self.std
+        in_range = len(mean) == len(std) == 3 and all(0 <= m <= 1 for m in mean) and all(0 < s <= 1 for s in std)
+        if not in_range:
+            raise ClipError(f"normalisation needs three means in 0..1 and three deviations in (0, 1], got {self}.")
 
     def apply(self, frames: Tensor) -> Tensor:
         """Pixels in [0, 1] (..., C, H, W) to zero mean and unit variance over the training set."""

@@ -26,6 +26,8 @@ VERSION = 1
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
 MAX_FRAMES = 4096
 MAX_SIDE = 4096
+MAX_CLIP_VALUES = 2**28
+"""Values of one rendered clip, 1 GiB as float32: 64 frames of 1180×1180 pixels."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,12 @@ class Encoded:
         scale = torch.where(ordinary, 1 / 255, ((high - low) / 255).clamp(min=1e-12))
         levels = (frames - minimum.view(-1, 1, 1, 1)) / scale.view(-1, 1, 1, 1)
         return cls(levels.round().clamp(0, 255).to(torch.uint8), scale, minimum)
+
+    def is_finite(self) -> bool:
+        """Whether every decoded value is a number that float32 can hold."""
+        if self.scale is None or self.minimum is None:
+            return bool(self.frames.isfinite().all())
+        return bool(((255 * self.scale).isfinite() & (255 * self.scale + self.minimum).isfinite()).all())
 
     def decode(self) -> Tensor:
         """The frames as float32 (K, C, H, W)."""
@@ -102,6 +110,8 @@ class CondensedSet:
             return f"key-frames of {frames.shape[2]}×{frames.shape[3]} pixels exceed {MAX_SIDE}"
         if not 2 <= self.num_frames <= MAX_FRAMES:
             return f"clips must have 2 to {MAX_FRAMES} frames, got {self.num_frames}"
+        if self.num_frames * 3 * frames.shape[2] * frames.shape[3] > MAX_CLIP_VALUES:
+            return f"a clip of {self.num_frames}×{frames.shape[2]}×{frames.shape[3]} is larger than PRISM renders"
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             return "there must be two or more classes with different names"
         if num_videos < 1 or len(self.offsets) != num_videos + 1 or len(frames) != num_keyframes:
@@ -123,8 +133,7 @@ class CondensedSet:
         within[self.offsets[1:-1] - 1] = False
         if bool((steps[within] < 1).any()):
             return "the times of each video's key-frames must increase"
-        parts = [self.keyframes.frames, self.keyframes.scale, self.keyframes.minimum]
-        if any(part is not None and part.is_floating_point() and not part.isfinite().all() for part in parts):
+        if not self.keyframes.is_finite():
             return "a key-frame holds a value that is not finite"
         return None
 

@@ -4,8 +4,9 @@ A video is five coordinates over time, each in [0, 1]: the pair's place (x, y), 
 objects' distance) and its growth (their size). They start at random and stand still, but for one, which
 the class moves in a wave: rising like a saw (and jumping back), falling like a saw, or swinging to and
 fro. A wave with a random phase is uniform at every time, as a coordinate that stands still at a random
-place is: so a single frame has exactly the same distribution in every class, and only the order of frames
-tells. A rising saw played backwards is a falling one: that makes the time-reversed pairs.
+place is: so a single frame has exactly the same distribution in every class. A rising saw played backwards
+is a falling one: that makes the time-reversed pairs, which only the order of frames tells apart. The
+unordered frames of one clip do tell which coordinate it moves, and so a class from all but its opposite.
 """
 
 import os

@@ -34,10 +34,11 @@ def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done
     console = Console(stderr=True)
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),
-        BarColumn(),
+        # On 80 columns the count, the rate and the time left come before the width of the bar.
+        BarColumn(bar_width=10),
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[shown]}"),
     ]
     with Progress(*columns, console=console, disable=not (enabled and console.is_terminal)) as bar:

@@ -108,7 +108,7 @@ def select(
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     config = with_options(SelectConfig, "select", config, options)
-    store.require_vpc(config.vpc, "select")
+    store.require_vpc(config.vpc, "select.vpc")
     if output is not None:
         check_output_file(Path(output), overwrite)
     clips = store.clips("train")

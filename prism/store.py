@@ -226,7 +226,7 @@ class ClipStore:
         rank = torch.arange(len(labels)) - (counts.cumsum(0) - counts)[labels]
         return order[rank < num]
 
-    def require_vpc(self, vpc: int, section: str) -> None:
+    def require_vpc(self, vpc: int, option: str) -> None:
         """Check that every class has at least `vpc` training clips.
 
         Raises:
@@ -235,8 +235,8 @@ class ClipStore:
         for name, count in zip(self.classes, self.counts("train").tolist(), strict=True):
             if count < vpc:
                 raise ConfigError(
-                    f"{section}.vpc = {vpc}, but class '{name}' has {count} training clips. "
-                    "Lower vpc, or ingest more clips per video."
+                    f"{option} = {vpc}, but class '{name}' has {count} training clips. "
+                    f"Lower {option.rpartition('.')[2]}, or ingest more clips per video."
                 )
 
 

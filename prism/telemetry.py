@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ResultError
-from prism.runtime import canonical_json, writing
+from prism.runtime import canonical_json, hold, writing
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -28,20 +28,29 @@ def telemetry_path(output: str | Path) -> Path:
 
 
 class TelemetryWriter:
-    """Appends records to a telemetry file.
+    """Appends records to a telemetry file, and keeps other runs off it until it is closed.
 
     Args:
-        path: the file.
-        keep_bytes: length of the part to keep of a file that an interrupted run left; the rest, written
-            after its last checkpoint, is cut off.
+        path: the file; what an interrupted run left in it stays until `keep` is called.
+
+    Raises:
+        OutputError: it cannot be written, or another run is writing it.
     """
 
-    def __init__(self, path: Path, keep_bytes: int = 0) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         with writing(path):
-            self._file = path.open("r+b" if keep_bytes and path.exists() else "wb")
-            self._file.truncate(min(keep_bytes, os.fstat(self._file.fileno()).st_size))
-            self._file.seek(0, os.SEEK_END)
+            self._file = path.open("ab")
+        try:
+            hold(self._file.fileno(), path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def keep(self, num_bytes: int) -> None:
+        """Cut off what lies behind the first `num_bytes` bytes: it was written after the last checkpoint."""
+        with writing(self.path):
+            self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
         """Append one record."""

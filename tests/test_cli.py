@@ -104,6 +104,10 @@ def test_info_prints_facts_or_json(prism, store, chosen):
         "condense STORE --output OUT --insertion never --storage float32 --iterations 2 --width 2 --batch-real 2",
         "select STORE -o OUT --method random --vpc 1 --seed 0",
         "evaluate SET --data STORE --model convnet3d --epochs 1 --lr 0.01 --seeds 1 --width 2 -o OUT",
+        "evaluate SET --data STORE --model cnn-gru --epochs 1 --seeds 1 --width 2",
+        "evaluate SET --data STORE --model cnn-lstm --epochs 1 --seeds 1 --width 2 --hidden 4",
+        "evaluate SET --data STORE --model r2plus1d-18 --epochs 1 --seeds 1 --width 2",
+        "condense STORE -o OUT --model cnn-gru --iterations 2 --width 2 --batch-real 2",
         "info SET --json",
     ],
 )
@@ -203,6 +207,10 @@ MISTAKES = {
     "neither set nor train": ("evaluate --data {store}", "either a condensed set or --train"),
     "both set and train": ("evaluate {set} --train {store} --data {store}", "not both"),
     "epochs 0": ("evaluate {set} --data {store} --epochs 0", "evaluate.epochs = 0"),
+    "hidden size of a network without": (
+        "evaluate {set} --data {store} --hidden 9",
+        "cnn-gru and cnn-lstm have it",
+    ),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": ("info {at}/file", "not a condensed set"),
@@ -240,7 +248,46 @@ def test_a_store_of_a_newer_format_is_refused(prism, make_store, tmp_path):
 
 def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
     arguments = ["--lr", "1e30", "--iterations", 5, "--width", 2]
-    assert "try --lr 1e+29" in prism.refuses("condense", store.path, "-o", tmp_path / "x", *arguments)
+    assert "start again with --lr 1e+29 --overwrite" in prism.refuses(
+        "condense", store.path, "-o", tmp_path / "x", *arguments
+    )
+
+
+def test_a_file_that_may_not_be_read_is_named_in_one_sentence(capsys):
+    from prism import cli
+
+    def unreadable() -> None:
+        raise PermissionError(13, "Permission denied", "secret/set")
+
+    assert cli.run(unreadable) == 1
+    assert capsys.readouterr().err == "prism: 'secret/set' cannot be used: Permission denied.\n"
+
+
+def test_a_name_too_long_for_the_system_is_one_sentence(prism, store, tmp_path):
+    assert "File name too long" in prism.refuses("info", tmp_path / ("x" * 300))
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(store):
+    program = f"{sys.executable} -c 'from prism.cli import main; main()' info {store.path} --json"
+    done = subprocess.run(f"{program} | head -c 1", shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
+
+
+def test_names_cannot_move_the_cursor_of_a_terminal(capsys):
+    from prism import cli
+
+    cli.say("a\x1b[2Jb\nc")
+    assert capsys.readouterr().out == "a\\x1b[2Jb\nc\n"
+
+
+def test_ctrl_c_is_said_in_one_sentence(capsys):
+    from prism import cli
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    assert cli.run(interrupted) == 130
+    assert capsys.readouterr().err == "prism: interrupted.\n"
 
 
 def test_a_defect_of_prism_itself_is_not_hidden(monkeypatch):

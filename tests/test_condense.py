@@ -23,7 +23,7 @@ from prism.condense.moments import MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS, KeyFrames
 from prism.condensed import DTYPES, CondensedSet
 from prism.config import CondenseConfig
-from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError, PrismError
+from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.keyframes import render
 from prism.runtime import partial_path
 from prism.store import ClipStore
@@ -572,9 +572,25 @@ def test_the_class_that_diverged_is_the_one_that_is_named(store):
 
 
 def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp_path):
-    with pytest.raises(PrismError, match="not finite"):
+    sentence = r"a key-frame has reached .*, which float16 cannot hold.*start again with --lr 1e\+29 --overwrite"
+    with pytest.raises(DivergedError, match=sentence):
         run_tiny(store, tmp_path / "set", iterations=1, lr=1e30, storage="float16")
     assert not (tmp_path / "set").exists()
+
+
+def test_a_second_run_on_the_same_output_is_refused_until_the_first_has_ended(store, tmp_path):
+    output = tmp_path / "set.safetensors"
+    first = launched(store, output)
+    wait_for(lambda: num_steps(output) > 2, first)
+    before = telemetry_path(output).read_bytes()[:200]
+    for options in ({}, {"overwrite": True}, {"resume": True}):
+        with pytest.raises((OutputError, ConfigError), match=r"another run is writing|unfinished run"):
+            run_tiny(store, output, **options)
+    assert telemetry_path(output).read_bytes()[:200] == before
+    first.kill()
+    first.wait()
+    run_tiny(store, output, overwrite=True)
+    assert output.exists()
 
 
 def test_more_videos_than_a_class_has_clips_are_refused_by_name(store):

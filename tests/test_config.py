@@ -68,7 +68,8 @@ def test_the_defaults_of_condense_are_the_papers():
 
 def test_the_defaults_of_evaluate_are_the_papers():
     paper = EvaluateConfig()
-    assert (paper.epochs, paper.lr, paper.batch_size, paper.seeds, paper.width) == (500, 0.01, 256, 3, 64)
+    assert (paper.epochs, paper.lr, paper.batch_size, paper.seeds) == (500, 0.01, 256, 3)
+    assert (paper.model, paper.width, paper.hidden) == ("convnet3d", 0, 0)
 
 
 WRONG = [
@@ -87,7 +88,7 @@ WRONG = [
     ("condense", "gradient_decay", 1.0),
     ("condense", "warmup", 1.1),
     ("condense", "cooldown", -0.1),
-    ("condense", "width", 0),
+    ("condense", "width", -1),
     ("condense", "init", "zeros"),
     ("condense", "insertion", "l3"),
     ("condense", "gradient", "both"),
@@ -100,6 +101,9 @@ WRONG = [
     ("evaluate", "epochs", 0),
     ("evaluate", "lr", -1.0),
     ("evaluate", "seeds", 0),
+    ("evaluate", "model", "vit"),
+    ("evaluate", "width", 4097),
+    ("evaluate", "hidden", -1),
     ("evaluate", "batch_size", 0),
     ("evaluate", "train_vpc", -1),
     ("evaluate", "split", "all"),

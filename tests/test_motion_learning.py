@@ -12,7 +12,12 @@ from prism.runtime import generator
 from prism.store import ClipStore
 from prism.train import logits_of, train
 
-OPPOSITE = {"growing": "shrinking", "left": "right", "clockwise": "counterclockwise"}
+OPPOSITE = {
+    "growing": "shrinking",
+    "left": "right",
+    "parting": "meeting",
+    "clockwise": "counterclockwise",
+}
 CONFIG = EvaluateConfig(width=8, epochs=16, batch_size=16)
 
 

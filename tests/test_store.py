@@ -253,9 +253,9 @@ def test_the_order_within_a_class_is_random_too(ragged):
 
 
 def test_too_many_videos_per_class_names_the_class_that_has_fewer(ragged):
-    ragged.require_vpc(1, "condense")
+    ragged.require_vpc(1, "condense.vpc")
     with pytest.raises(ConfigError, match=r"condense\.vpc = 2, but class 'class1' has 1 training clips"):
-        ragged.require_vpc(2, "condense")
+        ragged.require_vpc(2, "condense.vpc")
 
 
 def test_the_printed_store_names_its_shape(ragged):

@@ -7,7 +7,8 @@ from prism.telemetry import Telemetry, TelemetryWriter, telemetry_path
 
 
 def write(path, iterations, keep_bytes=0) -> int:
-    writer = TelemetryWriter(path, keep_bytes)
+    writer = TelemetryWriter(path)
+    writer.keep(keep_bytes)
     for i in iterations:
         writer.write("step", iteration=i, loss=i / 3)
     length = writer.sync()

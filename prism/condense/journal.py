@@ -34,28 +34,41 @@ class Journal:
         self, run: "Condensation", output: Path, source: dict[str, Any], *, resume: bool, overwrite: bool
     ) -> None:
         self.run, self.output, self.source = run, output, source
-        self.checkpoint = checkpoint_path(output)
-        # A run that was killed between saving its set and dropping its checkpoint may finish again.
-        check_output_file(output, overwrite or (resume and self.checkpoint.exists()))
-        kept, self.seconds = 0, 0.0
-        if self.checkpoint.exists() and resume:
-            found = Checkpoint.load(self.checkpoint, source)
-            try:
-                run.restore(found)
-            except (KeyError, RuntimeError) as error:
-                raise damaged(self.checkpoint, error) from None
-            kept, self.seconds = found.telemetry_bytes, found.seconds
-        elif self.checkpoint.exists() and not overwrite:
-            raise ConfigError(
-                f"'{output}' has the checkpoint of an unfinished run. Continue it with --resume, or start again "
-                "with --overwrite."
-            )
+        self.checkpoint, self.seconds = checkpoint_path(output), 0.0
+        self._check_output(resume, overwrite)
+        self.telemetry = TelemetryWriter(telemetry_path(output))
+        try:
+            # Again, now that no other run can finish in between.
+            self._check_output(resume, overwrite)
+            kept = self._continue() if resume and self.checkpoint.exists() else 0
+            self.telemetry.keep(kept)
+        except BaseException:
+            self.telemetry.close()
+            raise
         if kept == 0:
             # A checkpoint that is not continued must not outlive the telemetry that it counts on.
             discard(self.checkpoint)
-        self.telemetry = TelemetryWriter(telemetry_path(output), kept)
-        if kept == 0:
             self.telemetry.write("start", config=source["config"], store=str(run.store.path), **provenance())
+
+    def _check_output(self, resume: bool, overwrite: bool) -> None:
+        unfinished = self.checkpoint.exists()
+        # A run that was killed between saving its set and dropping its checkpoint may finish again.
+        check_output_file(self.output, overwrite or (resume and unfinished))
+        if unfinished and not (resume or overwrite):
+            raise ConfigError(
+                f"'{self.output}' has the checkpoint of an unfinished run. Continue it with --resume, or start "
+                "again with --overwrite."
+            )
+
+    def _continue(self) -> int:
+        """Take up the checkpoint; return how much of the telemetry belongs to it, in bytes."""
+        found = Checkpoint.load(self.checkpoint, self.source)
+        try:
+            self.run.restore(found)
+        except (KeyError, RuntimeError) as error:
+            raise damaged(self.checkpoint, error) from None
+        self.seconds = found.seconds
+        return found.telemetry_bytes
 
     def __enter__(self) -> "Journal":
         return self
@@ -66,7 +79,7 @@ class Journal:
     def iterate(self, checkpoint_seconds: float, progress: bool) -> None:
         """Do the remaining iterations, recording each and saving a checkpoint now and then."""
         total = self.run.config.iterations
-        bar = progress_bar("Condensing", total, "iterations", enabled=progress, done=self.run.iteration)
+        bar = progress_bar("Condensing", total, "it", enabled=progress, done=self.run.iteration)
         with stop_signal() as stopped, bar as advance:
             started = saved = time.monotonic()
             before = self.seconds
@@ -74,12 +87,9 @@ class Journal:
                 record = self.record(self.run.step())
                 now = time.monotonic()
                 self.seconds = before + now - started
-                shares = record["loss"] / max(record["between_class"], 1e-30)
-                advance(
-                    1,
-                    loss=f"{record['loss']:.4g} ({shares:.3g}× between-class)",
-                    keyframes=f"{record['keyframes']:.2f}",
-                )
+                # The loss as a multiple of the between-class energy: above 1 it says little about the classes.
+                share = record["loss"] / max(record["between_class"], 1e-30)
+                advance(1, loss=f"{record['loss']:.3g} ({share:.2g}×)", keyframes=f"{record['keyframes']:.1f}")
                 if stopped.signal or now - saved >= checkpoint_seconds:
                     self.save_checkpoint()
                     saved = now

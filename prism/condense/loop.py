@@ -80,7 +80,8 @@ class Condensation:
         name = self.store.classes[int(losses.isfinite().int().argmin())]
         raise DivergedError(
             f"the loss of class '{name}' is not finite at iteration {self.iteration}. "
-            f"The learning rate {self.config.lr:g} is too high: try --lr {self.config.lr / 10:g}."
+            f"The learning rate {self.config.lr:g} is too high: start again with --lr {self.config.lr / 10:g} "
+            "--overwrite. The last checkpoint stays."
         )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -164,7 +165,7 @@ def condense(
 
 def check_fits(store: ClipStore, config: CondenseConfig) -> None:
     """Refuse options that this store cannot satisfy, before the first expensive step."""
-    store.require_vpc(config.vpc, "condense")
+    store.require_vpc(config.vpc, "condense.vpc")
     if config.initial_keyframes > store.num_frames:
         raise ConfigError(
             f"condense.initial_keyframes = {config.initial_keyframes}, "

@@ -8,9 +8,13 @@ from torch import Tensor
 from prism.clips import as_pixels
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
+from prism.errors import DivergedError
 from prism.keyframes import evenly_spread, insert, render
 from prism.runtime import generator
 from prism.store import ClipStore
+
+LARGEST = {"float16": 65504.0, "float32": 1e38}
+"""What a stored value may reach, by number format; uint8 stores a float32 range."""
 
 
 class KeyFrames:
@@ -32,12 +36,12 @@ class KeyFrames:
         num_keyframes = config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init == "real":
-            chosen = store.sample(config.vpc, generator(config.seed, "init"))
+            chosen = store.sample(config.vpc, generator(config.seed, "videos"))
             frames = store.normalisation.apply(as_pixels(store.clips("train").frames[chosen]))
         else:
             noise = (num_videos, num_keyframes, 3, *store.size)
             frames = torch.zeros(num_videos, store.num_frames, 3, *store.size)
-            frames[mask] = torch.randn(noise, generator=generator(config.seed, "init")).flatten(0, 1)
+            frames[mask] = torch.randn(noise, generator=generator(config.seed, "videos")).flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             frames, mask = insert(frames, mask, torch.ones_like(mask))
@@ -74,10 +78,21 @@ class KeyFrames:
 
     @torch.no_grad()
     def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-        """The finished set, in units of pixels."""
+        """The finished set, in units of pixels.
+
+        Raises:
+            DivergedError: a key-frame holds a value that its storage cannot.
+        """
+        frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
+        largest = float(frames[mask].abs().max())
+        if not largest <= LARGEST.get(config.storage, LARGEST["float32"]):
+            raise DivergedError(
+                f"a key-frame has reached {largest:.3g}, which {config.storage} cannot hold. The learning rate "
+                f"{config.lr:g} is too high: start again with --lr {config.lr / 10:g} --overwrite."
+            )
         return CondensedSet.pack(
-            store.normalisation.invert(self.frames.detach().cpu()),
-            self.mask.cpu(),
+            frames,
+            mask,
             torch.arange(len(store.classes)).repeat_interleave(config.vpc),
             classes=store.classes,
             normalisation=store.normalisation,
