@@ -242,11 +242,12 @@ def report(
     from rich.console import Console
 
     from prism.report import report as write
-    from prism.report.tables import summary_table
+    from prism.report.tables import summary_tables
     from prism.results import Result
 
     page = write(results, output, overwrite=overwrite)
-    Console().print(summary_table([Result.load(path) for path in results]))
+    for table in summary_tables(Result.load(path) for path in results):
+        Console().print(table)
     say(f"Page: {page.resolve()}")
 
 

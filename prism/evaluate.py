@@ -19,6 +19,7 @@ from prism.runtime import check_output_file, generator, pick_device, provenance
 from prism.store import ClipStore
 from prism.train import logits_of, top_k, train
 
+TASK = "classification"
 PROTOCOL = "clean"
 
 
@@ -88,6 +89,7 @@ def evaluate(
             runs.append(_run(network, trainee.clips, test, store.normalisation, config, seed, store.flip))
             result = Result(
                 label or trainee.subject.method,
+                TASK,
                 PROTOCOL,
                 trainee.subject,
                 _data(store, config, output),
@@ -114,15 +116,16 @@ def _run(
     started = time.monotonic()
     loss = train(network, clips, normalisation, config, seed=seed, flip=flip)
     logits = logits_of(network, test, normalisation, config.batch_size)
-    top1, top5 = (top_k(logits, test.labels, k) for k in (1, 5))
-    return Run(seed, top1, top5, loss, round(time.monotonic() - started, 3))
+    scores = {f"top{k}": top_k(logits, test.labels, k) for k in (1, 5)}
+    return Run(seed, scores, loss, round(time.monotonic() - started, 3))
 
 
 def _data(store: ClipStore, config: EvaluateConfig, output: str | Path | None) -> Data:
     train_bytes = 4 * store.clip_bytes * len(store.positions("train"))
     num_clips = len(store.positions(config.split))
     path = relative_to_result(store.path, output)
-    return Data(path, store.fingerprint, config.split, num_clips, len(store.classes), train_bytes)
+    chance = {f"top{k}": min(1.0, k / len(store.classes)) for k in (1, 5)}
+    return Data(path, store.fingerprint, config.split, num_clips, len(store.classes), chance, train_bytes)
 
 
 def _of_set(
