@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from prism.clips import Clips, Normalisation
     from prism.condense.loop import condense
     from prism.condensed import CondensedSet
-    from prism.config import CondenseConfig, EvaluateConfig, IngestConfig, MotionConfig, SelectConfig
+    from prism.config import (
+        CondenseConfig,
+        EvaluateConfig,
+        IngestConfig,
+        MotionConfig,
+        RetrieveConfig,
+        SelectConfig,
+    )
     from prism.dataset import VideoDataset, load
     from prism.errors import PrismError
     from prism.evaluate import evaluate
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
     from prism.motion import write_motion
     from prism.report import report
     from prism.results import Result
+    from prism.retrieve import retrieve
     from prism.select import select
     from prism.store import ClipStore
 
@@ -39,6 +47,7 @@ _HOME = {
     "Normalisation": "prism.clips",
     "PrismError": "prism.errors",
     "Result": "prism.results",
+    "RetrieveConfig": "prism.config",
     "SelectConfig": "prism.config",
     "VideoDataset": "prism.dataset",
     "condense": "prism.condense.loop",
@@ -46,6 +55,7 @@ _HOME = {
     "ingest": "prism.ingest.build",
     "load": "prism.dataset",
     "report": "prism.report",
+    "retrieve": "prism.retrieve",
     "select": "prism.select",
     "write_motion": "prism.motion",
 }
@@ -61,6 +71,7 @@ __all__ = [
     "Normalisation",
     "PrismError",
     "Result",
+    "RetrieveConfig",
     "SelectConfig",
     "VideoDataset",
     "condense",
@@ -68,6 +79,7 @@ __all__ = [
     "ingest",
     "load",
     "report",
+    "retrieve",
     "select",
     "write_motion",
 ]

@@ -16,6 +16,7 @@ from prism.config import (
     EvaluateConfig,
     IngestConfig,
     MotionConfig,
+    RetrieveConfig,
     SelectConfig,
     read_recipe,
 )
@@ -234,6 +235,54 @@ def evaluate(
 
 
 @app.command
+def retrieve(
+    condensed: Path | None = None,
+    /,
+    *,
+    data: Path,
+    train: Path | None = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    label: str | None = None,
+    recipe: Recipe = None,
+    overwrite: Overwrite = False,
+    device: DeviceOption = "auto",
+    progress: ProgressOption = True,
+    config: Annotated[RetrieveConfig, Options] = RetrieveConfig(),  # noqa: B008
+) -> None:
+    """Train embeddings on a set and score them by the real training clips nearest to each test clip.
+
+    Example: prism retrieve runs/set.safetensors --data runs/store --epochs 500 -o runs/set-retrieval.json
+
+    Parameters
+    ----------
+    condensed
+        Condensed set to train on; leave it out with --train.
+    data
+        Clip store: its test clips are the queries, its training clips the gallery.
+    train
+        Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor.
+    output
+        Result to write (.json); it grows with every seed.
+    label
+        Name of the row in tables.
+    """
+    from prism.retrieve import retrieve as run
+
+    result = run(
+        condensed,
+        data,
+        config,
+        train_store=train,
+        output=output,
+        label=label,
+        overwrite=overwrite,
+        device=device,
+        progress=progress,
+    )
+    say(str(result))
+
+
+@app.command
 def report(
     results: Annotated[list[Path], Parameter(negative="")], /, *, output: Output, overwrite: Overwrite = False
 ) -> None:
@@ -244,18 +293,19 @@ def report(
     Parameters
     ----------
     results
-        Result files, from prism evaluate.
+        Result files, from prism evaluate and prism retrieve.
     output
         Page to write (.html).
     """
     from rich.console import Console
 
     from prism.report import report as write
-    from prism.report.tables import summary_table
+    from prism.report.tables import summary_tables
     from prism.results import Result
 
     page = write(results, output, overwrite=overwrite)
-    Console().print(summary_table([Result.load(path) for path in results]))
+    for table in summary_tables(Result.load(path) for path in results):
+        Console().print(table)
     say(f"Page: {page.resolve()}")
 
 

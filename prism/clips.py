@@ -99,3 +99,18 @@ def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
     chosen = torch.rand(len(frames), generator=generator, device=generator.device) < 0.5
     chosen = chosen.to(frames.device).view(-1, *[1] * (frames.dim() - 1))
     return torch.where(chosen, frames.flip(-1), frames)
+
+
+def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> Tensor:
+    """Move each clip (N, T, C, H, W) in time, down and across, by up to a share of each extent.
+
+    The three shifts of a clip are whole numbers of frames and pixels, uniform in ±round(most · extent).
+    What comes in from outside repeats the edge. The draw happens on the generator's device.
+    """
+    extents = [(1, frames.shape[1]), (3, frames.shape[3]), (4, frames.shape[4])]
+    for dim, extent in extents:
+        limit = round(most * extent)
+        steps = torch.randint(-limit, limit + 1, (len(frames),), generator=generator, device=generator.device)
+        sources = (torch.arange(extent) - steps.cpu()[:, None]).clamp(0, extent - 1).to(frames.device)
+        frames = torch.stack([clip.index_select(dim - 1, at) for clip, at in zip(frames, sources, strict=True)])
+    return frames

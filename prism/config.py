@@ -26,6 +26,7 @@ RealMoments = Literal["fresh", "bank"]
 SelectMethod = Literal["random", "herding", "k-center"]
 Model = Literal["convnet3d", "cnn-gru", "cnn-lstm", "r2plus1d-18"]
 Split = Literal["train", "val", "test"]
+QuerySplit = Literal["val", "test"]
 Layout = Literal["auto", "classes", "splits", "csv", "ucf101", "miniucf", "hmdb51", "kinetics400", "ssv2"]
 Sampling = Literal["stride", "fps", "even"]
 Window = Literal["random", "centre"]
@@ -305,12 +306,58 @@ cnn-lstm take gigabytes."""
         _require("evaluate", "train_vpc", self.train_vpc, self.train_vpc >= 0, "at least 0")
 
 
+@dataclass(frozen=True)
+class RetrieveConfig:
+    """Options of `prism retrieve`; the schedule is that of `prism evaluate`."""
+
+    model: Model = "convnet3d"
+    """Network to train."""
+    width: int = 0
+    """Channels of the network's first block; 0 for the published number."""
+    hidden: int = 0
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published one."""
+    temperature: float = 0.1
+    """Temperature of the supervised contrastive loss; a lower one looks at the nearest negatives only."""
+    shift: float = 0.125
+    """Largest random shift of a training clip in time, down and across, as a share of its extent; 0 leaves \
+flips as the only augmentation."""
+    epochs: int = 500
+    """Passes over the training clips; the learning rate drops to a tenth halfway. 0 scores the untrained \
+network: compare with it, it may find more than chance does."""
+    lr: float = 0.01
+    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
+    batch_size: int = 128
+    """Clips per training step; each of them is there in two views."""
+    seeds: int = 3
+    """Networks to train, with seeds seed, seed + 1, …"""
+    seed: int = 0
+    """First seed."""
+    split: QuerySplit = "test"
+    """Real clips to ask for; the gallery is always the training clips. Choose settings on val, report test."""
+    train_vpc: int = 0
+    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
+
+    def __post_init__(self) -> None:
+        _require_choice("retrieve", "model", self.model, Model)
+        _require("retrieve", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
+        _require("retrieve", "hidden", self.hidden, 0 <= self.hidden <= 65536, "between 0 and 65536")
+        _require("retrieve", "temperature", self.temperature, 1e-3 <= self.temperature <= 100, "in 0.001..100")
+        _require("retrieve", "shift", self.shift, 0 <= self.shift < 1, "at least 0 and below 1")
+        _require("retrieve", "epochs", self.epochs, self.epochs >= 0, "at least 0")
+        _require("retrieve", "lr", self.lr, 0 < self.lr < MAX_LR, f"positive and below {MAX_LR:g}")
+        _require("retrieve", "batch_size", self.batch_size, self.batch_size >= 2, "at least 2, for a negative")
+        _require("retrieve", "seeds", self.seeds, self.seeds >= 1, "at least 1")
+        _require_choice("retrieve", "split", self.split, QuerySplit)
+        _require("retrieve", "train_vpc", self.train_vpc, self.train_vpc >= 0, "at least 0")
+
+
 SECTIONS: dict[str, type] = {
     "motion": MotionConfig,
     "ingest": IngestConfig,
     "select": SelectConfig,
     "condense": CondenseConfig,
     "evaluate": EvaluateConfig,
+    "retrieve": RetrieveConfig,
 }
 
 

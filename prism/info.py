@@ -62,8 +62,8 @@ def _result(result: Result) -> dict[str, Any]:
     return {
         "kind": "result",
         "label": result.label,
-        "top1_percent": percent(result.summary()),
-        "top5_percent": percent(result.summary("top5")),
+        "task": result.task,
+        **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
         "protocol": result.protocol,
         "method": result.subject.method,
         "videos": result.subject.num_videos,

@@ -12,24 +12,38 @@ from prism.runtime import canonical_json, parse_json, write_atomically
 FORMAT = "prism-result"
 VERSION = 1
 
+METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
+"""Task: the scores that each of its runs has, the leading one first."""
+HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "R@10", "r20": "R@20"}
+"""How people write a score's name."""
+
 
 @dataclass(frozen=True)
 class Run:
     """One network, trained from one seed and scored once, after its last epoch.
 
     Attributes:
-        seed: seed of initialisation, order, dropout and flips.
-        top1: share of clips whose class is the best guess, in 0..1.
-        top5: share of clips whose class is among the five best guesses, in 0..1.
-        train_loss: mean cross-entropy of the last epoch.
+        seed: seed of initialisation, order, dropout, flips and shifts.
+        scores: for each metric of the task the share of right clips, in 0..1. top1, top5: the class is
+            among the 1 or 5 best guesses. r1, r5, r10, r20: it is that of one of the K nearest clips.
+        train_loss: mean loss of the last epoch.
         seconds: training and scoring time.
     """
 
     seed: int
-    top1: float
-    top5: float
+    scores: dict[str, float]
     train_loss: float
     seconds: float
+
+    @property
+    def top1(self) -> float:
+        """Share of clips whose class is the best guess (classification only)."""
+        return self.scores["top1"]
+
+    @property
+    def top5(self) -> float:
+        """Share of clips whose class is among the five best guesses (classification only)."""
+        return self.scores["top5"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,8 @@ class Data:
         fingerprint: digest of the store's clips and labels.
         split: the split that was scored.
         num_clips: clips in that split.
-        num_classes: number of classes; chance is one over it.
+        num_classes: number of classes.
+        chance: for each metric of the task what guessing at random scores, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
     """
 
@@ -75,14 +90,20 @@ class Data:
     split: str
     num_clips: int
     num_classes: int
+    chance: dict[str, float]
     train_float32_bytes: int
 
 
 @dataclass(frozen=True)
 class Result:
-    """A row of a table: one set, one network architecture, one protocol, several seeds."""
+    """A row of a table: one set, one task, one network architecture, one protocol, several seeds.
+
+    Attributes:
+        task: a key of `METRICS`.
+    """
 
     label: str
+    task: str
     protocol: str
     subject: Subject
     data: Data
@@ -90,17 +111,23 @@ class Result:
     runs: tuple[Run, ...]
     provenance: dict[str, Any]
 
-    def summary(self, metric: str = "top1") -> tuple[float, float, int]:
-        """Mean, sample standard deviation (0 for one run) and number of runs of `top1` or `top5`."""
-        values = [getattr(run, metric) for run in self.runs]
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The scores that each run has, the leading one first."""
+        return METRICS[self.task]
+
+    def summary(self, metric: str = "") -> tuple[float, float, int]:
+        """Mean, sample standard deviation (0 for one run) and number of runs of a metric (the leading one)."""
+        values = [run.scores[metric or self.metrics[0]] for run in self.runs]
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
 
     def __str__(self) -> str:
-        return f"{self.label}: top-1 {percent(self.summary())}, top-5 {percent(self.summary('top5'))}"
+        scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
+        return f"{self.label}: {scores}"
 
     def to_json(self) -> str:
         """The text of the result file."""
-        summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in ("top1", "top5")}
+        summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
         content = {"format": FORMAT, "version": VERSION, **asdict(self), "summary": summary}
         return canonical_json(content, indent=1) + "\n"
 
@@ -130,13 +157,15 @@ class Result:
                 "Update prism-condense."
             )
         try:
+            task = _task(content["task"])
             return cls(
                 _typed(str, content["label"]),
+                task,
                 _typed(str, content["protocol"]),
                 _build(Subject, content["subject"]),
-                _build(Data, content["data"]),
+                _data(content["data"], task),
                 _typed(dict, content["config"]),
-                _runs(content["runs"]),
+                _runs(content["runs"], task),
                 _typed(dict, content["provenance"]),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -160,13 +189,32 @@ def _typed(kind: type, value: Any) -> Any:
     return value
 
 
-def _runs(values: Any) -> tuple[Run, ...]:
+def _task(value: Any) -> str:
+    if _typed(str, value) not in METRICS:
+        raise ValueError(f"the task {value!r} is none of {', '.join(METRICS)}")
+    return value
+
+
+def _runs(values: Any, task: str) -> tuple[Run, ...]:
     runs = tuple(_build(Run, run) for run in _typed(list, values))
     if not runs:
         raise ValueError("it holds no run")
-    if not all(0 <= share <= 1 for run in runs for share in (run.top1, run.top5)):
-        raise ValueError("an accuracy lies outside 0..1")
+    for run in runs:
+        _check_shares(run.scores, task)
     return runs
+
+
+def _data(values: Any, task: str) -> Data:
+    data = _build(Data, values)
+    _check_shares(data.chance, task)
+    return data
+
+
+def _check_shares(shares: dict[str, Any], task: str) -> None:
+    if set(shares) != set(METRICS[task]):
+        raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
+    if not all(0 <= _typed(float, share) <= 1 for share in shares.values()):
+        raise ValueError("a score lies outside 0..1")
 
 
 def _build(kind: type, values: Any) -> Any:

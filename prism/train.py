@@ -1,11 +1,13 @@
 """Train one network on clips and score it; the protocol that every set is judged by."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prism.clips import Clips, Normalisation, flip_at_random, to_model_input
-from prism.config import EvaluateConfig
+from prism.clips import Clips, Normalisation, flip_at_random, shift_at_random, to_model_input
+from prism.config import EvaluateConfig, RetrieveConfig
 from prism.errors import DivergedError
 from prism.models import initialise, use_generator
 from prism.runtime import generator
@@ -18,24 +20,30 @@ def train(
     network: nn.Module,
     clips: Clips,
     normalisation: Normalisation,
-    config: EvaluateConfig,
+    config: EvaluateConfig | RetrieveConfig,
     *,
     seed: int,
     flip: bool,
+    criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
+    views: int = 1,
+    shift: float = 0.0,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 
-    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. The only
-    augmentation is a horizontal flip, and only where it keeps the labels.
+    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. For
+    classification the only augmentation is a horizontal flip, and only where it keeps the labels.
 
     Args:
         network: from `models.build`; its values are replaced.
         clips: what to train on, on any device; batches move to the network's.
-        seed: seed of initial values, order, dropout and flips.
+        seed: seed of initial values, order, dropout, flips and shifts.
         flip: mirror each clip with probability one half.
+        criterion: mean loss of a batch, from the network's outputs and the labels.
+        views: times that a batch holds each of its clips, every time flipped and shifted anew.
+        shift: largest shift of a clip in time, down and across, as a share of its extent.
 
     Returns:
-        The mean cross-entropy of the last epoch.
+        The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
 
     Raises:
         DivergedError: the loss is not finite.
@@ -43,7 +51,7 @@ def train(
     device = next(network.parameters()).device
     initialise(network, generator(seed, "init", device=device))
     use_generator(network, generator(seed, "dropout", device=device))
-    order, flips = generator(seed, "order"), generator(seed, "flip")
+    order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
     optimiser = torch.optim.SGD(network.parameters(), config.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
     # A single epoch has no second half; milestone 0 would lower its rate from the start.
     halfway = max(1, config.epochs // 2)
@@ -53,10 +61,11 @@ def train(
     for epoch in range(config.epochs):
         total = torch.zeros((), device=device)
         for batch in torch.randperm(len(clips), generator=order).split(config.batch_size):
-            frames = clips.frames[batch]
+            frames = clips.frames[batch.repeat(views)]
             frames = flip_at_random(frames, flips) if flip else frames
+            frames = shift_at_random(frames, shift, shifts) if shift else frames
             inputs = to_model_input(frames.to(device), normalisation)
-            loss = functional.cross_entropy(network(inputs), clips.labels[batch].to(device))
+            loss = criterion(network(inputs), clips.labels[batch.repeat(views)].to(device))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -70,8 +79,8 @@ def train(
 
 
 @torch.no_grad()
-def logits_of(network: nn.Module, clips: Clips, normalisation: Normalisation, batch_size: int) -> Tensor:
-    """Logits (N, num_classes) on the CPU; no clip's row depends on its batch."""
+def outputs_of(network: nn.Module, clips: Clips, normalisation: Normalisation, batch_size: int) -> Tensor:
+    """The network's outputs (N, …) on the CPU; no clip's row depends on its batch."""
     device = next(network.parameters()).device
     network.eval()
     batches = torch.arange(len(clips)).split(batch_size)

@@ -9,7 +9,7 @@ from conftest import write_store
 
 from prism.condensed import CondensedSet
 from prism.keyframes import evenly_spread
-from prism.results import Data, Result, Run, Subject
+from prism.results import METRICS, Data, Result, Run, Subject
 from prism.store import ClipStore
 from prism.telemetry import TelemetryWriter, telemetry_path
 
@@ -83,18 +83,25 @@ class Exhibit:
         return self.save(subject, method, **changes)
 
     def save(self, subject: Subject, label: str, **changes: Any) -> Path:
-        """Write a result; `changes` replace its protocol, split, config, provenance or shares of right answers."""
+        """Write a result.
+
+        `changes` replace its task, protocol, split, config, provenance, or shares of right answers.
+        """
         shares = changes.pop("shares", (0.4, 0.5, 0.6))
         num_train = len(self.store.positions("train"))
+        task = changes.pop("task", "classification")
+        chance = dict.fromkeys(METRICS[task], 1 / len(self.store.classes))
         data = Data(
             "store",
             self.store.fingerprint,
             changes.pop("split", "test"),
             12,
             len(self.store.classes),
+            chance,
             4 * num_train * self.store.clip_bytes,
         )
         fields: dict[str, Any] = {
+            "task": task,
             "protocol": "clean",
             "config": {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0},
             "provenance": {
@@ -104,7 +111,9 @@ class Exhibit:
                 "processor": "a cpu",
             },
         }
-        runs = tuple(Run(seed, share, 0.9, 0.1, 2.0) for seed, share in enumerate(shares))
+        lead, *others = METRICS[task]
+        scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]
+        runs = tuple(Run(seed, some, 0.1, 2.0) for seed, some in enumerate(scores))
         path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"
         Result(label=label, subject=subject, data=data, runs=runs, **{**fields, **changes}).save(path)
         return path

@@ -14,7 +14,7 @@ MODULES = {
 
 BASE = ["errors", "config", "runtime", "progress"]
 NOUNS = ["clips", "store", "keyframes", "condensed", "results", "telemetry", "dataset"]
-PARTS = ["models", "train", "embeddings"]
+PARTS = ["models", "train", "embeddings", "trials"]
 VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
 LAYERS = [BASE, NOUNS, PARTS, VERBS, ["cli", "__main__"]]
 INTO_THE_HOUSE = "prism"

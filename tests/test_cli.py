@@ -17,7 +17,7 @@ from prism.config import SECTIONS
 from prism.results import Result
 from prism.select import select
 
-COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "report", "info"]
+COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
 TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
 TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
 
@@ -85,6 +85,23 @@ def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store
 def test_evaluate_trains_on_a_store_with_train(prism, store):
     out = prism.succeeds("evaluate", "--train", store.path, "--data", store.path, "--train-vpc", 1, *TINY_EVALUATE)
     assert out.startswith("subset: ")
+
+
+def test_retrieve_prints_recall_and_writes_the_result_that_report_and_info_read(prism, make_store, tmp_path):
+    store = make_store(train=10)
+    select(store, output=tmp_path / "set")
+    arguments = ["--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE]
+    out = prism.succeeds("retrieve", tmp_path / "set", *arguments)
+    assert re.fullmatch(r"random: R@1 [\d.]+ ± [\d.]+ \(2\), R@5 .*, R@10 .*, R@20 100\.0 ± 0\.0 \(2\)\n", out)
+    assert len(Result.load(tmp_path / "r.json").runs) == 2
+    assert "R@1 %" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
+    assert json.loads(prism.succeeds("info", tmp_path / "r.json", "--json"))["task"] == "retrieval"
+
+
+def test_retrieve_trains_on_a_store_with_train(prism, make_store):
+    path = make_store(train=10).path
+    out = prism.succeeds("retrieve", "--train", path, "--data", path, "--train-vpc", 1, *TINY_EVALUATE)
+    assert out.startswith("subset: R@1")
 
 
 def test_info_prints_facts_or_json(prism, store, chosen):
@@ -211,6 +228,10 @@ MISTAKES = {
         "evaluate {set} --data {store} --hidden 9",
         "cnn-gru and cnn-lstm have it",
     ),
+    "gallery too small": ("retrieve {set} --data {store}", "Recall@20 needs 20 clips to search"),
+    "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),
+    "temperature 0": ("retrieve {set} --data {store} --temperature 0", "retrieve.temperature = 0.0"),
+    "neither set nor train to retrieve": ("retrieve --data {store}", "retrieve needs either"),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": ("info {at}/file", "not a condensed set"),

@@ -38,7 +38,7 @@ def test_a_result_is_described_by_its_number_and_n(store, tmp_path):
     facts = describe(tmp_path / "r.json")
     assert facts["kind"] == "result"
     assert facts["top1_percent"].endswith("(2)")
-    assert facts["label"] == result.label
+    assert (facts["label"], facts["task"]) == (result.label, "classification")
 
 
 def test_every_description_is_json(store, tmp_path):

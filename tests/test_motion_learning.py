@@ -10,7 +10,7 @@ from prism.ingest.build import ingest
 from prism.motion import MOTIONS, write_motion
 from prism.runtime import generator
 from prism.store import ClipStore
-from prism.train import logits_of, train
+from prism.train import outputs_of, train
 
 OPPOSITE = {
     "growing": "shrinking",
@@ -41,7 +41,7 @@ def accuracy(store: ClipStore, names: list[str], reorder) -> tuple[float, int]:
     learned, scored = (Clips(reorder(side.frames), side.labels, side.classes) for side in sides)
     network = models.build("convnet3d", num_classes=len(names), num_frames=8, size=48, width=CONFIG.width)
     train(network, learned, store.normalisation, CONFIG, seed=0, flip=False)
-    guesses = logits_of(network, scored, store.normalisation, 64).argmax(dim=1)
+    guesses = outputs_of(network, scored, store.normalisation, 64).argmax(dim=1)
     return float((guesses == scored.labels).float().mean()), len(scored)
 
 

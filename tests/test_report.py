@@ -16,7 +16,7 @@ from PIL import Image
 from rich.console import Console
 
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
-from prism.report import build_rows, report, summary_table, to_csv, to_markdown
+from prism.report import build_rows, report, summary_tables, to_csv, to_markdown
 from prism.report.curves import Curves, binned
 from prism.report.notes import notes_on
 from prism.report.plots import _dodges
@@ -147,7 +147,8 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     made = exhibit.condensed("set.safetensors")
     paths = [exhibit.of_set(made, "[bold]\x1b[31mred"), *exhibit.everything()]
     console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    console.print(summary_table(load(paths)))
+    for table in summary_tables(load(paths)):
+        console.print(table)
     text = console.file.getvalue()
     assert "\x1b" not in text
     assert "[bold]\\x1b[31mred" in text
@@ -164,8 +165,57 @@ def test_markdown_and_csv_hold_the_same_rows(exhibit):
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {15}
     assert "a\\|b &lt;i&gt;" in to_markdown(rows)
     read = list(csv.DictReader(io.StringIO(to_csv(rows))))
-    assert [float(line["top1_mean"]) for line in read] == [row.top1[0] for row in rows]
+    assert [float(line["top1_mean"]) for line in read] == [row.lead[0] for row in rows]
     assert {line["label"] for line in read} >= {"a|b <i>", "full"}
+
+
+def retrieval_of(exhibit: Exhibit) -> list[Path]:
+    made = exhibit.folder / "set.safetensors"
+    return [
+        exhibit.of_set(made, "PRISM retrieves", task="retrieval", shares=(0.7, 0.71)),
+        exhibit.of_store("full", 8, task="retrieval", shares=(0.8,)),
+    ]
+
+
+def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
+    classified = exhibit.everything()
+    retrieved = retrieval_of(exhibit)
+    rows = build_rows(load([*retrieved, *classified]))
+    assert [{row.task for row in group} for group in groups(rows)] == [{"classification"}, {"retrieval"}]
+    page = page_of([*retrieved, *classified])
+    assert page.count('<table class="results">') == 2
+    tables = re.findall(r'<table class="results">.*?</table>', page, re.DOTALL)
+    assert [re.findall(r">([\w@-]+) %</th>", table) for table in tables] == [
+        ["top-1", "top-5"],
+        ["R@1", "R@5", "R@10", "R@20"],
+    ]
+    assert "PRISM retrieves" in tables[1]
+    assert "PRISM retrieves" not in tables[0]
+    words = Words(page).text
+    assert "Retrieval: scored on the test split (12 clips), protocol clean" in words
+    assert "The scale for R@1: a guess scores 50 % and all 8 real training clips 80.0 ± – (1) %." in words
+    assert "K training clips drawn at random score 50, 50, 50, 50 %" in words
+    assert page.count("Recall against") == 3
+
+
+def test_the_terminal_shows_a_table_for_each_task(exhibit):
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    classified, retrieved = summary_tables(load([*exhibit.everything(), *retrieval_of(exhibit)]))
+    assert "top-1 %" in [column.header for column in classified.columns]
+    assert [str(column.header) for column in retrieved.columns][:3] == ["set", "R@1 %", "R@5 %"]
+    console.print(retrieved)
+    assert max(map(len, console.file.getvalue().splitlines())) <= 80
+
+
+def test_markdown_and_csv_keep_the_tasks_apart(exhibit):
+    rows = build_rows(load([*exhibit.everything(), *retrieval_of(exhibit)]))
+    first, second = to_markdown(rows).split("\n\n")
+    assert "top-1 %" in first
+    assert "R@20 %" in second
+    lines = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    retrieved = [line for line in lines if line["task"] == "retrieval"]
+    assert [(line["top1_mean"], float(line["r20_mean"])) for line in retrieved] == [("", 0.9)] * 2
+    assert len(lines) == 5
 
 
 def test_the_same_files_give_the_same_page_in_any_order(exhibit):

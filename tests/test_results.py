@@ -15,11 +15,12 @@ from prism.results import Data, Result, Run, Subject, percent, relative_to_resul
 def a_result(accuracies=(0.25, 0.5)) -> Result:
     return Result(
         label="PRISM",
+        task="classification",
         protocol="clean",
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1}),
-        data=Data("store", "0" * 64, "test", 20, 4, 16000),
+        data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
         config={"epochs": 3, "lr": 0.01},
-        runs=tuple(Run(seed, top1, 1.0, 0.5, 2.0) for seed, top1 in enumerate(accuracies)),
+        runs=tuple(Run(seed, {"top1": top1, "top5": 1.0}, 0.5, 2.0) for seed, top1 in enumerate(accuracies)),
         provenance={"host": "ü"},
     )
 
@@ -48,6 +49,23 @@ def test_the_summary_in_the_file_is_that_of_its_runs():
     result = a_result((0.1, 0.3, 0.8))
     summary = json.loads(result.to_json())["summary"]["top1"]
     assert summary == {"mean": statistics.fmean((0.1, 0.3, 0.8)), "std": statistics.stdev((0.1, 0.3, 0.8)), "n": 3}
+
+
+def a_retrieval() -> Result:
+    scores = {"r1": 0.5, "r5": 0.75, "r10": 0.75, "r20": 1.0}
+    data = replace(a_result().data, chance=dict.fromkeys(scores, 0.25))
+    return replace(a_result(), task="retrieval", data=data, runs=(Run(0, scores, 0.5, 2.0),))
+
+
+def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
+    result = a_retrieval()
+    result.save(tmp_path / "r.json")
+    assert Result.load(tmp_path / "r.json") == result
+    assert list(json.loads(result.to_json())["summary"]) == ["r1", "r10", "r20", "r5"]
+    assert result.summary() == result.summary("r1") == (0.5, 0.0, 1)
+    assert str(result) == (
+        "PRISM: R@1 50.0 ± 0.0 (1), R@5 75.0 ± 0.0 (1), R@10 75.0 ± 0.0 (1), R@20 100.0 ± 0.0 (1)"
+    )
 
 
 def test_accuracies_are_shown_in_percent_with_their_n():
@@ -94,11 +112,18 @@ HOSTILE = {
     "a run is a list": edited(runs=[[]]),
     "a run lacks its seed": edited(runs__0__seed=None),
     "a run has a stranger's field": edited(runs__0__evil=1),
-    "top1 is text": edited(runs__0__top1="0.5"),
-    "top1 is NaN": edited(runs__0__top1=float("nan")),
-    "top1 exceeds one": edited(runs__0__top1=99.5),
-    "top5 is negative": edited(runs__0__top5=-0.5),
+    "top1 is text": edited(runs__0__scores__top1="0.5"),
+    "top1 is NaN": edited(runs__0__scores__top1=float("nan")),
+    "top1 exceeds one": edited(runs__0__scores__top1=99.5),
+    "top5 is negative": edited(runs__0__scores__top5=-0.5),
     "seed is a fraction": edited(runs__0__seed=0.5),
+    "a metric is missing": edited(runs__0__scores__top5=None),
+    "a metric is another task's": edited(runs__0__scores__r1=0.5),
+    "no task": edited(task=None),
+    "an unknown task": edited(task="captioning"),
+    "the task of other metrics": edited(task="retrieval"),
+    "chance exceeds one": edited(data__chance__top1=2.0),
+    "no chance": edited(data__chance={}),
     "subject is text": edited(subject="set"),
     "subject lacks bytes": edited(subject__num_bytes=None),
     "subject config is a list": edited(subject__config=[]),
@@ -134,5 +159,5 @@ def test_missing_binary_and_folder_are_refused(tmp_path):
 
 def test_a_result_grows_by_a_run_without_losing_the_others():
     result = a_result((0.1,))
-    grown = replace(result, runs=(*result.runs, Run(1, 0.3, 1.0, 0.5, 2.0)))
+    grown = replace(result, runs=(*result.runs, Run(1, {"top1": 0.3, "top5": 1.0}, 0.5, 2.0)))
     assert grown.summary() == pytest.approx((0.2, 2**0.5 / 10, 2))

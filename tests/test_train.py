@@ -13,7 +13,7 @@ from prism.config import EvaluateConfig
 from prism.errors import DivergedError
 from prism.models import build, initialise
 from prism.runtime import generator
-from prism.train import logits_of, top_k, train
+from prism.train import outputs_of, top_k, train
 
 PLAIN = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
@@ -34,7 +34,7 @@ def test_training_learns_to_tell_dark_from_bright():
     net = network(width=4)
     loss = train(net, clips, PLAIN, EvaluateConfig(epochs=60, lr=0.01), seed=0, flip=True)
     assert loss < 0.5
-    assert top_k(logits_of(net, clips, PLAIN, 8), clips.labels, 1) == 1.0
+    assert top_k(outputs_of(net, clips, PLAIN, 8), clips.labels, 1) == 1.0
 
 
 def trained_by_hand(net: torch.nn.Module, clips: Clips, epochs: int, lr: float, seed: int) -> list[torch.Tensor]:
@@ -148,8 +148,8 @@ def test_a_training_that_diverges_names_the_epoch_and_a_remedy():
 def test_scores_do_not_depend_on_the_batch_size(batch_size):
     net, clips = network(3), random_clips(7, 3)
     initialise(net, generator(0, "init"))
-    whole = logits_of(net, clips, PLAIN, 7)
-    logits = logits_of(net, clips, PLAIN, batch_size)
+    whole = outputs_of(net, clips, PLAIN, 7)
+    logits = outputs_of(net, clips, PLAIN, batch_size)
     torch.testing.assert_close(logits, whole, rtol=1e-4, atol=1e-6)
     assert top_k(logits, clips.labels, 1) == top_k(whole, clips.labels, 1)
 
@@ -158,7 +158,7 @@ def test_scoring_uses_no_dropout():
     net, clips = network(), random_clips(3)
     initialise(net, generator(0, "init"))
     net.train()
-    assert torch.equal(logits_of(net, clips, PLAIN, 3), logits_of(net, clips, PLAIN, 3))
+    assert torch.equal(outputs_of(net, clips, PLAIN, 3), outputs_of(net, clips, PLAIN, 3))
 
 
 def test_top_k_counts_the_rows_whose_label_is_among_the_k_largest():

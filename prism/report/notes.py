@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prism.report.tables import Row
-from prism.report.text import listed
+from prism.report.text import in_shares, listed
 from prism.results import Result
 
 OWN_KEYS = {"model", "width", "hidden", "seed", "seeds", "train_vpc"}
@@ -15,7 +15,7 @@ HARDWARE = ("processor", "gpu", "threads")
 def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
     """How to read a group's numbers, and in what its rows differ beside the set."""
     return [
-        *_accuracy(rows),
+        *_scores(rows),
         *_spread(results),
         "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
         "count for all training clips.",
@@ -25,10 +25,19 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _accuracy(rows: Sequence[Row]) -> list[str]:
-    few = min(row.top1[2] for row in rows)
-    text = "Accuracies are in percent, after the last epoch: mean ± sample standard deviation (networks trained)."
-    return [f"{text} With so few networks the deviation itself is rough." if few < 5 else text]
+def _scores(rows: Sequence[Row]) -> list[str]:
+    few = min(row.lead[2] for row in rows)
+    what = "Recalls" if rows[0].task == "retrieval" else "Accuracies"
+    text = f"{what} are in percent, after the last epoch: mean ± sample standard deviation (networks trained)."
+    notes = [f"{text} With so few networks the deviation itself is rough." if few < 5 else text]
+    return [*notes, _recall(rows[0])] if rows[0].task == "retrieval" else notes
+
+
+def _recall(row: Row) -> str:
+    return (
+        "R@K is the share of clips that have one of their class among the K real training clips whose embeddings "
+        f"have the largest cosine; K training clips drawn at random score {in_shares(row.chance.values())}."
+    )
 
 
 def _spread(results: Sequence[Result]) -> list[str]:

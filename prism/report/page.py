@@ -13,7 +13,6 @@ from prism.report.gallery import Tile
 from prism.report.sections import build_sections
 from prism.report.series import SHAPES
 from prism.report.sources import Loaded, load_results
-from prism.report.tables import COLUMNS
 from prism.report.text import printable
 from prism.runtime import check_output_file, write_atomically
 
@@ -49,7 +48,7 @@ def build_page(loaded: Sequence[Loaded]) -> str:
     css = _style([tile for section in sections for tile in section.gallery.tiles])
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     template = _environment().get_template("page.html.j2")
-    return template.render(sections=sections, css=Markup(css), style_digest=digest, columns=COLUMNS, shapes=SHAPES)
+    return template.render(sections=sections, css=Markup(css), style_digest=digest, shapes=SHAPES)
 
 
 def _style(tiles: Sequence[Tile]) -> str:

@@ -20,6 +20,7 @@ from prism.report.curves import Curves, binned
 from prism.report.series import BLACK, COLOURS, SHAPES, Mark, Series
 from prism.report.tables import Row
 from prism.report.text import significant
+from prism.results import HEADINGS
 
 BLUE, RED = COLOURS[0], COLOURS[1]
 INK, FAINT = "#444444", "#d9d6cf"
@@ -61,51 +62,62 @@ class Picture:
 
 @dataclass(frozen=True)
 class Budget:
-    """A cost that accuracy is plotted against."""
+    """A cost that scores are plotted against."""
 
     axis: str
     of: Callable[[Row], float]
     caption: str
 
 
+SCORE_NAMES = {"classification": "Accuracy", "retrieval": "Recall"}
 BUDGETS = (
-    Budget("on disk (MiB)", lambda row: row.num_bytes / 2**20, "Accuracy against bytes on disk."),
-    Budget("stored frames as float32 (MiB)", lambda row: row.float32_mib, "Accuracy against the paper's count."),
-    Budget("clips trained on per epoch", lambda row: row.clips, "Accuracy against clips trained on."),
+    Budget("on disk (MiB)", lambda row: row.num_bytes / 2**20, "bytes on disk"),
+    Budget("stored frames as float32 (MiB)", lambda row: row.float32_mib, "the paper's count"),
+    Budget("clips trained on per epoch", lambda row: row.clips, "clips trained on"),
 )
 
 
-def accuracy_plots(series: Sequence[Series], chance: float) -> list[Picture]:
-    """Top-1 accuracy against each budget, with error bars, chance and the ceiling.
+def score_plots(series: Sequence[Series]) -> list[Picture]:
+    """The leading score against each budget, with error bars, chance and the ceiling.
 
     Args:
         series: of one group of rows.
-        chance: accuracy of a guess, in 0..1.
     """
     return [
-        _picture(lambda axes, b=b: _accuracy(axes, series, chance, b), (_alt(series, b), b.caption), LARGE)
+        _picture(lambda axes, b=b: _scores(axes, series, b), (_alt(series, b), _caption(series, b)), LARGE)
         for b in BUDGETS
     ]
 
 
 def _alt(series: Sequence[Series], budget: Budget) -> str:
-    return f"Top-1 accuracy of {len(series)} series against {budget.axis}; the numbers are in the table above."
+    score = _score_name(series)
+    return f"{score} of {len(series)} series against {budget.axis}; the numbers are in the table above."
 
 
-def _accuracy(axes: Axes, series: Sequence[Series], chance: float, budget: Budget) -> None:
+def _caption(series: Sequence[Series], budget: Budget) -> str:
+    return f"{SCORE_NAMES[series[0].rows[0].task]} against {budget.caption}."
+
+
+def _score_name(series: Sequence[Series]) -> str:
+    row = series[0].rows[0]
+    return f"{HEADINGS[row.metric]} {SCORE_NAMES[row.task].lower()}".capitalize()
+
+
+def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
     rows = [row for one in series for row in one.rows]
-    highest = max([chance, *(row.top1[0] + row.top1[1] for row in rows)])
+    chance = rows[0].chance[rows[0].metric]
+    highest = max([chance, *(row.lead[0] + row.lead[1] for row in rows)])
     axes.set_ylim(0, min(104, 112 * highest))
     _log_axis(axes, [budget.of(row) for row in rows])
     _level(axes, 100 * chance, "chance", (0, (1, 2)), below=True)
     for row in rows:
         if row.role == "ceiling":
-            _level(axes, 100 * row.top1[0], "full", (0, (5, 3)), below=False)
+            _level(axes, 100 * row.lead[0], "full", (0, (5, 3)), below=False)
     dodges = iter(_dodges([budget.of(row) for row in rows]))
     for one in series:
         _draw_series(axes, one, [budget.of(row) for row in one.rows], dodges)
     axes.set_xlabel(budget.axis)
-    axes.set_ylabel("top-1 accuracy (%)")
+    axes.set_ylabel(f"{HEADINGS[rows[0].metric]} {SCORE_NAMES[rows[0].task].lower()} (%)")
 
 
 def _level(axes: Axes, height: float, name: str, dashes: tuple[int, tuple[int, int]], below: bool) -> None:
@@ -133,13 +145,13 @@ def _dodges(costs: Sequence[float], near: float = 1.02, apart: float = 6.0) -> l
 def _draw_series(axes: Axes, series: Series, costs: Sequence[float], dodges: Iterator[float]) -> None:
     if len(set(costs)) == len(costs):
         axes.plot(
-            costs, [100 * row.top1[0] for row in series.rows], color=series.mark.colour, linewidth=1.2, zorder=2
+            costs, [100 * row.lead[0] for row in series.rows], color=series.mark.colour, linewidth=1.2, zorder=2
         )
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
     for cost, row, dodge in zip(costs, series.rows, dodges, strict=False):
         aside = axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
-        mean, std = 100 * row.top1[0], 100 * row.top1[1]
+        mean, std = 100 * row.lead[0], 100 * row.lead[1]
         axes.errorbar([cost], [mean], [std], transform=aside, **_look(series.mark))
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from prism.report.gallery import Gallery, galleries
 from prism.report.notes import notes_on
-from prism.report.plots import Picture, accuracy_plots, history_plots
+from prism.report.plots import Picture, history_plots, score_plots
 from prism.report.series import Mark, Series, series_of
 from prism.report.sources import Loaded, SetFile, find_sets, find_store
-from prism.report.tables import Row, build_rows, groups
-from prism.report.text import counted, in_bytes, in_percent, in_seconds, listed
+from prism.report.tables import Column, Row, build_rows, columns_of, groups
+from prism.report.text import counted, in_bytes, in_percent, in_seconds, in_shares, listed
+from prism.results import HEADINGS
 from prism.store import ClipStore
 
 MAX_SCALE = 4
@@ -29,6 +30,8 @@ class Group:
         notes: what a reader must know before comparing.
     """
 
+    title: str
+    columns: list[Column]
     rows: list[Row]
     series: list[Series]
     marks: list[Mark]
@@ -114,7 +117,7 @@ def _section(
 
 def _belongs(item: Loaded, group: list[Row]) -> bool:
     result = item.result
-    return (result.data.fingerprint, result.data.split, result.protocol) == group[0].group
+    return (result.data.fingerprint, result.data.split, result.protocol, result.task) == group[0].group
 
 
 def _store_facts(row: Row, store: ClipStore | None) -> str:
@@ -130,28 +133,35 @@ def _store_facts(row: Row, store: ClipStore | None) -> str:
 def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
     series = series_of(rows)
     marks = [next(one.mark for one in series if row in one.rows) for row in rows]
-    chance = 1 / rows[0].num_classes
     notes = notes_on([item.result for item in loaded], rows)
-    return Group(rows, series, marks, _lead(rows), notes, accuracy_plots(series, chance))
+    return Group(
+        _title(rows[0]), columns_of(rows[0].task), rows, series, marks, _lead(rows), notes, score_plots(series)
+    )
+
+
+def _title(row: Row) -> str:
+    task = "Retrieval: scored" if row.task == "retrieval" else "Scored"
+    return f"{task} on the {row.split} split ({counted(row.num_test_clips, 'clip')}), protocol {row.protocol}"
 
 
 def _lead(rows: list[Row]) -> str:
     """Chance, floor and ceiling: the scale on which to read the table."""
-    said = [f"a guess scores {100 / rows[0].num_classes:.3g} %"]
+    metric = rows[0].metric
+    said = [f"a guess scores {in_shares([rows[0].chance[metric]])}"]
     scale = [row for row in rows if row.role]
     if len(scale) <= MAX_SCALE:
         networks = {row.network for row in rows}
         said += [_on_scale(row) + (f" with {row.network}" if len(networks) > 1 else "") for row in scale]
     missing = [f"no {role}" for role in ("floor", "ceiling") if all(row.role != role for row in rows)]
     closing = f" There is {' and '.join(missing)} among these results." if missing else ""
-    return f"The scale for top-1: {listed(said)}.{closing}"
+    return f"The scale for {HEADINGS[metric]}: {listed(said)}.{closing}"
 
 
 def _on_scale(row: Row) -> str:
     if row.role == "ceiling":
-        return f"all {row.clips:,} real training clips {in_percent(row.top1)} %"
+        return f"all {row.clips:,} real training clips {in_percent(row.lead)} %"
     draw = " (a new draw for each network)" if row.method == "subset" else ""
-    return f"{row.clips:,} random real clips{draw} {in_percent(row.top1)} %"
+    return f"{row.clips:,} random real clips{draw} {in_percent(row.lead)} %"
 
 
 def _history(found: SetFile) -> History:
@@ -183,13 +193,18 @@ def _details(item: Loaded) -> Details:
     runs = [
         (
             f"seed {run.seed}",
-            f"top-1 {100 * run.top1:.2f} %, top-5 {100 * run.top5:.2f} %, {in_seconds(run.seconds)}",
+            ", ".join(
+                [
+                    *(f"{HEADINGS[metric]} {100 * run.scores[metric]:.2f} %" for metric in result.metrics),
+                    in_seconds(run.seconds),
+                ]
+            ),
         )
         for run in result.runs
     ]
     subject = {"kind": result.subject.kind, "path": result.subject.path, **result.subject.config}
     data = {"path": result.data.path, "split": result.data.split, "fingerprint": result.data.fingerprint}
-    tables = [("set", _pairs(subject)), ("data", _pairs(data)), ("evaluation", _pairs(result.config))]
+    tables = [("set", _pairs(subject)), ("data", _pairs(data)), ("training", _pairs(result.config))]
     return Details(result.label, item.path.name, [*tables, ("runs", runs), ("provenance", _pairs(origin))])
 
 

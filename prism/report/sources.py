@@ -44,13 +44,13 @@ def _plausible(path: Path, result: Result) -> Result:
     subject, data = result.subject, result.data
     counts = (subject.num_videos, subject.num_keyframes, subject.num_bytes, subject.float32_bytes)
     counts += (data.num_clips, data.num_classes, data.train_float32_bytes)
-    shares = [share for run in result.runs for share in (run.top1, run.top5)]
+    shares = [share for run in result.runs for share in run.scores.values()]
     if not result.runs:
         raise ResultError(f"result '{path}' holds no finished run.")
     if not all(1 <= count < 2**60 for count in counts):
         raise ResultError(f"result '{path}' holds a count that is not between 1 and 2^60.")
     if not all(0 <= share <= 1 for share in shares):
-        raise ResultError(f"result '{path}' holds an accuracy outside 0..1.")
+        raise ResultError(f"result '{path}' holds a score outside 0..1.")
     if not all(math.isfinite(run.seconds) and run.seconds >= 0 for run in result.runs):
         raise ResultError(f"result '{path}' holds a run whose seconds are not a duration.")
     return result

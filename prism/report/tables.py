@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from prism.models import MODELS
 from prism.report.text import Score, in_bytes, in_percent, in_seconds, printable, significant
-from prism.results import Result
+from prism.results import HEADINGS, METRICS, Result
 from prism.runtime import canonical_json
 
 if TYPE_CHECKING:
@@ -27,13 +27,17 @@ class Row:
     """A line of a table.
 
     Attributes:
+        task: a key of `results.METRICS`.
         role: `floor` for random real clips, `ceiling` for all real training clips, else empty.
         network: architecture, with its width where that is not the paper's.
+        scores: for each metric of the task its mean, deviation and number of runs.
+        chance: for each of them what guessing at random scores.
         variant: equal for rows that differ only in their budget.
         seconds: mean training and scoring time of one run.
     """
 
     label: str
+    task: str
     role: str
     method: str
     network: str
@@ -43,8 +47,8 @@ class Row:
     split: str
     num_test_clips: int
     num_classes: int
-    top1: Score
-    top5: Score
+    scores: dict[str, Score]
+    chance: dict[str, float]
     clips: int
     keyframes: int
     num_bytes: int
@@ -52,6 +56,16 @@ class Row:
     full_float32_bytes: int
     seconds: float
     variant: str
+
+    @property
+    def metric(self) -> str:
+        """The metric that leads: the table's first, and that of the plots."""
+        return METRICS[self.task][0]
+
+    @property
+    def lead(self) -> Score:
+        """The score of the leading metric."""
+        return self.scores[self.metric]
 
     @property
     def keyframes_per_video(self) -> float:
@@ -69,9 +83,9 @@ class Row:
         return 100 * self.float32_bytes / self.full_float32_bytes
 
     @property
-    def group(self) -> tuple[str, str, str]:
-        """Rows may be compared only where this is equal: content of the data, split and protocol."""
-        return (self.fingerprint, self.split, self.protocol)
+    def group(self) -> tuple[str, ...]:
+        """Rows may be compared only where this is equal: content of the data, split, protocol and task."""
+        return (self.fingerprint, self.split, self.protocol, self.task)
 
 
 def build_rows(results: Iterable[Result]) -> list[Row]:
@@ -85,6 +99,7 @@ def _row(result: Result) -> Row:
     variant = {key: value for key, value in subject.config.items() if key not in BUDGET_KEYS}
     return Row(
         result.label,
+        result.task,
         _role(result),
         subject.method,
         network,
@@ -94,8 +109,8 @@ def _row(result: Result) -> Row:
         data.split,
         data.num_clips,
         data.num_classes,
-        result.summary("top1"),
-        result.summary("top5"),
+        {metric: result.summary(metric) for metric in result.metrics},
+        data.chance,
         subject.num_videos,
         subject.num_keyframes,
         subject.num_bytes,
@@ -118,7 +133,7 @@ def _place(row: Row) -> tuple[Any, ...]:
         row.method,
         row.label,
         row.num_bytes,
-        row.top1,
+        row.lead,
         row.variant,
     )
 
@@ -146,12 +161,12 @@ class Column:
     is_number: bool = True
 
 
-COLUMNS = (
+NAMES = (
     Column("set", lambda row: row.label, False),
     Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False),
     Column("network", lambda row: row.network, False),
-    Column("top-1 %", lambda row: in_percent(row.top1)),
-    Column("top-5 %", lambda row: in_percent(row.top5)),
+)
+COSTS = (
     Column("clips", lambda row: f"{row.clips:,}"),
     Column("key-frames", lambda row: f"{row.keyframes:,} ({row.keyframes_per_video:.2f})"),
     Column("on disk", lambda row: in_bytes(row.num_bytes)),
@@ -159,12 +174,32 @@ COLUMNS = (
     Column("% of full", lambda row: significant(row.percent_of_full)),
     Column("time/run", lambda row: in_seconds(row.seconds)),
 )
-TERMINAL = ("network", "top-1 %", "top-5 %", "clips", "on disk", "time/run")
+TERMINAL = ("network", "clips", "on disk", "time/run")
+SCORES_ON_TERMINAL = 2
+"""More of them would not fit 80 characters; the page has them all."""
 WHERE = (
     Column("data", lambda row: row.data, False),
     Column("split", lambda row: row.split, False),
     Column("protocol", lambda row: row.protocol, False),
 )
+
+
+def score_columns(task: str) -> list[Column]:
+    """A column for each metric of a task."""
+    return [
+        Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: in_percent(row.scores[metric]))
+        for metric in METRICS[task]
+    ]
+
+
+def columns_of(task: str) -> list[Column]:
+    """All columns of a task's table, apart from those that say where it was scored."""
+    return [*NAMES, *score_columns(task), *COSTS]
+
+
+def by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each task, which have different scores and therefore a table of their own."""
+    return {task: some for task in METRICS if (some := [row for row in rows if row.task == task])}
 
 
 def groups(rows: Sequence[Row]) -> list[list[Row]]:
@@ -175,13 +210,16 @@ def groups(rows: Sequence[Row]) -> list[list[Row]]:
     return list(apart.values())
 
 
-def summary_table(results: Iterable[Result]) -> "Table":
-    """The short table for a terminal; what must not be compared stands in different sections."""
+def summary_tables(results: Iterable[Result]) -> list["Table"]:
+    """A short table for a terminal for each task; what must not be compared stands in different sections."""
+    return [_summary_table(rows) for rows in by_task(build_rows(results)).values()]
+
+
+def _summary_table(rows: list[Row]) -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    rows = build_rows(results)
     apart = groups(rows)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=_caption(rows), caption_justify="left")
     shown = _terminal_columns(rows)
@@ -198,10 +236,11 @@ def summary_table(results: Iterable[Result]) -> "Table":
 def _terminal_columns(rows: Sequence[Row]) -> list[Column]:
     # What is the same in every row stands in the caption, so that the table fits 80 characters.
     varying = [column for column in WHERE if len({column.text(row) for row in rows}) > 1]
-    shown = [column for column in COLUMNS if column.heading in TERMINAL]
+    names, costs = ([column for column in some if column.heading in TERMINAL] for some in (NAMES, COSTS))
     if len({row.network for row in rows}) == 1:
-        shown = [column for column in shown if column.heading != "network"]
-    return [Column("set", _label_and_role, False), *varying, *shown]
+        names = []
+    scores = score_columns(rows[0].task)[:SCORES_ON_TERMINAL]
+    return [Column("set", _label_and_role, False), *varying, *names, *scores, *costs]
 
 
 def _label_and_role(row: Row) -> str:
@@ -218,7 +257,7 @@ def _caption(rows: Sequence[Row]) -> str:
         for of in ("data", "split", "protocol", "network")
         if len(names := _all(rows, of)) == 1
     ]
-    chance = " or ".join(f"{100 / count:.3g}" for count in sorted({row.num_classes for row in rows}))
+    chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
     return f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
 
 
@@ -227,8 +266,12 @@ def _all(rows: Sequence[Row], name: str) -> set[str]:
 
 
 def to_markdown(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table, with data, split and protocol."""
-    columns = (*COLUMNS, *WHERE)
+    """The rows as a Markdown table for each task, with data, split and protocol."""
+    return "\n".join(_markdown_table(some) for some in by_task(rows).values())
+
+
+def _markdown_table(rows: Sequence[Row]) -> str:
+    columns = (*columns_of(rows[0].task), *WHERE)
     lines = [
         [column.heading for column in columns],
         ["---:" if column.is_number else "---" for column in columns],
@@ -243,19 +286,21 @@ def _for_markdown(text: str) -> str:
 
 
 RAW = (
-    *("label", "role", "method", "network", "protocol", "data", "fingerprint", "split", "num_test_clips"),
+    *("label", "task", "role", "method", "network", "protocol", "data", "fingerprint", "split", "num_test_clips"),
     *("num_classes", "clips", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
     *("full_float32_bytes", "percent_of_full", "seconds"),
 )
 
 
 def to_csv(rows: Sequence[Row]) -> str:
-    """The rows with unrounded numbers; accuracies are shares in 0..1."""
+    """The rows with unrounded numbers; scores are shares in 0..1, and empty where a task does not have them."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    scores = [f"{metric}_{part}" for metric in ("top1", "top5") for part in ("mean", "std", "n")]
-    writer.writerow([*RAW, *scores])
-    writer.writerows([*(_for_csv(getattr(row, name)) for name in RAW), *row.top1, *row.top5] for row in rows)
+    metrics = [metric for task in by_task(rows) for metric in METRICS[task]]
+    writer.writerow([*RAW, *(f"{metric}_{part}" for metric in metrics for part in ("mean", "std", "n"))])
+    for row in rows:
+        scores = [part for metric in metrics for part in row.scores.get(metric, ("", "", ""))]
+        writer.writerow([*(_for_csv(getattr(row, name)) for name in RAW), *scores])
     return text.getvalue()
 
 

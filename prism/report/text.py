@@ -1,5 +1,7 @@
 """How numbers and other people's names are written."""
 
+from collections.abc import Iterable
+
 Score = tuple[float, float, int]
 """Mean, sample standard deviation, number of runs."""
 
@@ -19,6 +21,11 @@ def in_percent(score: Score) -> str:
     mean, std, n = score
     deviation = f"{100 * std:.1f}" if n > 1 else "–"
     return f"{100 * mean:.1f} ± {deviation} ({n})"
+
+
+def in_shares(shares: Iterable[float]) -> str:
+    """Shares in 0..1 as `10, 50 %`."""
+    return f"{', '.join(f'{100 * share:.3g}' for share in shares)} %"
 
 
 def in_bytes(count: int) -> str:

@@ -1,0 +1,185 @@
+"""Retrieval: whether an embedding learned from a set brings real clips of one class together."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prism import models
+from prism.clips import Clips
+from prism.condensed import CondensedSet
+from prism.config import RetrieveConfig, with_options
+from prism.errors import ConfigError
+from prism.results import Result
+from prism.store import ClipStore
+from prism.train import outputs_of, train
+from prism.trials import Examination, run_trials
+
+KS = (1, 5, 10, 20)
+VIEWS = 2
+QUERIES = 256
+"""Queries that are compared with the gallery at a time."""
+
+
+def retrieve(
+    condensed: CondensedSet | str | Path | None,
+    data: ClipStore | str | Path,
+    config: RetrieveConfig | None = None,
+    *,
+    train_store: ClipStore | str | Path | None = None,
+    output: str | Path | None = None,
+    label: str | None = None,
+    overwrite: bool = False,
+    device: str = "auto",
+    progress: bool = False,
+    **options: Any,
+) -> Result:
+    """Train embeddings on a set and score each once, by the real training clips nearest to each real query.
+
+    Args:
+        condensed: the set, or its file. None with `train_store`.
+        data: the store whose `config.split` are the queries and whose training clips are the gallery.
+        config: network, loss and schedule; `options` replace single fields of it.
+        train_store: train on real clips of this store instead: all of them (the ceiling), or
+            `config.train_vpc` random ones of each class, anew for each seed (the floor).
+        output: the result file; it is written after every seed. None: no file.
+        label: the row's name in tables; the method by default.
+        overwrite: replace an output.
+        device: `auto`, `cpu` or `cuda`.
+        progress: show a progress bar.
+
+    Raises:
+        ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
+        OutputError: the output exists or cannot be written.
+    """
+    config = with_options(RetrieveConfig, "retrieve", config, options)
+    return run_trials(
+        "retrieve",
+        config,
+        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+        condensed,
+        data,
+        train_store=train_store,
+        output=output,
+        label=label,
+        overwrite=overwrite,
+        device=device,
+        progress=progress,
+    )
+
+
+class Embedder(nn.Module):
+    """A network without its classifier: clips are compared by the cosine of their embeddings.
+
+    Args:
+        network: an entry of `models.MODELS`.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised."""
+        return self.network.embed(clips)  # type: ignore[operator]
+
+
+def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Supervised contrastive loss, the mean over all clips that have a positive.
+
+    Args:
+        embeddings: (B, D), of any length; they are normalised here.
+        labels: (B,). Every other clip of a clip's class is its positive, and all others are contrasted.
+        temperature: the scale of the cosines.
+
+    Source: Khosla et al., "Supervised contrastive learning" (NeurIPS 2020), equation 2.
+    """
+    points = functional.normalize(embeddings, dim=1)
+    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    cosines = (points @ points.T / temperature).masked_fill(itself, -math.inf)
+    log_share = cosines - cosines.logsumexp(dim=1, keepdim=True)
+    is_positive = (labels[:, None] == labels) & ~itself
+    num_positives = is_positive.sum(dim=1)
+    of_each = -log_share.masked_fill(~is_positive, 0).sum(dim=1) / num_positives.clamp(min=1)
+    return of_each.sum() / (num_positives > 0).sum().clamp(min=1)
+
+
+def recall_at(
+    queries: Tensor, query_labels: Tensor, gallery: Tensor, gallery_labels: Tensor, ks: tuple[int, ...] = KS
+) -> dict[str, float]:
+    """Share of queries with a clip of their class among the K of the gallery with the largest cosine.
+
+    Args:
+        queries: embeddings (Q, D), of any length.
+        query_labels: (Q,).
+        gallery: embeddings (G, D); G is at least the largest K.
+        gallery_labels: (G,).
+        ks: the values of K.
+
+    Returns:
+        `r1`, `r5`, … for each K, in 0..1.
+    """
+    directions = functional.normalize(gallery, dim=1)
+    hits = []
+    for points, labels in zip(queries.split(QUERIES), query_labels.split(QUERIES), strict=True):
+        nearest = (functional.normalize(points, dim=1) @ directions.T).topk(max(ks), dim=1).indices
+        hits.append(gallery_labels[nearest] == labels[:, None])
+    found = torch.cat(hits)
+    return {f"r{k}": float(found[:, :k].any(dim=1).double().mean()) for k in ks}
+
+
+def chance_of_recall(query_labels: Tensor, gallery_labels: Tensor, ks: tuple[int, ...] = KS) -> dict[str, float]:
+    """The recall that is expected of K different clips drawn from the gallery at random."""
+    size = len(gallery_labels)
+    others = [size - int((gallery_labels == label).sum()) for label in query_labels.unique()]
+    weights = [float((query_labels == label).double().mean()) for label in query_labels.unique()]
+    return {
+        f"r{k}": sum(w * (1 - math.comb(n, k) / math.comb(size, k)) for w, n in zip(weights, others, strict=True))
+        for k in ks
+    }
+
+
+def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num_clips: int) -> Examination:
+    queries, gallery, normalisation = store.clips(config.split), store.clips("train"), store.normalisation
+    if len(gallery) < max(KS):
+        raise ConfigError(
+            f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {len(gallery)} training "
+            "clips. Ingest more."
+        )
+    network = models.build(
+        config.model,
+        "meta",
+        num_classes=len(store.classes),
+        num_frames=store.num_frames,
+        size=store.size,
+        width=config.width,
+        hidden=config.hidden,
+    )
+    # Two views of every clip of a batch go through it together.
+    models.check_memory(network, 2 * min(config.batch_size, num_clips), device)
+    embedder = Embedder(network.to_empty(device=device))
+
+    def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
+        return supervised_contrastive(embeddings, labels, config.temperature)
+
+    def train_on(clips: Clips, seed: int) -> float:
+        return train(
+            embedder,
+            clips,
+            normalisation,
+            config,
+            seed=seed,
+            flip=store.flip,
+            criterion=criterion,
+            views=VIEWS,
+            shift=config.shift,
+        )
+
+    def score() -> dict[str, float]:
+        q, g = (outputs_of(embedder, clips, normalisation, config.batch_size) for clips in (queries, gallery))
+        return recall_at(q, queries.labels, g, gallery.labels)
+
+    return Examination(chance_of_recall(queries.labels, gallery.labels), train_on, score)
