@@ -150,7 +150,7 @@ def _of_set(
         path,
         str(source.get("method", "unknown")),
         len(condensed),
-        len(condensed.times),
+        condensed.num_keyframes,
         condensed.num_bytes,
         condensed.float32_bytes,
         made_by if isinstance(made_by, dict) else {},

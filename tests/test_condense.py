@@ -21,8 +21,9 @@ from prism.condense.journal import Journal
 from prism.condense.loop import Condensation, condense
 from prism.condense.moments import MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS, KeyFrames
-from prism.condensed import DTYPES, CondensedSet
+from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
+from prism.encodings import DTYPES
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.keyframes import render
 from prism.runtime import partial_path
@@ -241,7 +242,7 @@ def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe
 
 def test_without_insertion_the_ends_remain_the_only_keyframes(store):
     condensed = run_tiny(store, insertion="never", epsilon=1.0, warmup=0.0, cooldown=0.0)
-    assert condensed.times.tolist() == [0, 7, 0, 7]
+    assert condensed.encoding.times.tolist() == [0, 7, 0, 7]
 
 
 def test_condensing_lowers_the_loss(store, tmp_path):
@@ -271,7 +272,7 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
     assert {"host", "date", "torch", "store"} <= start.keys()
     assert [step["iteration"] for step in steps_of(output)] == list(range(8))
     assert all(step["loss"] > 0 and step["between_class"] > 0 for step in steps_of(output))
-    assert end["keyframes"] == condensed.offsets.diff().tolist()
+    assert end["keyframes"] == condensed.keyframe_counts.tolist()
     for record in telemetry.of_kind("cosines"):
         assert record["quantiles"] == sorted(record["quantiles"])
         assert all(-1.001 <= q <= 1.001 for q in record["quantiles"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from prism import config
 from prism.condense.insertion import RULES
 from prism.condense.parametrisations import PARAMETRISATIONS
-from prism.condensed import DTYPES
 from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from_dict, read_recipe
+from prism.encodings import DTYPES
 from prism.errors import ConfigError
 from prism.models import MODELS
 from prism.select import METHODS

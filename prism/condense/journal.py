@@ -135,7 +135,7 @@ class Journal:
 
     def finish(self, condensed: CondensedSet) -> None:
         """Write the set under its final name, then drop the checkpoint."""
-        counts = condensed.offsets.diff().tolist()
+        counts = condensed.keyframe_counts.tolist()
         self.telemetry.write(
             "end", seconds=round(self.seconds, 3), peak_memory_bytes=peak_memory_bytes(), keyframes=counts
         )
