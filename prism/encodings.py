@@ -245,9 +245,13 @@ class KeyFrameEncoding:
         """The key-frames: what lies between two of them lies in their range."""
         return self.keyframes
 
-    @cached_property
+    @property
     def mask(self) -> Tensor:
         """(V, T) bool, True at key-frames."""
+        return self._mask
+
+    @cached_property
+    def _mask(self) -> Tensor:
         counts = self.keyframe_counts
         mask = torch.zeros(len(counts), self.num_frames, dtype=torch.bool)
         mask[torch.repeat_interleave(torch.arange(len(counts)), counts), self.times] = True
@@ -285,7 +289,6 @@ class StaticDynamicEncoding:
         "bias": (torch.float32, 1),
     }
     is_random: ClassVar[bool] = True
-    shown: ClassVar[None] = None
 
     static: Encoded
     dynamic: Encoded
@@ -302,8 +305,8 @@ class StaticDynamicEncoding:
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int) -> "StaticDynamicEncoding":
         """The encoding that a file's tensors make up; the dynamic memories say how long a clip is."""
-        images = (Encoded.of(tensors, name) for name in cls.IMAGES)
-        return cls(*images, tensors["weight"], tensors["bias"])
+        static, dynamic = Encoded.of(tensors, "static"), Encoded.of(tensors, "dynamic")
+        return cls(static, dynamic, tensors["weight"], tensors["bias"])
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of the file."""
@@ -350,6 +353,11 @@ class StaticDynamicEncoding:
     def num_values(self) -> int:
         """Numbers that are stored: images, memories and the hallucinator."""
         return sum(part.numel() for part in (self.static.frames, self.dynamic.frames, self.weight, self.bias))
+
+    @property
+    def shown(self) -> None:
+        """Nothing: the hallucinator may render any value."""
+        return None
 
     @property
     def mask(self) -> Tensor:

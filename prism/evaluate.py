@@ -18,7 +18,7 @@ from prism.progress import progress_bar
 from prism.results import Data, Result, Run, Subject, relative_to_result
 from prism.runtime import check_output_file, generator, pick_device, provenance
 from prism.store import ClipStore
-from prism.train import logits_of, top_k, train
+from prism.train import Draw, logits_of, top_k, train
 
 PROTOCOL = "clean"
 
@@ -27,7 +27,7 @@ PROTOCOL = "clean"
 class Trainee:
     """Clips to train on for one seed, and what the result says of them."""
 
-    clips: Clips
+    clips: Clips | Draw
     subject: Subject
 
 
@@ -76,7 +76,7 @@ def evaluate(
         opened = train_store if isinstance(train_store, ClipStore) else ClipStore.open(train_store)
         trainees = _of_store(opened, store, config, output)
     first = next(trainees)
-    network = _network(store, config, min(config.batch_size, len(first.clips)), pick_device(device))
+    network = _network(store, config, min(config.batch_size, first.subject.num_videos), pick_device(device))
     runs: list[Run] = []
     result: Result | None = None
     with progress_bar("Evaluating", config.seeds, "seeds", enabled=progress) as advance:
@@ -115,7 +115,7 @@ def _network(store: ClipStore, config: EvaluateConfig, batch_size: int, device: 
 
 def _run(
     network: models.Network,
-    clips: Clips,
+    clips: Clips | Draw,
     test: Clips,
     normalisation: Normalisation,
     config: EvaluateConfig,
@@ -155,7 +155,7 @@ def _of_set(
         condensed.float32_bytes,
         made_by if isinstance(made_by, dict) else {},
     )
-    clips = condensed.clips()
+    clips = condensed.clips if condensed.is_random else condensed.clips()
     return iter([Trainee(clips, subject)] * config.seeds)
 
 

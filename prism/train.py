@@ -1,5 +1,7 @@
 """Train one network on clips and score it; the protocol that every set is judged by."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,10 +15,13 @@ from prism.runtime import generator
 MOMENTUM = 0.9
 WEIGHT_DECAY = 5e-4
 
+Draw = Callable[[torch.Generator], Clips]
+"""Clips that are drawn anew in every epoch; their number and labels stay."""
+
 
 def train(
     network: nn.Module,
-    clips: Clips,
+    clips: Clips | Draw,
     normalisation: Normalisation,
     config: EvaluateConfig,
     *,
@@ -30,7 +35,8 @@ def train(
 
     Args:
         network: from `models.build`; its values are replaced.
-        clips: what to train on, on any device; batches move to the network's.
+        clips: what to train on, on any device; batches move to the network's. A function draws them anew in
+            every epoch.
         seed: seed of initial values, order, dropout and flips.
         flip: mirror each clip with probability one half.
 
@@ -49,14 +55,15 @@ def train(
     halfway = max(1, config.epochs // 2)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
     network.train()
-    total = torch.zeros(())
+    total, num_clips = torch.zeros(()), 1
     for epoch in range(config.epochs):
-        total = torch.zeros((), device=device)
-        for batch in torch.randperm(len(clips), generator=order).split(config.batch_size):
-            frames = clips.frames[batch]
+        shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
+        total, num_clips = torch.zeros((), device=device), len(shown)
+        for batch in torch.randperm(len(shown), generator=order).split(config.batch_size):
+            frames = shown.frames[batch]
             frames = flip_at_random(frames, flips) if flip else frames
             inputs = to_model_input(frames.to(device), normalisation)
-            loss = functional.cross_entropy(network(inputs), clips.labels[batch].to(device))
+            loss = functional.cross_entropy(network(inputs), shown.labels[batch].to(device))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -66,7 +73,7 @@ def train(
             raise DivergedError(
                 f"the training loss is not finite in epoch {epoch + 1}. Try --lr {config.lr / 10:g}."
             )
-    return float(total) / len(clips)
+    return float(total) / num_clips
 
 
 @torch.no_grad()

@@ -215,16 +215,20 @@ def test_float32_changes_nothing():
 # Hostile files: a valid one with a single thing wrong, and its checksum made right again.
 
 
-def forge(
+def forge(path: Path, storage: str = "float32", **changes: Any) -> Path:
+    """Write the golden set with changes like those of `forge_of`."""
+    return forge_of(arithmetic_set(storage), path, **changes)
+
+
+def forge_of(
+    made: CondensedSet,
     path: Path,
-    storage: str = "float32",
     *,
     tensors: dict[str, torch.Tensor | None] | None = None,
     metadata: dict[str, Any] | None = None,
     remove: tuple[str, ...] = (),
 ) -> Path:
-    """Write the golden set with tensors (None: left out) and metadata replaced, correctly signed."""
-    made = arithmetic_set(storage)
+    """Write a set with tensors (None: left out) and metadata replaced, correctly signed."""
     parts = {**made._tensors, **(tensors or {})}
     kept = {name: tensor.contiguous() for name, tensor in parts.items() if tensor is not None}
     content = {key: value for key, value in (made.metadata | (metadata or {})).items() if key not in remove}
