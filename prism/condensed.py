@@ -1,6 +1,6 @@
-"""CondensedSet: a few videos per class, as the key-frames they are interpolated from.
+"""CondensedSet: a few videos per class, as the key-frames or the parts that they are rendered from.
 
-One safetensors file holds everything: packed key-frames, their times, offsets and labels, and one
+One safetensors file holds everything: the tensors of an encoding (`prism.encodings`), the labels, and one
 JSON text of metadata. Nothing in it depends on the clock or the host. Reading it runs no code.
 `docs/formats.md` specifies every byte.
 """
@@ -17,125 +17,45 @@ import torch
 from torch import Tensor
 
 from prism.clips import Clips, Normalisation
+from prism.encodings import ENCODINGS, Encoding, KeyFrameEncoding, tensor_problem
 from prism.errors import ClipError, CondensedError
-from prism.keyframes import render
 from prism.runtime import canonical_json, parse_json, write_atomically
 
 FORMAT = "prism-condensed-set"
 VERSION = 1
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
-MAX_FRAMES = 4096
-MAX_SIDE = 4096
-MAX_CLIP_VALUES = 2**28
-"""Values of one rendered clip, 1 GiB as float32: 64 frames of 1180×1180 pixels."""
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Key-frames as they are stored: K frames in a number format, in units of [0, 1] once decoded.
-
-    A uint8 frame k stands for `scale[k] * pixel + minimum[k]`: 1/255 and 0 where the frame lies in
-    [0, 1], as real clips do, else its own range.
-    """
-
-    frames: Tensor
-    scale: Tensor | None = None
-    minimum: Tensor | None = None
-
-    @classmethod
-    def encode(cls, frames: Tensor, storage: str) -> "Encoded":
-        """Store float frames (K, C, H, W) as `float32`, `float16` or `uint8`."""
-        if storage != "uint8":
-            return cls(frames.to(DTYPES[storage]).contiguous())
-        low, high = frames.flatten(1).aminmax(dim=1)
-        ordinary = (low >= 0) & (high <= 1)
-        minimum = torch.where(ordinary, 0.0, low)
-        scale = torch.where(ordinary, 1 / 255, ((high - low) / 255).clamp(min=1e-12))
-        levels = (frames - minimum.view(-1, 1, 1, 1)) / scale.view(-1, 1, 1, 1)
-        return cls(levels.round().clamp(0, 255).to(torch.uint8), scale, minimum)
-
-    def is_finite(self) -> bool:
-        """Whether every decoded value is a number that float32 can hold."""
-        if self.scale is None or self.minimum is None:
-            return bool(self.frames.isfinite().all())
-        return bool(((255 * self.scale).isfinite() & (255 * self.scale + self.minimum).isfinite()).all())
-
-    def decode(self) -> Tensor:
-        """The frames as float32 (K, C, H, W)."""
-        if self.scale is None or self.minimum is None:
-            return self.frames.float()
-        return self.frames.float() * self.scale.view(-1, 1, 1, 1) + self.minimum.view(-1, 1, 1, 1)
 
 
 @dataclass(frozen=True)
 class CondensedSet:
-    """Synthetic or selected videos, sparse in time.
+    """Synthetic or selected videos, in fewer numbers than their clips have.
 
     Attributes:
-        keyframes: the stored key-frames of all videos, one after another.
-        times: (K,) int64, the frame index of each key-frame, from 0 to T − 1 within every video.
-        offsets: (V + 1,) int64; video v has the key-frames offsets[v]..offsets[v + 1].
+        encoding: what is stored of all videos, and how it renders to clips.
         labels: (V,) int64 class indices, ascending.
         classes: the class names.
-        num_frames: frames of a rendered clip (T).
         normalisation: mean and deviation of the real training pixels, for networks trained on this set.
         flip: whether a horizontal flip keeps the labels.
         source: how the set was made: method, configuration, seed, versions, fingerprint of the store.
     """
 
-    keyframes: Encoded
-    times: Tensor
-    offsets: Tensor
+    encoding: Encoding
     labels: Tensor
     classes: tuple[str, ...]
-    num_frames: int
     normalisation: Normalisation
     flip: bool
     source: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        problem = self._problem()
+        problem = self.encoding.problem(len(self.labels)) or self._problem()
         if problem:
             raise CondensedError(f"inconsistent condensed set: {problem}.")
 
     def _problem(self) -> str | None:
-        frames, num_keyframes, num_videos = self.keyframes.frames, len(self.times), len(self.labels)
-        if (
-            frames.dim() != 4
-            or frames.shape[1] != 3
-            or not 1 <= min(frames.shape[2:]) <= max(frames.shape) < 2**31
-        ):
-            return f"key-frames must be (K, 3, H, W), got {tuple(frames.shape)}"
-        if max(frames.shape[2:]) > MAX_SIDE:
-            return f"key-frames of {frames.shape[2]}×{frames.shape[3]} pixels exceed {MAX_SIDE}"
-        if not 2 <= self.num_frames <= MAX_FRAMES:
-            return f"clips must have 2 to {MAX_FRAMES} frames, got {self.num_frames}"
-        if self.num_frames * 3 * frames.shape[2] * frames.shape[3] > MAX_CLIP_VALUES:
-            return f"a clip of {self.num_frames}×{frames.shape[2]}×{frames.shape[3]} is larger than PRISM renders"
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             return "there must be two or more classes with different names"
-        if num_videos < 1 or len(self.offsets) != num_videos + 1 or len(frames) != num_keyframes:
-            return "its tensors do not belong together: labels, offsets, times and key-frames differ in length"
         if not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
             return f"labels must lie in 0..{len(self.classes) - 1}"
-        if bool((self.labels.diff() < 0).any()):
-            return "labels must ascend"
-        # The range comes first: a stranger's offsets could be so far apart that their differences overflow.
-        in_range = bool(((self.offsets >= 0) & (self.offsets <= num_keyframes)).all())
-        runs = int(self.offsets[0]) == 0 and int(self.offsets[-1]) == num_keyframes
-        if not (in_range and runs and int(self.offsets.diff().min()) >= 2):
-            return "offsets must run from 0 to the number of key-frames, with two or more for each video"
-        first, last = self.times[self.offsets[:-1]], self.times[self.offsets[1:] - 1]
-        if bool((first != 0).any()) or bool((last != self.num_frames - 1).any()):
-            return f"each video's key-frames must span its clip, from 0 to {self.num_frames - 1}"
-        steps = self.times.diff()
-        within = torch.ones(num_keyframes - 1, dtype=torch.bool)
-        within[self.offsets[1:-1] - 1] = False
-        if bool((steps[within] < 1).any()):
-            return "the times of each video's key-frames must increase"
-        if not self.keyframes.is_finite():
-            return "a key-frame holds a value that is not finite"
-        return None
+        return "labels must ascend" if bool((self.labels.diff() < 0).any()) else None
 
     @classmethod
     def pack(
@@ -158,18 +78,8 @@ class CondensedSet:
             labels: (V,) int64, ascending.
             storage: `float32`, `float16` or `uint8`.
         """
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(dim=1).cumsum(0)])
-        return cls(
-            Encoded.encode(frames[mask], storage),
-            mask.nonzero()[:, 1],
-            offsets,
-            labels,
-            classes,
-            frames.shape[1],
-            normalisation,
-            flip,
-            source or {},
-        )
+        encoding = KeyFrameEncoding.encode(frames, mask, storage)
+        return cls(encoding, labels, classes, normalisation, flip, source or {})
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -177,79 +87,76 @@ class CondensedSet:
     def __repr__(self) -> str:
         height, width = self.size
         return (
-            f"CondensedSet({len(self.classes)} classes, {len(self)} videos, {len(self.times)} key-frames, "
+            f"CondensedSet({len(self.classes)} classes, {len(self)} videos, {self.num_keyframes} key-frames, "
             f"{self.num_frames}×{height}×{width}, {self.storage}, {self.num_bytes} bytes)"
         )
 
     @property
+    def num_frames(self) -> int:
+        """Frames of a rendered clip (T)."""
+        return self.encoding.num_frames
+
+    @property
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
-        return self.keyframes.frames.shape[2], self.keyframes.frames.shape[3]
+        return self.encoding.size
 
     @property
     def storage(self) -> str:
-        """Number format of the stored key-frames."""
-        return str(self.keyframes.frames.dtype).removeprefix("torch.")
+        """Number format of the stored images."""
+        return self.encoding.storage
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
+        return self.encoding.is_random
 
     @property
     def float32_bytes(self) -> int:
-        """Bytes as the paper counts them: every stored key-frame as float32, indices ignored."""
-        return self.keyframes.frames.numel() * 4
+        """Bytes as the paper counts them: every stored value as float32, indices ignored."""
+        return self.encoding.num_values * 4
 
     @cached_property
     def num_bytes(self) -> int:
         """Bytes of the saved file."""
         return len(self.to_bytes())
 
-    @cached_property
+    @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at key-frames."""
-        mask = torch.zeros(len(self), self.num_frames, dtype=torch.bool)
-        mask[self._video_of_keyframe, self.times] = True
-        return mask
+        """(V, T) bool, True at frames of a clip that are stored as they are."""
+        return self.encoding.mask
 
     @property
-    def _video_of_keyframe(self) -> Tensor:
-        return torch.repeat_interleave(torch.arange(len(self)), self.offsets.diff())
+    def keyframe_counts(self) -> Tensor:
+        """(V,) int64, colour images stored for each video: its key-frames or its static images."""
+        return self.encoding.keyframe_counts
 
-    def render(self, videos: Tensor | None = None) -> Tensor:
-        """The clips that the key-frames stand for (paper, equation 3).
+    @property
+    def num_keyframes(self) -> int:
+        """Colour images stored for all videos."""
+        return int(self.keyframe_counts.sum())
+
+    def render(self, videos: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """The clips that the stored images stand for (paper, equation 3).
 
         Args:
             videos: (n,) positions of the videos to render; all by default.
+            generator: draws, where a video stands for several clips; None always gives the same one of them.
 
         Returns:
             (n, T, C, H, W) float32 pixels in units of [0, 1] (synthetic ones may exceed it).
         """
         chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
-        counts = self.offsets.diff()[chosen]
-        row = torch.repeat_interleave(torch.arange(len(chosen)), counts)
-        within = torch.arange(len(row)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-        packed = torch.repeat_interleave(self.offsets[:-1][chosen], counts) + within
-        some = Encoded(*(None if part is None else part[packed] for part in self._encoded_parts))  # type: ignore[arg-type]
-        dense = torch.zeros(len(chosen), self.num_frames, 3, *self.size)
-        dense[row, self.times[packed]] = some.decode()
-        return render(dense, self.mask[chosen])
+        return self.encoding.render(chosen, self.normalisation, generator)
 
-    @property
-    def _encoded_parts(self) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        return self.keyframes.frames, self.keyframes.scale, self.keyframes.minimum
-
-    def clips(self) -> Clips:
-        """All rendered clips with their labels."""
-        return Clips(self.render(), self.labels, self.classes)
+    def clips(self, generator: torch.Generator | None = None) -> Clips:
+        """All rendered clips with their labels; `generator` like in `render`."""
+        return Clips(self.render(generator=generator), self.labels, self.classes)
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {
-            "keyframes": self.keyframes.frames,
-            "times": self.times.to(torch.int32),
-            "offsets": self.offsets.to(torch.int64),
-            "labels": self.labels.to(torch.int32),
-            "scale": self.keyframes.scale,
-            "minimum": self.keyframes.minimum,
-        }
-        return {name: tensor.contiguous() for name, tensor in tensors.items() if tensor is not None}
+        tensors = {**self.encoding.tensors(), "labels": self.labels.to(torch.int32)}
+        return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -265,6 +172,8 @@ class CondensedSet:
             "std": list(self.normalisation.std),
             "source": self.source,
         }
+        if self.encoding.NAME != KeyFrameEncoding.NAME:
+            content["encoding"] = self.encoding.NAME
         return {**content, "sha256": _digest(content, self._tensors)}
 
     def to_bytes(self) -> bytes:
@@ -300,19 +209,17 @@ class CondensedSet:
         content = {key: value for key, value in metadata.items() if key != "sha256"}
         if metadata["sha256"] != _digest(content, tensors):
             raise CondensedError("its checksum differs: the file was damaged or edited.")
+        num_frames = _checked(metadata["num_frames"], int)
         condensed = cls(
-            Encoded(tensors["keyframes"], tensors.get("scale"), tensors.get("minimum")),
-            tensors["times"].long(),
-            tensors["offsets"],
+            _encoding_of(metadata).from_tensors(tensors, num_frames),
             tensors["labels"].long(),
             tuple(_checked(metadata["classes"], list, str)),
-            _checked(metadata["num_frames"], int),
             Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
             _checked(metadata["flip"], bool),
             _checked(metadata["source"], dict),
         )
-        if _checked(metadata["size"], list, int) != list(condensed.size):
-            raise CondensedError("its metadata names another size than its key-frames have.")
+        if condensed.num_frames != num_frames or _checked(metadata["size"], list, int) != list(condensed.size):
+            raise CondensedError("its metadata names another size or length than its tensors have.")
         return condensed
 
 
@@ -330,15 +237,6 @@ def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-EXPECTED = {
-    "keyframes": (set(DTYPES.values()), 4),
-    "times": ({torch.int32}, 1),
-    "offsets": ({torch.int64}, 1),
-    "labels": ({torch.int32}, 1),
-}
-ONLY_UINT8 = {"scale": ({torch.float32}, 1), "minimum": ({torch.float32}, 1)}
-
-
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
         kind = "is a folder, not a condensed set" if path.is_dir() else "does not exist"
@@ -349,21 +247,9 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise CondensedError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
-    expected = EXPECTED | (ONLY_UINT8 if "scale" in tensors or "minimum" in tensors else {})
-    if set(tensors) != set(expected):
-        raise CondensedError(f"'{path}' must hold the tensors {sorted(expected)}, but holds {sorted(tensors)}.")
-    for name, (dtypes, rank) in expected.items():
-        tensor = tensors[name]
-        if tensor.dtype not in dtypes or tensor.dim() != rank:
-            raise CondensedError(
-                f"'{path}' has a tensor '{name}' of {tensor.dtype} and shape {tuple(tensor.shape)}."
-            )
-    is_uint8 = tensors["keyframes"].dtype == torch.uint8
-    lengths = {len(tensors[name]) for name in expected if name in ("keyframes", *ONLY_UINT8)}
-    if is_uint8 != ("scale" in tensors) or len(lengths) != 1:
-        raise CondensedError(
-            f"'{path}' must hold a scale and a minimum for each uint8 key-frame, and for no other."
-        )
+    problem = tensor_problem(_encoding_of(metadata), tensors)
+    if problem:
+        raise CondensedError(f"'{path}' {problem}.")
     return metadata, tensors
 
 
@@ -381,4 +267,14 @@ def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
             f"'{path}' has format version {metadata.get('version')!r}, but this PRISM reads {VERSION}. "
             "Update prism-condense."
         )
+    if metadata.get("encoding", KeyFrameEncoding.NAME) not in list(ENCODINGS):
+        raise CondensedError(
+            f"'{path}' has the encoding {metadata['encoding']!r}, but this PRISM reads {', '.join(ENCODINGS)}. "
+            "Update prism-condense."
+        )
     return metadata
+
+
+def _encoding_of(metadata: dict[str, Any]) -> type[Encoding]:
+    # Sets of key-frames, the first kind, do not name theirs.
+    return ENCODINGS[metadata.get("encoding", KeyFrameEncoding.NAME)]

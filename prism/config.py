@@ -21,7 +21,7 @@ Storage = Literal["float32", "float16", "uint8"]
 Init = Literal["noise", "real"]
 Insertion = Literal["gradient", "never", "random", "l2"]
 Gradient = Literal["slot", "parameter"]
-CondenseMethod = Literal["prism", "dm"]
+CondenseMethod = Literal["prism", "dm", "static-dynamic"]
 RealMoments = Literal["fresh", "bank"]
 SelectMethod = Literal["random", "herding", "k-center"]
 Model = Literal["convnet3d", "cnn-gru", "cnn-lstm", "r2plus1d-18"]
@@ -185,7 +185,9 @@ class CondenseConfig:
 
     method: CondenseMethod = "prism"
     """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
-every frame is trained (it fixes init, initial_keyframes and insertion)."""
+every frame is trained (it fixes init, initial_keyframes and insertion); `static-dynamic`, two static images and \
+two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init, insertion and \
+gradient_decay)."""
     vpc: int = 1
     """Synthetic videos per class."""
     iterations: int = 5000
@@ -193,6 +195,14 @@ every frame is trained (it fixes init, initial_keyframes and insertion)."""
 protocol it follows uses 5000."""
     lr: float = 1.0
     """Learning rate of the key-frames."""
+    static_iterations: int = 1000
+    """static-dynamic: steps before the others, in which the static images are learned from single frames."""
+    static_lr: float = 1.0
+    """static-dynamic: learning rate of the static images, which do not move after those steps."""
+    dynamic_lr: float = 1e-4
+    """static-dynamic: learning rate of the dynamic memories; published: 1e-4 for VPC 1, 1e3 for VPC 5."""
+    hallucinator_lr: float = 1e-5
+    """static-dynamic: learning rate of the hallucinator; published: 1e-5 for VPC 1, 1e-6 for VPC 5."""
     momentum: float = 0.95
     """Momentum of SGD."""
     batch_real: int = 64
@@ -238,7 +248,12 @@ which judges a single sample."""
         _require_choice("condense", "method", self.method, CondenseMethod)
         _require("condense", "vpc", self.vpc, self.vpc >= 1, "at least 1")
         _require("condense", "iterations", self.iterations, self.iterations >= 1, "at least 1")
-        _require("condense", "lr", self.lr, 0 < self.lr < MAX_LR, f"positive and below {MAX_LR:g}")
+        _require(
+            "condense", "static_iterations", self.static_iterations, self.static_iterations >= 0, "at least 0"
+        )
+        for key in ("lr", "static_lr", "dynamic_lr", "hallucinator_lr"):
+            rate = getattr(self, key)
+            _require("condense", key, rate, 0 < rate < MAX_LR, f"positive and below {MAX_LR:g}")
         _require("condense", "momentum", self.momentum, 0 <= self.momentum < 1, "at least 0 and below 1")
         _require("condense", "batch_real", self.batch_real, self.batch_real >= 1, "at least 1")
         _require_choice("condense", "real_moments", self.real_moments, RealMoments)
@@ -264,6 +279,7 @@ which judges a single sample."""
 FIXED_BY_METHOD: dict[str, dict[str, Any]] = {
     "prism": {},
     "dm": {"init": "real", "initial_keyframes": 0, "insertion": "never"},
+    "static-dynamic": {"init": "real", "insertion": "never", "gradient_decay": 0.0},
 }
 """The options that a method does not leave open: without them it would be another one."""
 

@@ -20,7 +20,8 @@ class VideoDataset(Dataset[tuple[Any, int]]):
     """Labelled videos for a `DataLoader`.
 
     Args:
-        source: a condensed set, or a store.
+        source: a condensed set, or a store. A set whose videos stand for several clips each (`is_random`) shows
+            the first of them; `CondensedSet.clips` draws others.
         split: which clips of a store; a condensed set has no splits.
         output_format: axes of a video.
         normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),

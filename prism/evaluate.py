@@ -11,7 +11,7 @@ from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, with_options
 from prism.results import Result
 from prism.store import ClipStore
-from prism.train import outputs_of, top_k, train
+from prism.train import Draw, outputs_of, top_k, train
 from prism.trials import Examination, run_trials
 
 
@@ -77,7 +77,7 @@ def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num
     models.check_memory(network, min(config.batch_size, num_clips), device)
     network.to_empty(device=device)
 
-    def train_on(clips: Clips, seed: int) -> float:
+    def train_on(clips: Clips | Draw, seed: int) -> float:
         return train(network, clips, normalisation, config, seed=seed, flip=store.flip)
 
     def score() -> dict[str, float]:

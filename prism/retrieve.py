@@ -15,7 +15,7 @@ from prism.config import RetrieveConfig, with_options
 from prism.errors import ConfigError
 from prism.results import Result
 from prism.store import ClipStore
-from prism.train import outputs_of, train
+from prism.train import Draw, outputs_of, train
 from prism.trials import Examination, run_trials
 
 KS = (1, 5, 10, 20)
@@ -165,7 +165,7 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
     def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
         return supervised_contrastive(embeddings, labels, config.temperature)
 
-    def train_on(clips: Clips, seed: int) -> float:
+    def train_on(clips: Clips | Draw, seed: int) -> float:
         return train(
             embedder,
             clips,

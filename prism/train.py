@@ -15,10 +15,13 @@ from prism.runtime import generator
 MOMENTUM = 0.9
 WEIGHT_DECAY = 5e-4
 
+Draw = Callable[[torch.Generator], Clips]
+"""Clips that are drawn anew in every epoch; their number and labels stay."""
+
 
 def train(
     network: nn.Module,
-    clips: Clips,
+    clips: Clips | Draw,
     normalisation: Normalisation,
     config: EvaluateConfig | RetrieveConfig,
     *,
@@ -35,7 +38,8 @@ def train(
 
     Args:
         network: from `models.build`; its values are replaced.
-        clips: what to train on, on any device; batches move to the network's.
+        clips: what to train on, on any device; batches move to the network's. A function draws them anew in
+            every epoch.
         seed: seed of initial values, order, dropout, flips and shifts.
         flip: mirror each clip with probability one half.
         criterion: mean loss of a batch, from the network's outputs and the labels.
@@ -57,15 +61,16 @@ def train(
     halfway = max(1, config.epochs // 2)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
     network.train()
-    total = torch.zeros(())
+    total, num_clips = torch.zeros(()), 1
     for epoch in range(config.epochs):
-        total = torch.zeros((), device=device)
-        for batch in torch.randperm(len(clips), generator=order).split(config.batch_size):
-            frames = clips.frames[batch.repeat(views)]
+        shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
+        total, num_clips = torch.zeros((), device=device), len(shown)
+        for batch in torch.randperm(len(shown), generator=order).split(config.batch_size):
+            frames = shown.frames[batch.repeat(views)]
             frames = flip_at_random(frames, flips) if flip else frames
             frames = shift_at_random(frames, shift, shifts) if shift else frames
             inputs = to_model_input(frames.to(device), normalisation)
-            loss = criterion(network(inputs), clips.labels[batch.repeat(views)].to(device))
+            loss = criterion(network(inputs), shown.labels[batch.repeat(views)].to(device))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -75,7 +80,7 @@ def train(
             raise DivergedError(
                 f"the training loss is not finite in epoch {epoch + 1}. Try --lr {config.lr / 10:g}."
             )
-    return float(total) / len(clips)
+    return float(total) / num_clips
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from prism.progress import progress_bar
 from prism.results import HEADINGS, METRICS, Data, Result, Run, Subject, relative_to_result
 from prism.runtime import check_output_file, generator, pick_device, provenance
 from prism.store import ClipStore
+from prism.train import Draw
 
 PROTOCOL = "clean"
 TASKS = {"evaluate": "classification", "retrieve": "retrieval"}
@@ -28,7 +29,7 @@ Config = EvaluateConfig | RetrieveConfig
 class Trainee:
     """Clips to train on for one seed, and what the result says of them."""
 
-    clips: Clips
+    clips: Clips | Draw
     subject: Subject
 
 
@@ -43,7 +44,7 @@ class Examination:
     """
 
     chance: dict[str, float]
-    train: Callable[[Clips, int], float]
+    train: Callable[[Clips | Draw, int], float]
     score: Callable[[], dict[str, float]]
 
 
@@ -92,7 +93,7 @@ def run_trials(
         check_output_file(Path(output), overwrite)
     trainees = _trainees(condensed, train_store, store, config, output, verb)
     first = next(trainees)
-    examination = prepare(store, pick_device(device), len(first.clips))
+    examination = prepare(store, pick_device(device), first.subject.num_videos)
     scored = _data(store, config, output, examination.chance)
     lead = METRICS[task][0]
     runs: list[Run] = []
@@ -147,12 +148,12 @@ def _of_set(
         path,
         str(source.get("method", "unknown")),
         len(condensed),
-        len(condensed.times),
+        condensed.num_keyframes,
         condensed.num_bytes,
         condensed.float32_bytes,
         made_by if isinstance(made_by, dict) else {},
     )
-    clips = condensed.clips()
+    clips = condensed.clips if condensed.is_random else condensed.clips()
     return iter([Trainee(clips, subject)] * config.seeds)
 
 

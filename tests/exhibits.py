@@ -67,13 +67,13 @@ class Exhibit:
         for i in range(5, 15):
             writer.write("cosines", iteration=i, quantiles=[-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3])
             writer.write("insertion", iteration=i, video=0, frame=1 + i % 6, cosines=[-0.1, -0.2])
-        writer.write("end", seconds=12.5, peak_memory_bytes=2**28, keyframes=made.offsets.diff().tolist())
+        writer.write("end", seconds=12.5, peak_memory_bytes=2**28, keyframes=made.keyframe_counts.tolist())
         writer.close()
 
     def of_set(self, path: Path, label: str = "PRISM", **changes: Any) -> Path:
         """The result of a condensed set."""
         made = CondensedSet.load(path)
-        counts = (len(made), len(made.times), path.stat().st_size, made.float32_bytes)
+        counts = (len(made), made.num_keyframes, path.stat().st_size, made.float32_bytes)
         return self.save(Subject("condensed", path.name, "prism", *counts, {"vpc": 1}), label, **changes)
 
     def of_store(self, method: str, clips: int, **changes: Any) -> Path:

@@ -13,7 +13,10 @@ MODULES = {
 }
 
 BASE = ["errors", "config", "runtime", "progress"]
-NOUNS = ["clips", "store", "keyframes", "condensed", "results", "telemetry", "dataset"]
+NOUNS = [
+    *("clips", "store", "keyframes", "hallucinator", "encodings", "condensed"),
+    *("results", "telemetry", "dataset"),
+]
 PARTS = ["models", "train", "embeddings", "trials"]
 VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
 LAYERS = [BASE, NOUNS, PARTS, VERBS, ["cli", "__main__"]]

@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.clips import Normalisation
-from prism.condensed import DTYPES, CondensedSet, Encoded
+from prism.condensed import CondensedSet
+from prism.encodings import DTYPES, Encoded
 from prism.errors import CondensedError, OutputError
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -60,9 +61,10 @@ def test_the_written_file_is_byte_for_byte_the_golden_one(storage):
 @pytest.mark.parametrize("storage", DTYPES)
 def test_the_golden_file_is_read_to_the_set_that_made_it(storage):
     condensed, made = CondensedSet.load(golden(storage)), arithmetic_set(storage)
-    assert torch.equal(condensed.keyframes.decode(), made.keyframes.decode())
-    for name in ("times", "offsets", "labels", "mask"):
-        assert torch.equal(getattr(condensed, name), getattr(made, name))
+    assert torch.equal(condensed.encoding.keyframes.decode(), made.encoding.keyframes.decode())
+    for name in ("times", "offsets", "mask"):
+        assert torch.equal(getattr(condensed.encoding, name), getattr(made.encoding, name))
+    assert torch.equal(condensed.labels, made.labels)
     for name in ("classes", "num_frames", "size", "normalisation", "flip", "source", "storage"):
         assert getattr(condensed, name) == getattr(made, name)
 
@@ -159,10 +161,10 @@ def test_rendering_some_videos_is_rendering_all_and_picking_them(condensed):
 
 @given(sets())
 def test_a_rendered_set_interpolates_between_its_stored_keyframes(condensed):
-    stored, clips = condensed.keyframes.decode(), condensed.render()
+    stored, clips = condensed.encoding.keyframes.decode(), condensed.render()
     for v in range(len(condensed)):
-        first, last = condensed.offsets[v], condensed.offsets[v + 1]
-        times = condensed.times[first:last].numpy()
+        first, last = condensed.encoding.offsets[v : v + 2]
+        times = condensed.encoding.times[first:last].numpy()
         flat = stored[first:last].flatten(1).numpy()
         expected = [np.interp(range(condensed.num_frames), times, pixel) for pixel in flat.T]
         np.testing.assert_allclose(clips[v].flatten(1).numpy().T, expected, atol=1e-5)
@@ -213,18 +215,21 @@ def test_float32_changes_nothing():
 # Hostile files: a valid one with a single thing wrong, and its checksum made right again.
 
 
-def forge(
+def forge(path: Path, storage: str = "float32", **changes: Any) -> Path:
+    """Write the golden set with changes like those of `forge_of`."""
+    return forge_of(arithmetic_set(storage), path, **changes)
+
+
+def forge_of(
+    made: CondensedSet,
     path: Path,
-    storage: str = "float32",
     *,
     tensors: dict[str, torch.Tensor | None] | None = None,
     metadata: dict[str, Any] | None = None,
     remove: tuple[str, ...] = (),
 ) -> Path:
-    """Write the golden set with tensors (None: left out) and metadata replaced, correctly signed."""
-    made = arithmetic_set(storage)
-    parts = {"keyframes": made.keyframes.frames, "scale": made.keyframes.scale, "minimum": made.keyframes.minimum}
-    parts |= {"times": made.times.int(), "offsets": made.offsets, "labels": made.labels.int(), **(tensors or {})}
+    """Write a set with tensors (None: left out) and metadata replaced, correctly signed."""
+    parts = {**made._tensors, **(tensors or {})}
     kept = {name: tensor.contiguous() for name, tensor in parts.items() if tensor is not None}
     content = {key: value for key, value in (made.metadata | (metadata or {})).items() if key not in remove}
     content["sha256"] = signature(content, {name: tensor.numpy() for name, tensor in kept.items()})

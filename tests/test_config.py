@@ -1,6 +1,7 @@
 """Options are said once: dictionaries, types and ranges agree, and a wrong recipe names the right key."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 from prism import config
 from prism.condense.insertion import RULES
 from prism.condense.parametrisations import PARAMETRISATIONS
-from prism.condensed import DTYPES
 from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from_dict, read_recipe
+from prism.encodings import DTYPES
 from prism.errors import ConfigError
 from prism.models import MODELS
 from prism.select import METHODS
@@ -66,6 +67,14 @@ def test_the_defaults_of_condense_are_the_papers():
     assert (paper.lr, paper.batch_real, paper.vpc) == (1.0, 64, 1)
 
 
+def test_the_defaults_and_the_recipe_for_five_videos_are_the_published_rates_of_static_dynamic():
+    published = CondenseConfig()
+    assert (published.dynamic_lr, published.hallucinator_lr, published.momentum) == (1e-4, 1e-5, 0.95)
+    recipe = read_recipe(Path(__file__).parent.parent / "recipes" / "static-dynamic-vpc5.toml")["condense"]
+    assert (recipe["method"], recipe["vpc"]) == ("static-dynamic", 5)
+    assert (recipe["dynamic_lr"], recipe["hallucinator_lr"], recipe["momentum"]) == (1e3, 1e-6, 0.95)
+
+
 def test_the_defaults_of_evaluate_are_the_papers():
     paper = EvaluateConfig()
     assert (paper.epochs, paper.lr, paper.batch_size, paper.seeds) == (500, 0.01, 256, 3)
@@ -80,6 +89,10 @@ WRONG = [
     ("condense", "lr", float("nan")),
     ("condense", "lr", float("inf")),
     ("condense", "lr", 1e39),
+    ("condense", "static_iterations", -1),
+    ("condense", "static_lr", 0.0),
+    ("condense", "dynamic_lr", float("inf")),
+    ("condense", "hallucinator_lr", -1e-5),
     ("condense", "momentum", 1.0),
     ("condense", "batch_real", 0),
     ("condense", "initial_keyframes", 1),

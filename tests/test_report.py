@@ -15,7 +15,10 @@ from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit
 from PIL import Image
 from rich.console import Console
 
+from prism.condensed import CondensedSet
+from prism.encodings import StaticDynamicEncoding
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
+from prism.hallucinator import KERNEL
 from prism.report import build_rows, report, summary_tables, to_csv, to_markdown
 from prism.report.curves import Curves, binned
 from prism.report.notes import notes_on
@@ -350,6 +353,19 @@ def test_values_outside_the_range_are_counted_and_clipped(exhibit):
     )
     assert re.search(r"wild: \d\d\.\d % of its stored values lie outside", page_of([exhibit.of_set(wild, "wild")]))
     assert "lie outside" not in page_of([exhibit.of_set(tame, "tame")])
+
+
+def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):
+    draw = torch.Generator().manual_seed(0)
+    parts = [torch.randn(shape, generator=draw) for shape in [(4, 3, 16, 16), (4, 8, 16, 16), KERNEL, KERNEL[:1]]]
+    encoding = StaticDynamicEncoding.encode(*parts, "float32")
+    store, path = exhibit.store, exhibit.folder / "parts.safetensors"
+    CondensedSet(encoding, torch.tensor([0, 1]), store.classes, store.normalisation, True).save(path)
+    page = page_of([exhibit.of_set(path, "parts")])
+    assert page.count("rendered by static-dynamic") == 2
+    assert "of 8 stored" not in page
+    assert "4 (2.00)" in Words(page).text  # 2 videos with 2 static images each
+    assert re.search(r"parts: \d\d\.\d % of its values lie outside", page)
 
 
 def test_a_strip_holds_the_frames_in_their_order():

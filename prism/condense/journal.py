@@ -78,7 +78,7 @@ class Journal:
 
     def iterate(self, checkpoint_seconds: float, progress: bool) -> None:
         """Do the remaining iterations, recording each and saving a checkpoint now and then."""
-        total = self.run.config.iterations
+        total = self.run.num_iterations
         bar = progress_bar("Condensing", total, "it", enabled=progress, done=self.run.iteration)
         with stop_signal() as stopped, bar as advance:
             started = saved = time.monotonic()
@@ -135,7 +135,7 @@ class Journal:
 
     def finish(self, condensed: CondensedSet) -> None:
         """Write the set under its final name, then drop the checkpoint."""
-        counts = condensed.offsets.diff().tolist()
+        counts = condensed.keyframe_counts.tolist()
         self.telemetry.write(
             "end", seconds=round(self.seconds, 3), peak_memory_bytes=peak_memory_bytes(), keyframes=counts
         )

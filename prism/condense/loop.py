@@ -12,7 +12,7 @@ from prism.condense.insertion import RULES, Conflict, inserts_at
 from prism.condense.journal import Journal
 from prism.condense.matching import OBJECTIVES, between_class_energy, match
 from prism.condense.moments import CHUNK, MOMENTS
-from prism.condense.parametrisations import PARAMETRISATIONS
+from prism.condense.parametrisations import PARAMETRISATIONS, remedy
 from prism.condensed import CondensedSet
 from prism.config import FIXED_BY_METHOD, CondenseConfig, as_dict, with_options
 from prism.errors import ConfigError, DivergedError
@@ -33,25 +33,35 @@ class Condensation:
         self.store, self.config, self.device = store, config, device
         self.iteration = 0
         self.videos = PARAMETRISATIONS[config.method].start(store, config, device)
-        self.optimiser = torch.optim.SGD(self.videos.trainable, config.lr, config.momentum)
+        rates = [{"params": part.tensors, "lr": part.lr} for part in self.videos.trainable]
+        self.optimiser = torch.optim.SGD(rates, momentum=config.momentum)
+        self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
         self.moments = MOMENTS[config.real_moments](store, config, device)
         self.mean_gradients: Tensor | None = None
 
+    @property
+    def num_iterations(self) -> int:
+        """Iterations from the first to the last, those that prepare the videos included."""
+        return self.videos.preparation + self.config.iterations
+
     def step(self) -> dict[str, Any]:
-        """One iteration of the method (paper, section 3): match, move the key-frames, insert."""
-        real = self.moments.at(self.iteration)
-        clips = self.videos.render()
+        """One iteration of the method (paper, section 3): match, move what is trainable, insert."""
+        real = self.moments.at(self.iteration, self.videos.view(self.iteration))
+        clips = self.videos.render(self.iteration)
         losses, gradients = match(
             self.moments.network, real, clips, OBJECTIVES["distribution"], chunk=CHUNK[self.device.type]
         )
         self.check_finite(losses)
 
-        self.optimiser.zero_grad()
+        # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
+        self.optimiser.zero_grad(set_to_none=True)
         clips.backward(gradients)
         self.optimiser.step()
 
         gradients = self.estimate(gradients)
-        inserted = self.insert(gradients) if inserts_at(self.iteration, self.config) else {}
+        inserted = (
+            self.insert(gradients) if inserts_at(self.iteration - self.videos.preparation, self.config) else {}
+        )
         self.iteration += 1
         return {"loss": float(losses.sum()), "between_class": between_class_energy(real), **inserted}
 
@@ -80,14 +90,13 @@ class Condensation:
         name = self.store.classes[int(losses.isfinite().int().argmin())]
         raise DivergedError(
             f"the loss of class '{name}' is not finite at iteration {self.iteration}. "
-            f"The learning rate {self.config.lr:g} is too high: start again with --lr {self.config.lr / 10:g} "
-            "--overwrite. The last checkpoint stays."
+            f"{remedy(self.videos.trainable)} The last checkpoint stays."
         )
 
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold, beside the iteration: streams of randomness have no state."""
         state = dict(self.videos.state())
-        for i, parameter in enumerate(self.videos.trainable):
+        for i, parameter in enumerate(self.parameters):
             if parameter in self.optimiser.state:
                 state[f"momentum.{i}"] = self.optimiser.state[parameter]["momentum_buffer"]
         if self.mean_gradients is not None:
@@ -98,7 +107,7 @@ class Condensation:
         """Continue where a checkpoint was taken."""
         self.iteration = checkpoint.iteration
         self.videos.restore(checkpoint.tensors)
-        for i, parameter in enumerate(self.videos.trainable):
+        for i, parameter in enumerate(self.parameters):
             if f"momentum.{i}" in checkpoint.tensors:
                 momentum = checkpoint.tensors[f"momentum.{i}"].to(self.device)
                 self.optimiser.state[parameter]["momentum_buffer"] = momentum
@@ -153,7 +162,7 @@ def condense(
         "device": run.device.type,
     }
     if output is None:
-        while run.iteration < config.iterations:
+        while run.iteration < run.num_iterations:
             run.step()
         return run.videos.condensed(store, config, source)
     with Journal(run, Path(output), source, resume=resume, overwrite=overwrite) as journal:

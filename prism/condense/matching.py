@@ -26,6 +26,23 @@ def distribution_matching(real: Tensor, syn: Tensor) -> Tensor:
 OBJECTIVES: dict[str, Objective] = {"distribution": distribution_matching}
 
 
+View = Callable[[Tensor, torch.Generator], Tensor]
+"""What of the real clips (N, T, C, H, W) is matched: clips of the same shape."""
+
+
+def whole_clips(clips: Tensor, generator: torch.Generator) -> Tensor:
+    """The clips as they are."""
+    return clips
+
+
+def held_frames(clips: Tensor, generator: torch.Generator) -> Tensor:
+    """One random frame of each clip, held for the length of the clip: what a still image is compared with."""
+    num_clips, num_frames = clips.shape[:2]
+    times = torch.randint(num_frames, (num_clips,), generator=generator, device=generator.device)
+    everyone = torch.arange(num_clips, device=clips.device)
+    return clips[everyone, times.to(clips.device), None].expand_as(clips)
+
+
 def class_means(embeddings: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     """The mean of each class.
 
@@ -60,6 +77,7 @@ def real_class_means(
     *,
     flips: torch.Generator | bool,
     chunk: int,
+    view: Callable[[Tensor], Tensor] = lambda clips: clips,
 ) -> Tensor:
     """Mean embedding of the real clips of each class.
 
@@ -73,6 +91,7 @@ def real_class_means(
         flips: a generator mirrors each clip at random; True takes every clip and its mirror image; False
             takes them as they are.
         chunk: clips that go through the network together.
+        view: what of the clips is embedded.
 
     Returns:
         (C, D) on the network's device.
@@ -80,7 +99,7 @@ def real_class_means(
     device = next(network.parameters()).device
 
     def embed(part: Tensor) -> Tensor:
-        pixels = frames[part].to(device)
+        pixels = view(frames[part].to(device))
         if isinstance(flips, torch.Generator):
             pixels = flip_at_random(pixels, flips)
         embeddings = network.embed(to_model_input(pixels, normalisation))  # type: ignore[operator]

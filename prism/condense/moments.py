@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from prism import models
-from prism.condense.matching import real_class_means
+from prism.condense.matching import View, real_class_means, whole_clips
 from prism.config import CondenseConfig
 from prism.runtime import generator
 from prism.store import ClipStore
@@ -21,8 +21,8 @@ class Moments(Protocol):
 
     network: models.Network
 
-    def at(self, iteration: int) -> Tensor:
-        """Give `network` the values of this iteration and return its real class means (C, D)."""
+    def at(self, iteration: int, view: View = whole_clips) -> Tensor:
+        """Give `network` the values of this iteration and return its class means (C, D) of what `view` shows."""
         ...
 
 
@@ -47,8 +47,10 @@ class Embedder:
         """Fill the network with the random values of one named draw."""
         models.initialise(self.network, generator(self.config.seed, name, *indices, device=self.device))
 
-    def class_means(self, clips: Tensor, flips: torch.Generator | bool) -> Tensor:
-        """(C, D) mean embeddings of the training clips at these positions, grouped by class."""
+    def class_means(
+        self, clips: Tensor, flips: torch.Generator | bool, view: View, draw: torch.Generator
+    ) -> Tensor:
+        """(C, D) mean embeddings of what `view` shows of the training clips at these positions, by class."""
         return real_class_means(
             self.network,
             self.real.frames,
@@ -58,17 +60,19 @@ class Embedder:
             self.store.normalisation,
             flips=flips if self.store.flip else False,
             chunk=CHUNK[self.device.type],
+            view=lambda pixels: view(pixels, draw),
         )
 
 
 class FreshMoments(Embedder):
     """A fresh network and a fresh real batch in every iteration: the paper's protocol (section 3.4)."""
 
-    def at(self, iteration: int) -> Tensor:
+    def at(self, iteration: int, view: View = whole_clips) -> Tensor:
         """Draw a network and embed `batch_real` clips of every class with it."""
         self.draw_network("network", iteration)
         batch = self.store.sample(self.config.batch_real, generator(self.config.seed, "batch", iteration))
-        return self.class_means(batch, generator(self.config.seed, "flip", iteration))
+        flips, draw = (generator(self.config.seed, name, iteration) for name in ("flip", "view"))
+        return self.class_means(batch, flips, view, draw)
 
 
 class MomentBank(Embedder):
@@ -81,7 +85,7 @@ class MomentBank(Embedder):
 
     def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
         super().__init__(store, config, device)
-        self._kept: dict[int, tuple[int, Tensor]] = {}
+        self._kept: dict[int, tuple[tuple[int, View], Tensor]] = {}
 
     def generation(self, place: int, iteration: int) -> int:
         """How often a place's network has been replaced: every `bank_refresh` iterations, evenly staggered."""
@@ -90,15 +94,18 @@ class MomentBank(Embedder):
         lead = place * self.config.bank_refresh // self.config.bank_size
         return (iteration + lead) // self.config.bank_refresh
 
-    def at(self, iteration: int) -> Tensor:
-        """Draw a network of the bank and give its exact class means, both flips of each clip included."""
+    def at(self, iteration: int, view: View = whole_clips) -> Tensor:
+        """Draw a network of the bank and give its exact class means, both flips of each clip included.
+
+        Where the view is random, they are exact for one draw, which lasts as long as the network.
+        """
         draw = generator(self.config.seed, "place", iteration)
         place = int(torch.randint(self.config.bank_size, (), generator=draw))
         generation = self.generation(place, iteration)
         self.draw_network("bank", place, generation)
-        if self._kept.get(place, (-1,))[0] != generation:
-            everything = torch.arange(len(self.real))
-            self._kept[place] = generation, self.class_means(everything, True)
+        if place not in self._kept or self._kept[place][0] != (generation, view):
+            everything, draw = torch.arange(len(self.real)), generator(self.config.seed, "view", place, generation)
+            self._kept[place] = (generation, view), self.class_means(everything, True, view, draw)
         return self._kept[place][1]
 
 

@@ -1,20 +1,110 @@
 """Parametrisations: what is trainable in a synthetic video, and how it renders to a clip."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from prism.clips import as_pixels
+from prism.condense.matching import View, held_frames, whole_clips
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
+from prism.encodings import Encoding, KeyFrameEncoding, StaticDynamicEncoding
 from prism.errors import DivergedError
+from prism.hallucinator import MEMORIES, combine, hallucinate
 from prism.keyframes import evenly_spread, insert, render
+from prism.models import initialise
 from prism.runtime import generator
 from prism.store import ClipStore
 
 LARGEST = {"float16": 65504.0, "float32": 1e38}
 """What a stored value may reach, by number format; uint8 stores a float32 range."""
+
+
+LARGEST = {"float16": 65504.0, "float32": 1e38}
+"""What a stored value may reach, by number format; uint8 stores a float32 range."""
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """Tensors that the optimiser moves at one learning rate, and the option which sets that."""
+
+    option: str
+    lr: float
+    tensors: list[Tensor]
+
+
+class Parametrisation(Protocol):
+    """What the loop asks of synthetic videos.
+
+    Attributes:
+        mask: (V, T) bool, False at frames that an insertion rule may propose.
+        preparation: iterations before those of `config.iterations`, without insertion.
+        trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
+    """
+
+    mask: Tensor
+    preparation: int
+    trainable: list[Trainable]
+
+    @classmethod
+    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "Parametrisation":
+        """The videos before the first iteration."""
+        ...
+
+    def view(self, iteration: int) -> View:
+        """What of the real clips the rendered ones are compared with."""
+        ...
+
+    def render(self, iteration: int) -> Tensor:
+        """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
+        ...
+
+    def insert(self, proposed: Tensor) -> None:
+        """Promote the proposed frames (V, T)."""
+        ...
+
+    def mean_keyframes(self) -> float:
+        """Colour images stored per video."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold."""
+        ...
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take up the state of a checkpoint."""
+        ...
+
+    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
+        """The finished set."""
+        ...
+
+
+def remedy(trainable: list[Trainable]) -> str:
+    """What to do when values grow without bound."""
+    smaller = " or ".join(f"--{part.option.replace('_', '-')} {part.lr / 10:g}" for part in trainable)
+    return f"The learning rate is too high: start again with {smaller} --overwrite."
+
+
+def check_storable(what: str, values: Tensor, config: CondenseConfig, trainable: list[Trainable]) -> None:
+    """Refuse values that `config.storage` cannot hold.
+
+    Raises:
+        DivergedError: the largest is named.
+    """
+    largest = float(values.abs().max())
+    if not largest <= LARGEST.get(config.storage, LARGEST["float32"]):
+        raise DivergedError(
+            f"{what} has reached {largest:.3g}, which {config.storage} cannot hold. {remedy(trainable)}"
+        )
+
+
+def finished(encoding: Encoding, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
+    """The set that stores `config.vpc` videos of each class in this encoding."""
+    labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+    return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
 
 class KeyFrames:
@@ -25,9 +115,12 @@ class KeyFrames:
     starts with none.
     """
 
-    def __init__(self, frames: Tensor, mask: Tensor) -> None:
+    preparation = 0
+
+    def __init__(self, frames: Tensor, mask: Tensor, lr: float) -> None:
         self.frames = frames.requires_grad_()
         self.mask = mask
+        self.trainable = [Trainable("lr", lr, [self.frames])]
 
     @classmethod
     def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "KeyFrames":
@@ -45,15 +138,14 @@ class KeyFrames:
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             frames, mask = insert(frames, mask, torch.ones_like(mask))
-        return cls(frames.to(device), mask.to(device))
+        return cls(frames.to(device), mask.to(device), config.lr)
 
-    @property
-    def trainable(self) -> list[Tensor]:
-        """The tensors that the optimiser moves."""
-        return [self.frames]
+    def view(self, iteration: int) -> View:
+        """Whole clips."""
+        return whole_clips
 
-    def render(self) -> Tensor:
-        """Normalised clips (V, T, C, H, W), differentiable with respect to the trainable tensors."""
+    def render(self, iteration: int = 0) -> Tensor:
+        """Normalised clips (V, T, C, H, W), differentiable with respect to the key-frames."""
         return render(self.frames, self.mask)
 
     @torch.no_grad()
@@ -84,22 +176,98 @@ class KeyFrames:
             DivergedError: a key-frame holds a value that its storage cannot.
         """
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
-        largest = float(frames[mask].abs().max())
-        if not largest <= LARGEST.get(config.storage, LARGEST["float32"]):
-            raise DivergedError(
-                f"a key-frame has reached {largest:.3g}, which {config.storage} cannot hold. The learning rate "
-                f"{config.lr:g} is too high: start again with --lr {config.lr / 10:g} --overwrite."
-            )
-        return CondensedSet.pack(
-            frames,
-            mask,
-            torch.arange(len(store.classes)).repeat_interleave(config.vpc),
-            classes=store.classes,
-            normalisation=store.normalisation,
-            flip=store.flip,
-            storage=config.storage,
-            source=source,
-        )
+        check_storable("a key-frame", frames[mask], config, self.trainable)
+        return finished(KeyFrameEncoding.encode(frames, mask, config.storage), store, config, source)
 
 
-PARAMETRISATIONS: dict[str, type[KeyFrames]] = {"prism": KeyFrames, "dm": KeyFrames}
+class StaticDynamic:
+    """Static images and dynamic memories, joined by a hallucinator (Wang et al., arXiv 2312.00362).
+
+    Every video has two of either. The images come first: for `config.static_iterations` they are matched
+    with single frames of the real clips, each held for the length of a clip. Then they rest, and memories
+    and hallucinator are matched with whole clips, every iteration from a new draw of one image and one
+    memory for each video.
+    """
+
+    def __init__(self, static: Tensor, dynamic: Tensor, hallucinator: nn.Conv3d, config: CondenseConfig) -> None:
+        assert hallucinator.bias is not None
+        self.static, self.dynamic = static.requires_grad_(), dynamic.requires_grad_()
+        self.weight, self.bias = hallucinator.weight, hallucinator.bias
+        self.mask = torch.ones(len(static) // MEMORIES, dynamic.shape[1], dtype=torch.bool, device=static.device)
+        self.seed, self.preparation = config.seed, config.static_iterations
+        self.trainable = [
+            Trainable("static_lr", config.static_lr, [self.static]),
+            Trainable("dynamic_lr", config.dynamic_lr, [self.dynamic]),
+            Trainable("hallucinator_lr", config.hallucinator_lr, [self.weight, self.bias]),
+        ]
+
+    @classmethod
+    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "StaticDynamic":
+        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
+        num = MEMORIES * config.vpc
+        frames = store.clips("train").frames[_repeated_sample(store, num, generator(config.seed, "videos"))]
+        frames = held_frames(frames, generator(config.seed, "video frames"))[:, 0]
+        noise = (len(frames), store.num_frames, *store.size)
+        dynamic = torch.randn(noise, generator=generator(config.seed, "memories"))
+        hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")
+        initialise(hallucinator, generator(config.seed, "hallucinator"))
+        static = store.normalisation.apply(as_pixels(frames))
+        return cls(static.to(device), dynamic.to(device), hallucinator.to(device), config)
+
+    def view(self, iteration: int) -> View:
+        """Single frames while the static images are learned, then whole clips."""
+        return held_frames if iteration < self.preparation else whole_clips
+
+    def render(self, iteration: int) -> Tensor:
+        """Normalised clips: of every static image (2V, T, C, H, W), then of a draw for each video (V, …)."""
+        if iteration < self.preparation:
+            return self.static.unsqueeze(1).expand(-1, self.dynamic.shape[1], -1, -1, -1)
+        static, dynamic = combine(len(self.mask), generator(self.seed, "recombine", iteration))
+        return hallucinate(self.static[static].detach(), self.dynamic[dynamic], self.weight, self.bias)
+
+    def insert(self, proposed: Tensor) -> None:
+        """Nothing: no frame is interpolated, so there is no candidate."""
+        assert not proposed.any()
+
+    def mean_keyframes(self) -> float:
+        """Static images per video."""
+        return float(MEMORIES)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold."""
+        parts = {"static": self.static, "dynamic": self.dynamic, "weight": self.weight, "bias": self.bias}
+        return {name: part.detach() for name, part in parts.items()}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take up the state of a checkpoint."""
+        for name, part in self.state().items():
+            part.copy_(state[name])
+
+    @torch.no_grad()
+    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
+        """The finished set: images in units of pixels, the rest as it is.
+
+        Raises:
+            DivergedError: an image or a memory holds a value that its storage cannot.
+        """
+        static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
+        pixels = store.normalisation.invert(static)
+        check_storable("a static image", pixels, config, self.trainable[:1])
+        check_storable("a dynamic memory", dynamic, config, self.trainable[1:])
+        encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, config.storage)
+        return finished(encoding, store, config, source)
+
+
+def _repeated_sample(store: ClipStore, num: int, draw: torch.Generator) -> Tensor:
+    """Positions of `num` training clips of each class; a class with fewer gives all it has, again and again."""
+    chosen, counts = store.sample(num, draw), store.counts("train").clamp(max=num)
+    first = counts.cumsum(0) - counts
+    return chosen[(first[:, None] + torch.arange(num) % counts[:, None]).flatten()]
+
+
+PARAMETRISATIONS: dict[str, type[Parametrisation]] = {
+    "prism": KeyFrames,
+    "dm": KeyFrames,
+    "static-dynamic": StaticDynamic,
+}

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from prism.condensed import CondensedSet, Encoded
+from prism.condensed import CondensedSet
 from prism.report.sources import SetFile
 from prism.report.text import counted
 from prism.report.videos import Quality, Shot, encode_all, shown_times
@@ -96,8 +97,9 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
         times = condensed.mask[video].nonzero().flatten().tolist()
         # A long clip shows some of its frames: each of them stands for those up to the next.
         marks = tuple(any(a <= t < b for t in times) for a, b in zip(shown, [*shown[1:], num_frames], strict=True))
-        note = f"{len(times)} of {num_frames} stored"
-        alt = f"Video of class {condensed.classes[label]} in set {name}, playing; key-frames {_numbers(times)}"
+        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.NAME}"
+        alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
+        alt += f"key-frames {_numbers(times)}" if times else "no frame is stored as it is"
         shot = Shot(lambda video=video: condensed.render(torch.tensor([video]))[0], ranks[label])
         ranks[label] += 1
         yield Tile(condensed.classes[label], index, name, note, alt, condensed.size, len(shown), marks, shot)
@@ -135,16 +137,24 @@ def _range_notes(sets: Sequence[SetFile]) -> Iterator[str]:
     for found in sets:
         share = _share_outside(found.condensed) if found.condensed else 0.0
         if share > 0:
+            what = "stored values" if found.condensed and found.condensed.encoding.shown else "values"
             shown = f"{100 * share:.1f} %" if share >= 0.001 else "Less than 0.1 %"
-            yield f"{found.name}: {shown} of its stored values lie outside [0, 1] and are clipped for display."
+            yield f"{found.name}: {shown} of its {what} lie outside [0, 1] and are clipped for display."
 
 
-def _share_outside(condensed: CondensedSet, chunk: int = 256) -> float:
+def _share_outside(condensed: CondensedSet) -> float:
     # Rounding in storage is no reason to speak of clipping: half a grey level is the tolerance.
-    stored, outside = condensed.keyframes, 0
-    for start in range(0, len(stored.frames), chunk):
-        at = slice(start, start + chunk)
-        parts = (None if part is None else part[at] for part in (stored.scale, stored.minimum))
-        values = Encoded(stored.frames[at], *parts).decode()
+    outside = total = 0
+    for values in _shown_values(condensed):
         outside += int(((values < -1 / 510) | (values > 1 + 1 / 510)).sum())
-    return outside / stored.frames.numel()
+        total += values.numel()
+    return outside / total
+
+
+def _shown_values(condensed: CondensedSet, chunk: int = 256) -> Iterator[Tensor]:
+    stored = condensed.encoding.shown
+    if stored is None:
+        yield from (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
+        return
+    for start in range(0, len(stored.frames), chunk):
+        yield stored[start : start + chunk].decode()

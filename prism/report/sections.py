@@ -168,7 +168,7 @@ def _history(found: SetFile) -> History:
     facts = []
     if found.condensed is not None:
         facts.append(
-            f"{counted(len(found.condensed), 'video')}, {counted(len(found.condensed.times), 'key-frame')}"
+            f"{counted(len(found.condensed), 'video')}, {counted(found.condensed.num_keyframes, 'key-frame')}"
         )
     curves = found.curves
     if curves is None or found.condensed is None:

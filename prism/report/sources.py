@@ -110,7 +110,7 @@ def _open_set(found: SetFile, users: list[Loaded]) -> SetFile:
 
 def _is_evaluated(condensed: CondensedSet, path: Path, result: Result) -> bool:
     subject = result.subject
-    ours = (len(condensed), len(condensed.times), condensed.float32_bytes, path.stat().st_size)
+    ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
     return ours == (subject.num_videos, subject.num_keyframes, subject.float32_bytes, subject.num_bytes)
 
 
@@ -132,7 +132,7 @@ def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
     except ResultError as error:
         found.problems.append(_sentence(error))
         return
-    if curves.final_keyframes not in ((), tuple(condensed.offsets.diff().tolist())):
+    if curves.final_keyframes not in ((), tuple(condensed.keyframe_counts.tolist())):
         found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
         return
     found.curves = curves
