@@ -16,6 +16,9 @@ from prism.errors import ConfigError
 
 T = TypeVar("T")
 
+MAX_COUNT = 2**40
+"""No count is larger: beyond 64 bits the libraries below would raise errors of their own."""
+
 Device = Literal["auto", "cpu", "cuda"]
 Storage = Literal["float32", "float16", "uint8"]
 Init = Literal["noise", "real"]
@@ -41,6 +44,8 @@ MAX_LR = 1e38
 
 
 def _require(section: str, key: str, value: object, allowed: bool, promise: str) -> None:
+    if isinstance(value, int) and value > MAX_COUNT:
+        raise ConfigError(f"{section}.{key} = {value!r}, but it must be at most {MAX_COUNT}.")
     if not allowed:
         raise ConfigError(f"{section}.{key} = {value!r}, but it must be {promise}.")
 

@@ -649,3 +649,9 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written(store, tmp_path, check
     assert os.listdir(tmp_path) == [telemetry_path(output).name]
     for line in telemetry_path(output).read_text().splitlines():
         json.loads(line)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_a_time_between_checkpoints_that_is_none_is_refused(store, seconds):
+    with pytest.raises(ConfigError, match="checkpoint_seconds = "):
+        run_tiny(store, checkpoint_seconds=seconds)

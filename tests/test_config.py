@@ -228,3 +228,12 @@ def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, probl
     (tmp_path / "own.toml").write_text(text)
     with pytest.raises(ConfigError, match=problem):
         config.read_recipe(tmp_path / "own.toml")
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [("condense", "batch_real"), ("evaluate", "batch_size"), ("select", "vpc"), ("ingest", "stride")],
+)
+def test_a_count_beyond_64_bits_is_refused_by_name(section, key):
+    with pytest.raises(ConfigError, match=rf"{section}\.{key} = 100000000000000000000, but it must be at most"):
+        config.SECTIONS[section](**{key: 10**20})

@@ -152,6 +152,8 @@ def condense(
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     config = with_options(CondenseConfig, "condense", config, options)
     config = replace(config, **FIXED_BY_METHOD[config.method])
+    if not 0 <= checkpoint_seconds < float("inf"):
+        raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
     run = Condensation(store, config, pick_device(device))
     source = {
