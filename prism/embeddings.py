@@ -68,14 +68,7 @@ def _read(path: Path, num_clips: int) -> Tensor | None:
 
 def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:
     clips = store.clips("train")
-    network = models.build(
-        embedder.model,
-        device,
-        num_classes=len(store.classes),
-        num_frames=store.num_frames,
-        size=store.size,
-        width=embedder.width,
-    )
+    network = models.build_for(store, embedder.model, device, width=embedder.width)
     if embedder.epochs:
         schedule = EvaluateConfig(epochs=embedder.epochs, batch_size=32)
         train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)

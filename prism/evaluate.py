@@ -65,15 +65,7 @@ def evaluate(
 
 def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num_clips: int) -> Examination:
     scored, normalisation, num_classes = store.clips(config.split), store.normalisation, len(store.classes)
-    network = models.build(
-        config.model,
-        "meta",
-        num_classes=num_classes,
-        num_frames=store.num_frames,
-        size=store.size,
-        width=config.width,
-        hidden=config.hidden,
-    )
+    network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     models.check_memory(network, min(config.batch_size, num_clips), device)
     network.to_empty(device=device)
 

@@ -149,15 +149,7 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
             f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {len(gallery)} training "
             "clips. Ingest more."
         )
-    network = models.build(
-        config.model,
-        "meta",
-        num_classes=len(store.classes),
-        num_frames=store.num_frames,
-        size=store.size,
-        width=config.width,
-        hidden=config.hidden,
-    )
+    network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     # Two views of every clip of a batch go through it together.
     models.check_memory(network, 2 * min(config.batch_size, num_clips), device)
     embedder = Embedder(network.to_empty(device=device))

@@ -12,6 +12,7 @@ iteration are judged against the key-frames as they stood, so proposals do not i
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -61,7 +62,7 @@ class Conflict:
             of_anchors.unsqueeze(2).expand(-1, -1, 2).gather(1, around),
         )
 
-    @property
+    @cached_property
     def cosines(self) -> Tensor:
         """(V, T, 2) cosines with the key-frame before and after (equations 4 and 5); 0 for a zero gradient."""
         # A root of each energy, not of their product, which leaves the range of float32 too soon.

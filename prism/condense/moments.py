@@ -32,14 +32,7 @@ class Embedder:
     def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
         self.store, self.config, self.device = store, config, device
         self.real = store.clips("train")
-        network = models.build(
-            config.model,
-            device,
-            num_classes=len(store.classes),
-            num_frames=store.num_frames,
-            size=store.size,
-            width=config.width,
-        )
+        network = models.build_for(store, config.model, device, width=config.width)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
 

@@ -22,10 +22,6 @@ LARGEST = {"float16": 65504.0, "float32": 1e38}
 """What a stored value may reach, by number format; uint8 stores a float32 range."""
 
 
-LARGEST = {"float16": 65504.0, "float32": 1e38}
-"""What a stored value may reach, by number format; uint8 stores a float32 range."""
-
-
 @dataclass(frozen=True)
 class Trainable:
     """Tensors that the optimiser moves at one learning rate, and the option which sets that."""

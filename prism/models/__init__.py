@@ -12,6 +12,7 @@ from prism.models.memory import TrainingMemory, check_memory, training_memory
 from prism.models.network import Network
 from prism.models.recurrent import CnnGru, CnnLstm
 from prism.models.residual import R2Plus1D18
+from prism.store import ClipStore
 
 __all__ = [
     "MODELS",
@@ -19,6 +20,7 @@ __all__ = [
     "Network",
     "TrainingMemory",
     "build",
+    "build_for",
     "check_memory",
     "initialise",
     "training_memory",
@@ -59,6 +61,13 @@ def build(
     with torch.device("meta"):
         network = MODELS[name](num_classes=num_classes, num_frames=num_frames, size=size, **given)
     return network.to_empty(device=device)
+
+
+def build_for(store: ClipStore, name: str, device: torch.device | str = "cpu", **options: int) -> Network:
+    """Like `build`, for the clips and the classes of a store."""
+    return build(
+        name, device, num_classes=len(store.classes), num_frames=store.num_frames, size=store.size, **options
+    )
 
 
 def _takes(name: str, option: str) -> bool:
