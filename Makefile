@@ -22,7 +22,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 demo: install
-	@PRISM=$(RUN)/prism sh recipes/demo.sh $(DEMO)
+	@PRISM=$(RUN)/prism sh examples/demo.sh $(DEMO)
 
 test: install
 	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2

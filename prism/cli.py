@@ -25,7 +25,11 @@ from prism.runtime import versions
 
 Output = Annotated[Path, Parameter(name=["--output", "-o"])]
 Recipe = Annotated[
-    Path | None, Parameter(help="TOML recipe with a table of this verb's options; options given here win.")
+    Path | None,
+    Parameter(
+        help="TOML recipe with a table of this verb's options, or the name of one that PRISM ships (miniucf); "
+        "options given here win."
+    ),
 ]
 Overwrite = Annotated[bool, Parameter(negative="", help="Replace an existing output.")]
 DeviceOption = Annotated[Device, Parameter(help="Where networks run; auto takes a GPU if there is one.")]
@@ -37,7 +41,7 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     """Fill the options that the command line left open from the recipe it names."""
     given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
     if given and commands:
-        options = read_recipe(Path(given[-1])).get(commands[0], {})
+        options = read_recipe(given[-1]).get(commands[0], {})
         Dict(options, use_commands_as_keys=False, source=given[-1])(app, commands, arguments)
 
 

@@ -16,6 +16,9 @@ from prism.errors import ConfigError
 
 T = TypeVar("T")
 
+RECIPES = Path(__file__).parent / "recipes"
+"""The recipes that PRISM ships."""
+
 MAX_COUNT = 2**40
 """No count is larger: beyond 64 bits the libraries below would raise errors of their own."""
 
@@ -430,22 +433,39 @@ def nearest_key(section: str, key: str, known: list[str]) -> str:
     return guess.replace("'", f"'{section}.", 1) if guess else ""
 
 
-def read_recipe(path: Path) -> dict[str, dict[str, Any]]:
+def read_recipe(path: str | Path) -> dict[str, dict[str, Any]]:
     """Read a TOML recipe: a table of options for each verb it names, checked against their configs.
 
     A recipe may say `extends = "other.toml"`, relative to itself: the tables of the other one, with its own
     options in their place.
 
+    Args:
+        path: a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`.
+
     Raises:
         ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
             extend each other in a circle.
     """
-    recipe = _merged(path, ())
+    recipe = _merged(_find_recipe(path), ())
     for section, values in recipe.items():
         if section not in SECTIONS or not isinstance(values, dict):
             raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{nearest(section, list(SECTIONS))}")
         from_dict(SECTIONS[section], section, values)
     return recipe
+
+
+def shipped_recipes() -> list[str]:
+    """The names of the recipes that PRISM ships."""
+    return sorted(path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.toml"))
+
+
+def _find_recipe(path: str | Path) -> Path:
+    name = Path(path).as_posix()
+    if name in shipped_recipes() and not Path(path).is_file():
+        return RECIPES / f"{name}.toml"
+    if Path(path).exists():
+        return Path(path)
+    raise ConfigError(f"recipe '{path}' does not exist.{nearest(name, shipped_recipes())}")
 
 
 def _merged(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Options are said once: dictionaries, types and ranges agree, and a wrong recipe names the right key."""
 
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -70,7 +69,7 @@ def test_the_defaults_of_condense_are_the_papers():
 def test_the_defaults_and_the_recipe_for_five_videos_are_the_published_rates_of_static_dynamic():
     published = CondenseConfig()
     assert (published.dynamic_lr, published.hallucinator_lr, published.momentum) == (1e-4, 1e-5, 0.95)
-    recipe = read_recipe(Path(__file__).parent.parent / "recipes" / "static-dynamic-vpc5.toml")["condense"]
+    recipe = read_recipe("static-dynamic-vpc5")["condense"]
     assert (recipe["method"], recipe["vpc"]) == ("static-dynamic", 5)
     assert (recipe["dynamic_lr"], recipe["hallucinator_lr"], recipe["momentum"]) == (1e3, 1e-6, 0.95)
 
@@ -206,6 +205,20 @@ def test_a_key_with_one_letter_missing_finds_its_way_back(key, data):
         return
     with pytest.raises(ConfigError, match="Did you mean 'condense\\."):
         from_dict(CondenseConfig, "condense", {misspelt: 1})
+
+
+def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_wins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    assert read_recipe("demo")["select"]["vpc"] == 3
+    assert read_recipe("ablations/dm")["condense"]["method"] == "dm"
+    (tmp_path / "miniucf").write_text("[condense]\nvpc = 7\n")
+    assert read_recipe("miniucf")["condense"] == {"vpc": 7}
+
+
+def test_an_unknown_recipe_names_the_nearest_one_that_prism_ships():
+    with pytest.raises(ConfigError, match=r"recipe 'minuicf' does not exist\. Did you mean 'miniucf'\?"):
+        read_recipe("minuicf")
 
 
 def test_a_recipe_extends_another_with_its_own_options_in_place(tmp_path):

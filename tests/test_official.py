@@ -22,8 +22,6 @@ from prism.ingest.official import MINIUCF, NO_TEST_LABELS
 from prism.ingest.sampling import Window, centre_window, stride_at
 from prism.ingest.splits import assign_splits, recording
 
-RECIPES = Path(__file__).parent.parent / "recipes"
-
 
 def write(root: Path, files: dict[str, str]) -> Path:
     """Files with their texts, to the byte; a video is empty."""
@@ -231,7 +229,7 @@ def test_hmdb51_without_lists_is_refused(tmp_path):
 
 
 def test_hmdb51s_recordings_are_names_up_to_their_tags(hmdb):
-    pattern = read_recipe(RECIPES / "hmdb51.toml")["ingest"]["group_pattern"]
+    pattern = read_recipe("hmdb51")["ingest"]["group_pattern"]
     names = {recording(video, pattern) for video in listing(hmdb, "hmdb51").videos}
     assert names == {
         "April_09_brush_hair",
@@ -461,7 +459,7 @@ def test_options_that_would_do_nothing_are_refused(options, message):
 
 @pytest.mark.parametrize("name", ["ucf101", "miniucf", "hmdb51", "kinetics400", "ssv2"])
 def test_every_data_set_has_a_recipe_that_trains_on_all_its_training_videos(name, ucf):
-    options = read_recipe(RECIPES / f"{name}.toml")["ingest"]
+    options = read_recipe(name)["ingest"]
     config = IngestConfig(**options)
     assert config.layout == name
     large = config.layout in ("kinetics400", "ssv2")
@@ -531,7 +529,7 @@ def test_kinetics_becomes_a_store_that_lists_missing_and_broken_videos(k400, tmp
     lists = k400 / "annotations/train.csv"
     lists.write_text(lists.read_text() + "abseiling,broken,0,10,train,0\n")
     write(k400, {"broken_000000_000010.mp4": "no video"})
-    options = {**read_recipe(RECIPES / "kinetics400.toml")["ingest"], "num_frames": 4, "fps": 5.0, "size": 32}
+    options = {**read_recipe("kinetics400")["ingest"], "num_frames": 4, "fps": 5.0, "size": 32}
     store = ingest(k400, tmp_path / "store", **options)
     assert NO_TEST_LABELS in capfd.readouterr().err
     assert store.classes == ("abseiling", "air drumming")

@@ -67,7 +67,7 @@ def test_the_readmes_verbs_run_in_python(tmp_path, monkeypatch):
     assert os.listdir("runs") == ["store"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "recipes").rglob("*.toml")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "prism" / "recipes").rglob("*.toml")), ids=lambda path: path.name)
 def test_every_recipe_is_valid_and_says_what_to_expect_of_it(path):
     assert read_recipe(path)
     head = path.read_text(encoding="utf-8").split("\n\n")[0]
@@ -77,9 +77,9 @@ def test_every_recipe_is_valid_and_says_what_to_expect_of_it(path):
 
 def test_the_demos_commands_are_understood(monkeypatch):
     monkeypatch.chdir(ROOT)
-    script = (ROOT / "recipes" / "demo.sh").read_text(encoding="utf-8").replace("\\\n", " ")
+    script = (ROOT / "examples" / "demo.sh").read_text(encoding="utf-8").replace("\\\n", " ")
     steps = re.findall(r"^step (.*)$", script, re.MULTILINE)
     assert len(steps) == 10
     for step in steps:
-        arguments = shlex.split(step.replace("$out", "out").replace("$recipe", "recipes/demo.toml"))
+        arguments = shlex.split(step.replace("$out", "out").replace("$recipe", "demo"))
         app.parse_args(arguments, exit_on_error=False, print_error=False)
