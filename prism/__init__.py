@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from prism.ingest.build import ingest
     from prism.motion import write_motion
     from prism.report import report
+    from prism.reproduce.run import reproduce
     from prism.results import Result
     from prism.retrieve import retrieve
     from prism.select import select
@@ -55,6 +56,7 @@ _HOME = {
     "ingest": "prism.ingest.build",
     "load": "prism.dataset",
     "report": "prism.report",
+    "reproduce": "prism.reproduce.run",
     "retrieve": "prism.retrieve",
     "select": "prism.select",
     "write_motion": "prism.motion",
@@ -79,6 +81,7 @@ __all__ = [
     "ingest",
     "load",
     "report",
+    "reproduce",
     "retrieve",
     "select",
     "write_motion",

@@ -17,10 +17,11 @@ from prism.config import (
     IngestConfig,
     MotionConfig,
     RetrieveConfig,
+    Scale,
     SelectConfig,
     read_recipe,
 )
-from prism.errors import PrismError
+from prism.errors import ConfigError, PrismError
 from prism.runtime import versions
 
 Output = Annotated[Path, Parameter(name=["--output", "-o"])]
@@ -284,6 +285,72 @@ def retrieve(
         progress=progress,
     )
     say(str(result))
+
+
+@app.command
+def reproduce(
+    name: str = "",
+    /,
+    *,
+    data: Annotated[list[Path], Parameter(negative="", consume_multiple=True)] = [],  # noqa: B006
+    output: Output = Path("runs/reproduce"),
+    scale: Scale = "full",
+    seeds: int = 1,
+    recipe: Annotated[list[Path], Parameter(negative="", consume_multiple=True)] = [],  # noqa: B006
+    list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    device: DeviceOption = "auto",
+    progress: ProgressOption = True,
+) -> None:
+    """Run what a table of the paper needs and is not there yet, and set the paper's numbers beside ours.
+
+    Example: prism reproduce table1 --data runs/store --scale small
+
+    Parameters
+    ----------
+    name
+        Table or figure of the paper; --list names them.
+    data
+        Clip stores to reproduce it on.
+    output
+        Folder of everything that is made; all tables share it, and the same command goes on after a kill.
+    scale
+        full: the paper's settings. small: networks, iterations and epochs for two CPU cores.
+    seeds
+        Condensations and selections of each set, with seeds 0, 1, …
+    recipe
+        Recipes whose options win over the paper's and the scale's.
+    list_
+        Say which tables and figures there are.
+    dry_run
+        Only say which commands are missing.
+    """
+    from rich.console import Console
+
+    if list_ or not name:
+        from prism.reproduce.paper import exhibits
+
+        for exhibit in exhibits().values():
+            say(f"{exhibit.name:<15} {exhibit.title}. {', '.join(exhibit.cells)}. {exhibit.place}.")
+        return
+    if not data:
+        raise ConfigError("reproduce needs --data with a clip store, or --list.")
+    from prism.reproduce.run import reproduce as run
+
+    found = run(
+        name,
+        data,
+        output,
+        scale=scale,
+        seeds=seeds,
+        recipes=recipe,
+        dry_run=dry_run,
+        device=device,
+        progress=progress,
+    )
+    if not dry_run:
+        Console().print(found.summary_table())
+        say(f"Page: {(output / f'{name}-{scale}.html').resolve()}")
 
 
 @app.command

@@ -37,6 +37,7 @@ Layout = Literal["auto", "classes", "splits", "csv", "ucf101", "miniucf", "hmdb5
 Sampling = Literal["stride", "fps", "even"]
 Window = Literal["random", "centre"]
 Flip = Literal["auto", "on", "off"]
+Scale = Literal["full", "small"]
 
 
 OFFICIAL_SPLITS = {"ucf101": 3, "miniucf": 3, "hmdb51": 3, "kinetics400": 1, "ssv2": 1}

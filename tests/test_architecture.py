@@ -19,7 +19,7 @@ NOUNS = [
 ]
 PARTS = ["models", "train", "embeddings", "trials"]
 VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
-LAYERS = [BASE, NOUNS, PARTS, VERBS, ["cli", "__main__"]]
+LAYERS = [BASE, NOUNS, PARTS, VERBS, ["reproduce"], ["cli", "__main__"]]
 INTO_THE_HOUSE = "prism"
 
 BORDERS = {

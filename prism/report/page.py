@@ -12,6 +12,7 @@ from markupsafe import Markup
 from prism.report.gallery import Tile
 from prism.report.sections import build_sections
 from prism.report.series import SHAPES
+from prism.report.sheet import Sheet
 from prism.report.sources import Loaded, load_results
 from prism.report.text import printable
 from prism.runtime import check_output_file, write_atomically
@@ -19,7 +20,9 @@ from prism.runtime import check_output_file, write_atomically
 SECONDS_PER_FRAME = 0.125
 
 
-def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool = False) -> Path:
+def report(
+    results: Sequence[str | Path], output: str | Path, *, sheets: Sequence[Sheet] = (), overwrite: bool = False
+) -> Path:
     """Write a page that shows results, the sets behind them, and how these came to be.
 
     The page works offline, runs no script, and is the same for the same files. A set, store or
@@ -28,27 +31,28 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
     Args:
         results: result files, as `prism evaluate` writes them, in any order.
         output: the HTML file.
+        sheets: tables to show before everything else; with one, there may be no results.
         overwrite: replace an output.
 
     Raises:
-        ConfigError: there are no results.
+        ConfigError: there is nothing to show.
         ResultError: a result file is missing or damaged.
         OutputError: the output exists or cannot be written.
     """
     output = Path(output)
-    loaded = load_results(results)
+    loaded = load_results(results) if results or not sheets else []
     check_output_file(output, overwrite)
-    write_atomically(output, build_page(loaded).encode())
+    write_atomically(output, build_page(loaded, sheets).encode())
     return output
 
 
-def build_page(loaded: Sequence[Loaded]) -> str:
+def build_page(loaded: Sequence[Loaded], sheets: Sequence[Sheet] = ()) -> str:
     """The page's text."""
     sections = build_sections(loaded)
     css = _style([tile for section in sections for tile in section.gallery.tiles])
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     template = _environment().get_template("page.html.j2")
-    return template.render(sections=sections, css=Markup(css), style_digest=digest, shapes=SHAPES)
+    return template.render(sheets=sheets, sections=sections, css=Markup(css), style_digest=digest, shapes=SHAPES)
 
 
 def _style(tiles: Sequence[Tile]) -> str:

@@ -10,8 +10,9 @@ from prism.report.gallery import Gallery, galleries
 from prism.report.notes import notes_on
 from prism.report.plots import Picture, history_plots, score_plots
 from prism.report.series import Mark, Series, series_of
+from prism.report.sheet import Column
 from prism.report.sources import Loaded, SetFile, find_sets, find_store
-from prism.report.tables import Column, Row, build_rows, columns_of, groups
+from prism.report.tables import Row, build_rows, columns_of, groups
 from prism.report.text import counted, in_bytes, in_percent, in_seconds, in_shares, listed
 from prism.results import HEADINGS
 from prism.store import ClipStore

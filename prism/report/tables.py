@@ -2,13 +2,14 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from prism.models import MODELS
+from prism.report.sheet import Column, markdown_table, terminal_table
 from prism.report.text import Score, in_bytes, in_percent, in_seconds, printable, significant
 from prism.results import HEADINGS, METRICS, Result
 from prism.runtime import canonical_json
@@ -152,15 +153,6 @@ def _role(result: Result) -> str:
     return "floor" if subject.method in FLOORS else "ceiling" if subject.method in CEILINGS else ""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its heading, a row's text in it, and whether that is a number."""
-
-    heading: str
-    text: Callable[[Row], str]
-    is_number: bool = True
-
-
 NAMES = (
     Column("set", lambda row: row.label, False),
     Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False),
@@ -216,21 +208,7 @@ def summary_tables(results: Iterable[Result]) -> list["Table"]:
 
 
 def _summary_table(rows: list[Row]) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    apart = groups(rows)
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=_caption(rows), caption_justify="left")
-    shown = _terminal_columns(rows)
-    for column in shown:
-        side = "right" if column.is_number else "left"
-        table.add_column(column.heading, justify=side, no_wrap=column.is_number)
-    for group in apart:
-        for row in group:
-            table.add_row(*(Text(_short(printable(column.text(row)))) for column in shown))
-        table.add_section()
-    return table
+    return terminal_table(_terminal_columns(rows), groups(rows), _caption(rows))
 
 
 def _terminal_columns(rows: Sequence[Row]) -> list[Column]:
@@ -245,10 +223,6 @@ def _terminal_columns(rows: Sequence[Row]) -> list[Column]:
 
 def _label_and_role(row: Row) -> str:
     return f"{row.label} ({row.role})" if row.role else row.label
-
-
-def _short(text: str, limit: int = 40) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _caption(rows: Sequence[Row]) -> str:
@@ -267,22 +241,7 @@ def _all(rows: Sequence[Row], name: str) -> set[str]:
 
 def to_markdown(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table for each task, with data, split and protocol."""
-    return "\n".join(_markdown_table(some) for some in by_task(rows).values())
-
-
-def _markdown_table(rows: Sequence[Row]) -> str:
-    columns = (*columns_of(rows[0].task), *WHERE)
-    lines = [
-        [column.heading for column in columns],
-        ["---:" if column.is_number else "---" for column in columns],
-        *([_for_markdown(column.text(row)) for column in columns] for row in rows),
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _for_markdown(text: str) -> str:
-    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]|#!~$" else c for c in printable(text))
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "\n".join(markdown_table((*columns_of(task), *WHERE), some) for task, some in by_task(rows).items())
 
 
 RAW = (

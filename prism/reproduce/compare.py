@@ -1,0 +1,246 @@
+"""The comparison: every number of the paper beside ours, with what both cost."""
+
+import csv
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prism.condensed import CondensedSet
+from prism.errors import ResultError
+from prism.report.sheet import Column, Sheet, markdown, terminal_table
+from prism.report.text import Score, in_bytes, in_percent, in_seconds, significant
+from prism.reproduce.paper import STORAGE, Cell, Exhibit, Printed
+from prism.reproduce.plan import Place
+from prism.results import HEADINGS, Result
+from prism.telemetry import Telemetry, telemetry_path
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ABOVE, INSIDE, BELOW = "▲", "·", "▼"
+"""Ours lies above, inside or below the paper's mean ± deviation."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A number of the paper beside ours.
+
+    Attributes:
+        ours: mean, deviation and number over all networks and condensation seeds, in 0..1; None where there is
+            none yet, and in a table of storage.
+        keyframes: stored frames of one video, on average.
+        float32_bytes: ours, as the paper counts.
+        num_bytes: ours, on disk.
+        full_float32_bytes: all training clips, as the paper counts.
+        condense_seconds: mean time to make one set; 0 where it is not recorded.
+        run_seconds: mean time to train and score one network.
+        failure: why there is no number.
+    """
+
+    cell: Cell
+    data: str
+    store: str
+    is_same_data: bool
+    protocol: str
+    ours: Score | None
+    keyframes: float
+    float32_bytes: int
+    num_bytes: int
+    full_float32_bytes: int
+    condense_seconds: float
+    run_seconds: float
+    failure: str
+
+    @property
+    def mark(self) -> str:
+        """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
+        printed = self.cell.printed
+        if not self.is_same_data or printed is None or printed.std is None or self.ours is None:
+            return ""
+        # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
+        distance = round(100 * self.ours[0], 1) - printed.mean
+        if abs(distance) <= printed.std + 1e-9:
+            return INSIDE
+        return ABOVE if distance > 0 else BELOW
+
+
+COLUMNS = (
+    Column("row", lambda line: line.cell.label, False),
+    Column("data", lambda line: line.store, False),
+    Column("VPC", lambda line: str(line.cell.vpc) if line.cell.vpc else "all"),
+    Column("network", lambda line: line.cell.network, False),
+    Column("score", lambda line: HEADINGS.get(line.cell.metric, "MiB"), False),
+    Column("paper", lambda line: _printed(line.cell.printed)),
+    Column("ours", lambda line: _ours(line)),
+    Column("", lambda line: line.mark, False),
+    Column("paper's MiB", lambda line: _printed(line.cell.storage)),
+    Column("our float32 MiB", lambda line: significant(line.float32_bytes / 2**20) if line.float32_bytes else ""),
+    Column("% of full", lambda line: significant(_share(line)) if line.float32_bytes else ""),
+    Column("on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column("key-frames per video", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
+    Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
+    Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
+)
+
+TERMINAL = ("row", "VPC", "network", "score", "paper", "ours", "", "our float32 MiB", "on disk")
+
+
+def _printed(printed: Printed | None) -> str:
+    if printed is None:
+        return "–"
+    return f"{printed.mean:g}" if printed.std is None else f"{printed.mean:.1f} ± {printed.std:.1f}"
+
+
+def _ours(line: Line) -> str:
+    if line.failure:
+        return "diverged"
+    if line.cell.metric == STORAGE:
+        return significant(line.float32_bytes / 2**20) if line.float32_bytes else "–"
+    return in_percent(line.ours) if line.ours else "–"
+
+
+def _share(line: Line) -> float:
+    return 100 * line.float32_bytes / line.full_float32_bytes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An exhibit of the paper with our numbers in it."""
+
+    exhibit: Exhibit
+    scale: str
+    lines: tuple[Line, ...]
+
+    @property
+    def sheet(self) -> Sheet:
+        """The table as people read it; a column without a word in it is left out."""
+        title = f"{self.exhibit.title}: the paper's {self.exhibit.place.split(',')[0]} and ours"
+        used = [c for c in COLUMNS if any(c.text(line) not in ("", "–") for line in self.lines)]
+        return Sheet(title, self.notes, used, list(self.lines))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know before comparing."""
+        said = [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± sample deviation (networks)."]
+        if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
+            said.append(f"Protocol {' and '.join(protocols)}.")
+        if others := sorted({line.store for line in self.lines if not line.is_same_data}):
+            guide = " and ".join(sorted({line.data for line in self.lines if not line.is_same_data}))
+            said.append(
+                f"{', '.join(others)} is not the paper's data: the paper's numbers are those of {guide}, "
+                "for their order only."
+            )
+        if any(line.mark for line in self.lines):
+            said.append(
+                f"{ABOVE} or {BELOW}: our mean lies above or below the paper's mean ± deviation; {INSIDE}: in it."
+            )
+        said += sorted({line.failure for line in self.lines if line.failure})
+        return said
+
+    def summary_table(self) -> "Table":
+        """A short table for a terminal; its notes follow it."""
+        short = [column for column in self.sheet.columns if column.heading in TERMINAL]
+        return terminal_table(short, [self.lines], "\n".join(self.notes))
+
+    def to_markdown(self) -> str:
+        """The table with its notes, as Markdown."""
+        return markdown(self.sheet)
+
+    def to_csv(self) -> str:
+        """The table with unrounded numbers; ours are shares in 0..1, the paper's in percent as printed."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(RAW)
+        for line in self.lines:
+            writer.writerow(_raw(line))
+        return text.getvalue()
+
+
+RAW = (
+    *("exhibit_row", "data", "paper_data", "is_same_data", "protocol", "vpc", "network", "metric"),
+    *("paper_mean", "paper_std", "mean", "std", "n", "mark", "paper_mib", "float32_bytes", "full_float32_bytes"),
+    *("num_bytes", "keyframes_per_video", "condense_seconds", "run_seconds", "failure"),
+)
+
+
+def _raw(line: Line) -> list[object]:
+    cell, printed = line.cell, line.cell.printed
+    return [
+        *(
+            cell.label,
+            line.store,
+            line.data,
+            line.is_same_data,
+            line.protocol,
+            cell.vpc,
+            cell.network,
+            cell.metric,
+        ),
+        *((printed.mean, "" if printed.std is None else printed.std) if printed else ("", "")),
+        *(line.ours or ("", "", "")),
+        line.mark,
+        cell.storage.mean if cell.storage else "",
+        *(line.float32_bytes, line.full_float32_bytes, line.num_bytes, line.keyframes),
+        *(line.condense_seconds, line.run_seconds, line.failure),
+    ]
+
+
+def compare(
+    exhibit: Exhibit,
+    scale: str,
+    places: Sequence[Place],
+    sets: Mapping[Path, CondensedSet],
+    results: Mapping[Path, Result],
+    failures: Mapping[Path, str],
+) -> Comparison:
+    """The comparison as far as its sets and results are there."""
+    return Comparison(exhibit, scale, tuple(_line(place, sets, results, failures) for place in places))
+
+
+def _line(
+    place: Place,
+    sets: Mapping[Path, CondensedSet],
+    results: Mapping[Path, Result],
+    failures: Mapping[Path, str],
+) -> Line:
+    cell, store = place.cell, place.store
+    made = [sets[step.path] for step in place.sets if step.path in sets]
+    scored = [results[step.path] for step in place.scores if step.path in results]
+    runs = [run for result in scored for run in result.runs]
+    full = 4 * store.clip_bytes * len(store.positions("train"))
+    # All real clips are no set: they are counted as the store holds them.
+    whole = not place.sets
+    return Line(
+        cell,
+        place.data,
+        store.path.name,
+        place.is_same_data,
+        " and ".join(sorted({result.protocol for result in scored})),
+        _pooled([run.scores[cell.metric] for run in runs]) if runs else None,
+        store.num_frames if whole else _mean([one.num_keyframes / len(one) for one in made]),
+        full if whole else round(_mean([one.float32_bytes for one in made])),
+        full // 4 if whole else round(_mean([one.num_bytes for one in made])),
+        full,
+        _mean([seconds for step in place.sets if (seconds := _condense_seconds(step.path))]),
+        _mean([run.seconds for run in runs]),
+        next((failures[step.path] for step in (*place.sets, *place.scores) if step.path in failures), ""),
+    )
+
+
+def _pooled(scores: Sequence[float]) -> Score:
+    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0, len(scores)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
+def _condense_seconds(path: Path) -> float:
+    try:
+        ends = Telemetry.load(telemetry_path(path)).of_kind("end")
+        return float(ends[-1]["seconds"])
+    except (ResultError, LookupError, TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,200 @@
+"""The plan of a reproduction: which sets to make and what to score, each with its options and its file."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from prism.config import (
+    FIXED_BY_METHOD,
+    SECTIONS,
+    CondenseConfig,
+    EvaluateConfig,
+    RetrieveConfig,
+    SelectConfig,
+    as_dict,
+    from_dict,
+    read_recipe,
+)
+from prism.errors import ConfigError
+from prism.reproduce.paper import STORAGE, Cell, Exhibit, at_most, data_sets
+from prism.store import ClipStore
+
+Tables = Mapping[str, Mapping[str, Any]]
+"""Options by section, as a recipe holds them."""
+
+
+@dataclass(frozen=True)
+class SetStep:
+    """A set to make.
+
+    Attributes:
+        verb: `condense` or `select`.
+        path: its file.
+    """
+
+    verb: str
+    path: Path
+    config: CondenseConfig | SelectConfig
+
+
+@dataclass(frozen=True)
+class ScoreStep:
+    """A set to train on and score, or with `made` None all real training clips.
+
+    Attributes:
+        verb: `evaluate` or `retrieve`.
+        path: the result's file.
+        label: its name in tables.
+    """
+
+    verb: str
+    path: Path
+    config: EvaluateConfig | RetrieveConfig
+    made: SetStep | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell of the paper's table on one store, with the steps that fill it.
+
+    Attributes:
+        data: the paper's data set whose column it stands in.
+        is_same_data: whether the store holds that data set; else the numbers must not be compared.
+        sets: one for each condensation seed; none for all real clips.
+        scores: one for each set (one for all real clips); none in a table of storage.
+    """
+
+    cell: Cell
+    store: ClipStore
+    data: str
+    is_same_data: bool
+    sets: tuple[SetStep, ...]
+    scores: tuple[ScoreStep, ...]
+
+
+@cache
+def scales() -> dict[str, dict[str, dict[str, Any]]]:
+    """The scales of scales.toml by name."""
+    text = resources.files("prism.reproduce").joinpath("scales.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def plan(
+    exhibit: Exhibit,
+    stores: Sequence[ClipStore],
+    folder: Path,
+    *,
+    scale: str = "full",
+    seeds: int = 1,
+    recipes: Sequence[str | Path] = (),
+) -> list[Place]:
+    """Every cell of an exhibit on every store, with the steps that fill it.
+
+    Args:
+        exhibit: from `paper.exhibit`.
+        stores: each is set against the paper's data set that its layout names; another one against the
+            first data set of the exhibit, whose settings it takes.
+        folder: where files go; each store, data set and scale has a folder of its own in it.
+        scale: a key of `scales`.
+        seeds: condensations (and selections) of each cell, with seeds 0, 1, ….
+        recipes: recipes whose tables win over everything, one after the other.
+
+    Raises:
+        ConfigError: an option is unknown or out of range, or a class has too few clips.
+    """
+    if scale not in scales():
+        raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
+    if seeds < 1:
+        raise ConfigError(f"seeds = {seeds}, but it must be at least 1.")
+    last = [read_recipe(recipe) for recipe in recipes]
+    places = [place for store in stores for place in _places(exhibit, store, folder, scale, seeds, last)]
+    for place in places:
+        place.store.require_vpc(max(1, place.cell.vpc), f"{exhibit.name}: vpc")
+    return places
+
+
+def _places(
+    exhibit: Exhibit, store: ClipStore, folder: Path, scale: str, seeds: int, last: Sequence[Tables]
+) -> list[Place]:
+    layout = store.header.settings.get("layout")
+    of_layout = {recipe["recipe"]: data for data, recipe in data_sets().items()}
+    data = of_layout.get(str(layout), "")
+    is_same = data in exhibit.cells
+    if data and not is_same:
+        raise ConfigError(
+            f"{exhibit.name} of the paper is about {' and '.join(exhibit.cells)}, "
+            f"but store '{store.path}' holds {data}."
+        )
+    data = data or next(iter(exhibit.cells))
+    own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
+    return [
+        _place(cell, store, data, is_same, own, _Options(data, scales()[scale], last), seeds)
+        for cell in exhibit.cells[data]
+    ]
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options by their sources, the later the stronger: data set, row, Table A, scale, the user's recipes."""
+
+    data: str
+    scale: Tables
+    last: Sequence[Tables]
+
+    def of(self, section: str, cell: Cell, extra: Tables) -> dict[str, Any]:
+        """The options of a section for a cell; `extra` stands between the scale and the user's recipes."""
+        rows = [read_recipe(recipe) for recipe in (data_sets()[self.data]["recipe"], cell.recipe) if recipe]
+        table_a = {"condense": at_most(cell.vpc, data_sets()[self.data]["condense"])} if cell.vpc else {}
+        merged: dict[str, Any] = {}
+        for tables in (*rows, table_a, self.scale, extra, *self.last):
+            merged |= tables.get(section, {})
+        return merged
+
+
+def _place(
+    cell: Cell, store: ClipStore, data: str, is_same: bool, folder: Path, options: _Options, seeds: int
+) -> Place:
+    sets = tuple(_set_step(cell, folder, options, seed) for seed in range(seeds)) if cell.recipe else ()
+    is_scored = cell.metric != STORAGE
+    scores = tuple(_score_step(cell, folder, options, made) for made in sets or (None,) if is_scored)
+    return Place(cell, store, data, is_same, sets, scores)
+
+
+def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep:
+    verb = "select" if "select" in read_recipe(cell.recipe) else "condense"
+    chosen = options.of(verb, cell, {verb: {"vpc": cell.vpc}}) | {"seed": seed}
+    config = from_dict(SECTIONS[verb], verb, chosen)
+    if isinstance(config, CondenseConfig):
+        config = replace(config, **FIXED_BY_METHOD[config.method])
+    return SetStep(verb, folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", config)
+
+
+def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
+    verb = "retrieve" if cell.task == "retrieval" else "evaluate"
+    own = {"model": cell.network, "width": options.scale.get("widths", {}).get(cell.network, 0)}
+    own |= {} if made else options.scale.get("whole", {})
+    config = from_dict(SECTIONS[verb], verb, options.of(verb, cell, {verb: own}))
+    stem = made.path.stem if made else cell.name
+    path = folder / f"{stem}.{'retrieval' if verb == 'retrieve' else cell.network}.json"
+    return ScoreStep(verb, path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
+
+
+def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
+    """The same step as a command to type."""
+    defaults, options = as_dict(type(step.config)()), as_dict(step.config)
+    flags = [_flag(key, value) for key, value in options.items() if value != defaults[key]]
+    if isinstance(step, SetStep):
+        return " ".join(["prism", step.verb, str(store.path), "-o", str(step.path), *flags])
+    what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
+    end = ["--data", str(store.path), "-o", str(step.path), "--label", f'"{step.label}"']
+    return " ".join(["prism", step.verb, *what, *end, *flags])
+
+
+def _flag(key: str, value: Any) -> str:
+    name = key.replace("_", "-")
+    return f"--{'' if value else 'no-'}{name}" if isinstance(value, bool) else f"--{name} {value}"

@@ -1,0 +1,165 @@
+"""The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prism.condense.loop import condense
+from prism.condensed import CondensedSet
+from prism.config import RetrieveConfig, SelectConfig, as_dict
+from prism.errors import DivergedError, Interrupted, OutputError
+from prism.evaluate import evaluate
+from prism.progress import note
+from prism.report import report
+from prism.reproduce.compare import Comparison, compare
+from prism.reproduce.paper import exhibit
+from prism.reproduce.plan import Place, ScoreStep, SetStep, command, plan
+from prism.results import Result
+from prism.retrieve import retrieve
+from prism.runtime import check_output_file, write_atomically
+from prism.select import select
+from prism.store import ClipStore
+
+
+@dataclass
+class Progress:
+    """What a reproduction has so far.
+
+    Attributes:
+        failures: the steps that ended in a divergence, with its sentence.
+    """
+
+    sets: dict[Path, CondensedSet] = field(default_factory=dict)
+    results: dict[Path, Result] = field(default_factory=dict)
+    failures: dict[Path, str] = field(default_factory=dict)
+
+
+def reproduce(
+    name: str,
+    data: Sequence[ClipStore | str | Path],
+    output: str | Path = "runs/reproduce",
+    *,
+    scale: str = "full",
+    seeds: int = 1,
+    recipes: Sequence[str | Path] = (),
+    dry_run: bool = False,
+    device: str = "auto",
+    progress: bool = False,
+) -> Comparison:
+    """Set the paper's numbers of a table or figure beside ours.
+
+    Sets and results are kept under `output` and shared by all tables: what is there is not made again, what
+    was interrupted goes on where it stopped. The table is written after every step, as Markdown, CSV and page.
+
+    Args:
+        name: a key of `exhibits()`.
+        data: clip stores, or their folders.
+        output: the folder of everything.
+        scale: `full`, the paper's settings, or `small`, for two CPU cores.
+        seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated on its own.
+        recipes: recipes whose options win, one after the other.
+        dry_run: only say which commands are missing.
+        device: `auto`, `cpu` or `cuda`.
+        progress: show what is being done.
+
+    Raises:
+        ConfigError: the table or an option is unknown, or the data does not fit it.
+        OutputError: a set or result of that name was made with other options.
+        Interrupted: Ctrl-C or SIGTERM; the same command goes on.
+    """
+    chosen, folder = exhibit(name), Path(output)
+    stores = [store if isinstance(store, ClipStore) else ClipStore.open(store) for store in data]
+    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
+    done, table = Progress(), folder / f"{name}-{scale}"
+    steps = _steps(places)
+    for count, (step, store) in enumerate(steps, 1):
+        is_done = _take(step, store, done)
+        if dry_run and not is_done:
+            note(command(step, store), enabled=progress)
+        if dry_run or is_done:
+            continue
+        note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=progress)
+        _run(step, store, done, device, progress)
+        _write(compare(chosen, scale, places, done.sets, done.results, done.failures), table)
+    found = compare(chosen, scale, places, done.sets, done.results, done.failures)
+    if not dry_run:
+        _write(found, table)
+        page = table.with_name(f"{table.name}.html")
+        report(list(done.results), page, sheets=[found.sheet], overwrite=True)
+    return found
+
+
+def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:
+    """Every step once, a set before what scores it."""
+    steps: dict[Path, tuple[SetStep | ScoreStep, ClipStore]] = {}
+    for place in places:
+        for step in (*place.sets, *place.scores):
+            steps.setdefault(step.path, (step, place.store))
+    return list(steps.values())
+
+
+def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
+    """Whether a step was done before; what it made is taken up.
+
+    Raises:
+        OutputError: a file of its name was made otherwise.
+    """
+    if not step.path.exists():
+        return False
+    if isinstance(step, SetStep):
+        condensed = CondensedSet.load(step.path)
+        _require_same(step.path, condensed.source.get("config"), as_dict(step.config))
+        done.sets[step.path] = condensed
+        return True
+    result = Result.load(step.path)
+    unfinished = {**as_dict(step.config), "seeds": result.config.get("seeds")}
+    _require_same(step.path, result.config, unfinished)
+    done.results[step.path] = result
+    return len(result.runs) >= step.config.seeds
+
+
+def _require_same(path: Path, made: object, wanted: dict[str, object]) -> None:
+    made = made if isinstance(made, dict) else {}
+    for key, value in wanted.items():
+        if made.get(key) != value:
+            raise OutputError(
+                f"'{path}' was made with {key} = {made.get(key)!r}, but {value!r} is asked for. "
+                "Remove it, or choose another output folder."
+            )
+
+
+def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, device: str, progress: bool) -> None:
+    if isinstance(step, ScoreStep) and step.made is not None and step.made.path in done.failures:
+        return
+    try:
+        if isinstance(step, SetStep):
+            done.sets[step.path] = _make(step, store, device, progress)
+        else:
+            done.results[step.path] = _score(step, store, device, progress)
+    except DivergedError as error:
+        # A table is worth having without one of its numbers; the next run tries that one again.
+        done.failures[step.path] = str(error)
+        note(f"prism: {error}", enabled=progress)
+    except Interrupted:
+        raise Interrupted("stopped; run the same command again to go on.") from None
+
+
+def _make(step: SetStep, store: ClipStore, device: str, progress: bool) -> CondensedSet:
+    if isinstance(step.config, SelectConfig):
+        return select(store, step.config, output=step.path, device=device)
+    return condense(store, step.config, output=step.path, resume=True, device=device, progress=progress)
+
+
+def _score(step: ScoreStep, store: ClipStore, device: str, progress: bool) -> Result:
+    places = {"train_store": None if step.made else store, "output": step.path, "label": step.label}
+    condensed = step.made.path if step.made else None
+    if isinstance(step.config, RetrieveConfig):
+        return retrieve(condensed, store, step.config, **places, resume=True, device=device, progress=progress)
+    return evaluate(condensed, store, step.config, **places, resume=True, device=device, progress=progress)
+
+
+def _write(found: Comparison, table: Path) -> None:
+    for suffix, text in ((".md", found.to_markdown()), (".csv", found.to_csv())):
+        path = table.with_name(table.name + suffix)
+        check_output_file(path, overwrite=True)
+        write_atomically(path, text.encode())
