@@ -200,6 +200,7 @@ def evaluate(
     train: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     label: str | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
     recipe: Recipe = None,
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
@@ -222,6 +223,8 @@ def evaluate(
         Result to write (.json); it grows with every seed.
     label
         Name of the row in tables.
+    resume
+        Keep the seeds that the result has already, and train those it lacks.
     """
     from prism.evaluate import evaluate as run
 
@@ -232,6 +235,7 @@ def evaluate(
         train_store=train,
         output=output,
         label=label,
+        resume=resume,
         overwrite=overwrite,
         device=device,
         progress=progress,
@@ -248,6 +252,7 @@ def retrieve(
     train: Path | None = None,
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     label: str | None = None,
+    resume: Annotated[bool, Parameter(negative="")] = False,
     recipe: Recipe = None,
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
@@ -270,6 +275,8 @@ def retrieve(
         Result to write (.json); it grows with every seed.
     label
         Name of the row in tables.
+    resume
+        Keep the seeds that the result has already, and train those it lacks.
     """
     from prism.retrieve import retrieve as run
 
@@ -280,6 +287,7 @@ def retrieve(
         train_store=train,
         output=output,
         label=label,
+        resume=resume,
         overwrite=overwrite,
         device=device,
         progress=progress,

@@ -23,6 +23,7 @@ def evaluate(
     train_store: ClipStore | str | Path | None = None,
     output: str | Path | None = None,
     label: str | None = None,
+    resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
     progress: bool = False,
@@ -38,6 +39,7 @@ def evaluate(
             `config.train_vpc` random ones of each class, anew for each seed (the floor).
         output: the result file; it is written after every seed. None: no file.
         label: the row's name in tables; the method by default.
+        resume: keep the runs of the result that is there and train the seeds that it lacks.
         overwrite: replace an output.
         device: `auto`, `cpu` or `cuda`.
         progress: show a progress bar.
@@ -46,6 +48,7 @@ def evaluate(
         ConfigError: the set and the data do not fit each other, or the network, or training would take
             more memory than there is.
         OutputError: the output exists or cannot be written.
+        ResultError: `resume` finds the result of another run.
     """
     config = with_options(EvaluateConfig, "evaluate", config, options)
     return run_trials(
@@ -57,6 +60,7 @@ def evaluate(
         train_store=train_store,
         output=output,
         label=label,
+        resume=resume,
         overwrite=overwrite,
         device=device,
         progress=progress,

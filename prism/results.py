@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ResultError
-from prism.runtime import canonical_json, parse_json, write_atomically
+from prism.runtime import canonical_json, parse_json, versions, write_atomically
 
 FORMAT = "prism-result"
 VERSION = 1
@@ -59,6 +59,7 @@ class Subject:
         num_bytes: bytes on disk (for a store: of the clips used, as uint8).
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
+        fingerprint: digest of the set's or the store's content; empty in results of before there was one.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class Subject:
     num_bytes: int
     float32_bytes: int
     config: dict[str, Any]
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,16 @@ class Result:
     def metrics(self) -> tuple[str, ...]:
         """The scores that each run has, the leading one first."""
         return METRICS[self.task]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two results must share for their runs to be one sample: everything but seeds, paths and machine."""
+        made_with = {name: self.provenance.get(name) for name in versions()}
+        subject = {key: value for key, value in asdict(self.subject).items() if key != "path"}
+        config = {key: value for key, value in self.config.items() if key != "seeds"}
+        data = {"fingerprint": self.data.fingerprint, "split": self.data.split}
+        said = {"label": self.label, "task": self.task, "protocol": self.protocol}
+        return {**said, "subject": subject, "data": data, "config": config, "versions": made_with}
 
     def summary(self, metric: str = "") -> tuple[float, float, int]:
         """Mean, sample standard deviation (0 for one run) and number of runs of a metric (the leading one)."""

@@ -32,6 +32,7 @@ def retrieve(
     train_store: ClipStore | str | Path | None = None,
     output: str | Path | None = None,
     label: str | None = None,
+    resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
     progress: bool = False,
@@ -47,6 +48,7 @@ def retrieve(
             `config.train_vpc` random ones of each class, anew for each seed (the floor).
         output: the result file; it is written after every seed. None: no file.
         label: the row's name in tables; the method by default.
+        resume: keep the runs of the result that is there and train the seeds that it lacks.
         overwrite: replace an output.
         device: `auto`, `cpu` or `cuda`.
         progress: show a progress bar.
@@ -54,6 +56,7 @@ def retrieve(
     Raises:
         ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
         OutputError: the output exists or cannot be written.
+        ResultError: `resume` finds the result of another run.
     """
     config = with_options(RetrieveConfig, "retrieve", config, options)
     return run_trials(
@@ -65,6 +68,7 @@ def retrieve(
         train_store=train_store,
         output=output,
         label=label,
+        resume=resume,
         overwrite=overwrite,
         device=device,
         progress=progress,

@@ -153,6 +153,17 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
+    """`its a.b is 1, not 2` for the first key, in the order of names, at which two nested tables differ."""
+    for key in sorted(found.keys() | wanted.keys()):
+        old, new = found.get(key), wanted.get(key)
+        if old != new:
+            if isinstance(old, dict) and isinstance(new, dict):
+                return first_difference(old, new, f"{prefix}{key}.")
+            return f"its {prefix}{key} is {old!r}, not {new!r}"
+    return "nothing differs"
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with path.open("rb") as file:

@@ -1,9 +1,8 @@
 """Trials: what is trained on, once for each seed, and the result that grows with every one of them."""
 
-import itertools
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -11,10 +10,10 @@ import torch
 from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, RetrieveConfig, as_dict
-from prism.errors import ConfigError
+from prism.errors import ConfigError, ResultError
 from prism.progress import progress_bar
 from prism.results import HEADINGS, METRICS, Data, Result, Run, Subject, relative_to_result
-from prism.runtime import check_output_file, generator, pick_device, provenance
+from prism.runtime import check_output_file, first_difference, generator, pick_device, provenance
 from prism.store import ClipStore
 from prism.train import Draw
 
@@ -58,13 +57,15 @@ def run_trials(
     train_store: ClipStore | str | Path | None,
     output: str | Path | None,
     label: str | None,
+    resume: bool,
     overwrite: bool,
     device: str,
     progress: bool,
 ) -> Result:
     """Train on a set, or on real clips, once for each seed; write the result after every one.
 
-    Everything that can be refused is refused before the first network is trained.
+    Everything that can be refused is refused before the first network is trained. A seed draws nothing from
+    the seeds before it, so a resumed result has the runs of an uninterrupted one.
 
     Args:
         verb: a key of `TASKS`.
@@ -76,6 +77,7 @@ def run_trials(
             ones of each class, anew for each seed.
         output: the result file. None: no file.
         label: the row's name in tables; the method by default.
+        resume: keep the runs of the result that is there and train the seeds that it lacks.
         overwrite: replace an output.
         device: `auto`, `cpu` or `cuda`.
         progress: show a progress bar.
@@ -83,40 +85,59 @@ def run_trials(
     Raises:
         ConfigError: the set and the data do not fit each other.
         StoreError: the split is empty.
+        ResultError: `resume` finds the result of another run.
         OutputError: the output exists or cannot be written.
     """
     task = TASKS[verb]
     store = data if isinstance(data, ClipStore) else ClipStore.open(data)
     if (condensed is None) == (train_store is None):
         raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
+    if resume and output is None:
+        raise ConfigError("resume needs the result to go on with. Name it with --output.")
     if output is not None:
-        check_output_file(Path(output), overwrite)
-    trainees = _trainees(condensed, train_store, store, config, output, verb)
-    first = next(trainees)
+        check_output_file(Path(output), overwrite or resume)
+    trainee = _trainees(condensed, train_store, store, config, output, verb)
+    first = trainee(config.seed)
+    name, scored = label or first.subject.method, _data(store, config, output)
+    result = Result(name, task, PROTOCOL, first.subject, scored, as_dict(config), (), provenance())
+    found = _found(Path(output), result) if resume and output and Path(output).exists() else None
+    runs, wanted = list(found.runs) if found else [], range(config.seed, config.seed + config.seeds)
+    done = {run.seed for run in runs if run.seed in wanted}
+    if found and len(done) == len(wanted):
+        return found
     examination = prepare(store, pick_device(device), first.subject.num_videos)
-    scored = _data(store, config, output, examination.chance)
-    lead = METRICS[task][0]
-    runs: list[Run] = []
-    result: Result | None = None
-    with progress_bar(f"{verb[:-1].title()}ing", config.seeds, "seeds", enabled=progress) as advance:
-        for seed, trainee in enumerate(itertools.chain([first], trainees), config.seed):
-            started = time.monotonic()
-            loss = examination.train(trainee.clips, seed)
-            runs.append(Run(seed, examination.score(), loss, round(time.monotonic() - started, 3)))
-            name, subject = label or trainee.subject.method, trainee.subject
-            result = Result(name, task, PROTOCOL, subject, scored, as_dict(config), tuple(runs), provenance())
+    result = replace(result, data=replace(scored, chance=examination.chance))
+    lead, what = METRICS[task][0], f"{verb[:-1].title()}ing"
+    with progress_bar(what, len(wanted), "seeds", enabled=progress, done=len(done)) as advance:
+        for seed in (seed for seed in wanted if seed not in done):
+            clips, started = trainee(seed).clips, time.monotonic()
+            loss = examination.train(clips, seed)
+            run = Run(seed, examination.score(), loss, round(time.monotonic() - started, 3))
+            runs = sorted([*runs, run], key=lambda run: run.seed)
+            result = replace(result, runs=tuple(runs), provenance=provenance())
             if output is not None:
                 result.save(output)
-            advance(1, **{HEADINGS[lead]: f"{100 * runs[-1].scores[lead]:.1f}%"})
-    assert result is not None
+            advance(1, **{HEADINGS[lead]: f"{100 * run.scores[lead]:.1f}%"})
     return result
 
 
-def _data(store: ClipStore, config: Config, output: str | Path | None, chance: dict[str, float]) -> Data:
+def _found(path: Path, wanted: Result) -> Result:
+    """The result that an earlier run left, if that run was the wanted one."""
+    found = Result.load(path)
+    if found.identity != wanted.identity:
+        raise ResultError(
+            f"result '{path}' belongs to another run: {first_difference(found.identity, wanted.identity)}. "
+            "Repeat that run's options, or start again with --overwrite in place of --resume."
+        )
+    return found
+
+
+def _data(store: ClipStore, config: Config, output: str | Path | None) -> Data:
+    """What is scored on; its chance is known to the examination only."""
     train_bytes = 4 * store.clip_bytes * len(store.positions("train"))
     num_clips = len(store.positions(config.split))
     path = relative_to_result(store.path, output)
-    return Data(path, store.fingerprint, config.split, num_clips, len(store.classes), chance, train_bytes)
+    return Data(path, store.fingerprint, config.split, num_clips, len(store.classes), {}, train_bytes)
 
 
 def _trainees(
@@ -126,7 +147,8 @@ def _trainees(
     config: Config,
     output: str | Path | None,
     verb: str,
-) -> Iterator[Trainee]:
+) -> Callable[[int], Trainee]:
+    """What is trained on for a seed."""
     if condensed is not None:
         return _of_set(condensed, store, config, output, verb)
     assert train_store is not None
@@ -136,7 +158,7 @@ def _trainees(
 
 def _of_set(
     condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: str | Path | None, verb: str
-) -> Iterator[Trainee]:
+) -> Callable[[int], Trainee]:
     path = "" if isinstance(condensed, CondensedSet) else relative_to_result(condensed, output)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     _check_same_shape(condensed, store, "the condensed set")
@@ -152,14 +174,15 @@ def _of_set(
         condensed.num_bytes,
         condensed.float32_bytes,
         made_by if isinstance(made_by, dict) else {},
+        condensed.metadata["sha256"],
     )
-    clips = condensed.clips if condensed.is_random else condensed.clips()
-    return iter([Trainee(clips, subject)] * config.seeds)
+    trainee = Trainee(condensed.clips if condensed.is_random else condensed.clips(), subject)
+    return lambda seed: trainee
 
 
 def _of_store(
     source: ClipStore, store: ClipStore, config: Config, output: str | Path | None, verb: str
-) -> Iterator[Trainee]:
+) -> Callable[[int], Trainee]:
     _check_same_shape(source, store, "the store to train on")
     source.require_vpc(max(1, config.train_vpc), f"{verb}.train_vpc")
     everything = source.clips("train")
@@ -168,7 +191,8 @@ def _of_store(
     def subject(method: str, clips: Clips) -> Subject:
         num_bytes = len(clips) * source.clip_bytes
         num_frames = len(clips) * source.num_frames
-        return Subject("store", path, method, len(clips), num_frames, num_bytes, 4 * num_bytes, {})
+        costs = (len(clips), num_frames, num_bytes, 4 * num_bytes)
+        return Subject("store", path, method, *costs, {}, source.fingerprint)
 
     def trainee(seed: int) -> Trainee:
         if not config.train_vpc:
@@ -176,7 +200,7 @@ def _of_store(
         clips = everything.subset(source.sample(config.train_vpc, generator(seed, "subset")))
         return Trainee(clips, subject("subset", clips))
 
-    return (trainee(config.seed + i) for i in range(config.seeds))
+    return trainee
 
 
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:

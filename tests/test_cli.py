@@ -82,6 +82,18 @@ def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store
     assert len(Result.load(tmp_path / "r.json").runs) == 2
 
 
+@pytest.mark.parametrize("verb", ["evaluate", "retrieve"])
+def test_a_result_goes_on_with_resume(prism, make_store, tmp_path, verb):
+    store = make_store(train=10)
+    select(store, output=tmp_path / "set")
+    arguments = [verb, tmp_path / "set", "--data", store.path, "-o", tmp_path / "r.json", "--width", 2]
+    arguments += ["--device", "cpu", "--epochs"]
+    prism.succeeds(*arguments, 1, "--seeds", 1)
+    assert "exists already" in prism.refuses(*arguments, 1, "--seeds", 2)
+    assert "(2)" in prism.succeeds(*arguments, 1, "--seeds", 2, "--resume")
+    assert "its config.epochs is 1, not 2" in prism.refuses(*arguments, 2, "--resume")
+
+
 def test_evaluate_trains_on_a_store_with_train(prism, store):
     out = prism.succeeds("evaluate", "--train", store.path, "--data", store.path, "--train-vpc", 1, *TINY_EVALUATE)
     assert out.startswith("subset: ")

@@ -1,5 +1,8 @@
 """Evaluation: an honest number for any set, written as it arrives."""
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,7 @@ from prism import models
 from prism.clips import Normalisation, as_pixels
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig
-from prism.errors import ConfigError, DivergedError, OutputError, StoreError
+from prism.errors import ConfigError, DivergedError, OutputError, ResultError, StoreError
 from prism.evaluate import evaluate
 from prism.models import MODELS
 from prism.results import Result
@@ -29,6 +32,20 @@ def without_seconds(result: Result) -> list[tuple[int, float, float, float]]:
 @pytest.fixture
 def chosen(store) -> CondensedSet:
     return select(store, vpc=2)
+
+
+@pytest.fixture
+def trained_seeds(monkeypatch) -> list[int]:
+    """The seeds of all networks that were trained, in order."""
+    module, seeds = sys.modules["prism.evaluate"], []
+    original = module.train
+
+    def watched(*args: object, **options: object) -> float:
+        seeds.append(options["seed"])
+        return original(*args, **options)
+
+    monkeypatch.setattr(module, "train", watched)
+    return seeds
 
 
 def test_the_same_seed_gives_the_same_result_and_the_runs_are_numbered_from_it(store, chosen):
@@ -121,8 +138,6 @@ class Crash(BaseException):
 
 
 def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
-    import sys
-
     module, trained = sys.modules["prism.evaluate"], []
     original = module.train
 
@@ -218,6 +233,115 @@ def test_a_strangers_set_is_scored_whatever_it_says_of_its_source(store, chosen,
 def test_a_config_and_single_options_say_the_same(store, chosen):
     by_config = evaluate(chosen, store, EvaluateConfig(width=2, epochs=2, seeds=1), device="cpu")
     assert without_seconds(by_config) == without_seconds(score(chosen, store, seeds=1))
+
+
+# Resuming by seed.
+
+
+def killed_after(num_runs: int, condensed, store, path, **options) -> None:
+    """Leave the result of an evaluation that was killed after so many seeds."""
+    whole = score(condensed, store, **options)
+    replace(whole, runs=whole.runs[:num_runs]).save(path)
+
+
+def test_an_evaluation_killed_after_its_first_seed_resumes_to_the_runs_of_an_uninterrupted_one(
+    store, chosen, tmp_path, trained_seeds
+):
+    uninterrupted = score(chosen, store, seeds=3, output=tmp_path / "whole.json")
+    killed_after(1, chosen, store, tmp_path / "r.json", seeds=3)
+    trained_seeds.clear()
+    resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
+    assert trained_seeds == [1, 2]
+    assert without_seconds(resumed) == without_seconds(uninterrupted)
+    kept = Result.load(tmp_path / "r.json")
+    assert kept == resumed
+    assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
+
+
+def test_random_subsets_resume_to_the_clips_of_their_own_seeds(store, tmp_path):
+    options = {"train_store": store, "train_vpc": 1, "seeds": 3}
+    killed_after(1, None, store, tmp_path / "r.json", **options)
+    resumed = score(None, store, output=tmp_path / "r.json", resume=True, **options)
+    assert without_seconds(resumed) == without_seconds(score(None, store, **options))
+
+
+def test_a_complete_result_is_returned_at_once(store, chosen, tmp_path, trained_seeds):
+    made = score(chosen, store, output=tmp_path / "r.json")
+    before = (tmp_path / "r.json").read_bytes()
+    trained_seeds.clear()
+    assert score(chosen, store, output=tmp_path / "r.json", resume=True) == made
+    assert trained_seeds == []
+    assert (tmp_path / "r.json").read_bytes() == before
+
+
+def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chosen, tmp_path, trained_seeds):
+    score(chosen, store, seeds=2, output=tmp_path / "r.json")
+    trained_seeds.clear()
+    longer = score(chosen, store, seeds=4, output=tmp_path / "r.json", resume=True)
+    assert trained_seeds == [2, 3]
+    assert without_seconds(longer) == without_seconds(score(chosen, store, seeds=4))
+    assert longer.config["seeds"] == 4
+    assert score(chosen, store, seeds=1, output=tmp_path / "r.json", resume=True) == longer
+
+
+def test_resuming_where_nothing_is_yet_starts_from_the_first_seed(store, chosen, tmp_path):
+    resumed = score(chosen, store, output=tmp_path / "r.json", resume=True)
+    assert without_seconds(resumed) == without_seconds(score(chosen, store))
+
+
+def test_a_result_that_was_moved_with_its_set_and_store_is_still_the_same(store, chosen, tmp_path):
+    (tmp_path / "there").mkdir()
+    chosen.save(tmp_path / "set")
+    score(tmp_path / "set", store, seeds=1, output=tmp_path / "r.json")
+    (tmp_path / "r.json").rename(tmp_path / "there" / "r.json")
+    resumed = score(tmp_path / "set", store, output=tmp_path / "there" / "r.json", resume=True)
+    assert [run.seed for run in resumed.runs] == [0, 1]
+    assert resumed.subject.path == "../set"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"lr": 0.02}, r"its config\.lr is 0\.01, not 0\.02"),
+        ({"seed": 1}, r"its config\.seed is 0, not 1"),
+        ({"split": "val"}, r"its config\.split is 'test', not 'val'"),
+        ({"label": "another"}, r"its label is 'random', not 'another'"),
+    ],
+)
+def test_the_result_of_another_run_is_not_resumed_and_the_first_difference_is_named(
+    store, chosen, tmp_path, changes, says
+):
+    score(chosen, store, seeds=1, output=tmp_path / "r.json")
+    before = (tmp_path / "r.json").read_bytes()
+    with pytest.raises(ResultError, match=f"belongs to another run: {says}. Repeat that run's options"):
+        score(chosen, store, output=tmp_path / "r.json", resume=True, **changes)
+    assert (tmp_path / "r.json").read_bytes() == before
+
+
+def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(store, make_store, tmp_path):
+    score(select(store), store, seeds=1, output=tmp_path / "r.json")
+    resumed = {"output": tmp_path / "r.json", "resume": True}
+    with pytest.raises(ResultError, match=r"its data\.fingerprint is '[0-9a-f]{64}', not '[0-9a-f]{64}'"):
+        score(select(store), make_store(seed=1), **resumed)
+    # The same options and the same size, but other frames.
+    brighter = altered(select(store), source=select(store).source)
+    same = altered(select(store), source=select(store).source, flip=False)
+    score(brighter, store, seeds=1, output=tmp_path / "other.json")
+    with pytest.raises(ResultError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
+        score(same, store, output=tmp_path / "other.json", resume=True)
+    found = Result.load(tmp_path / "r.json")
+    replace(found, provenance=found.provenance | {"torch": "1.0"}).save(tmp_path / "r.json")
+    with pytest.raises(ResultError, match=r"its versions\.torch is '1\.0', not "):
+        score(select(store), store, **resumed)
+
+
+def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
+    (tmp_path / "r.json").write_text("precious")
+    with pytest.raises(ResultError, match="is not a result"):
+        score(chosen, store, output=tmp_path / "r.json", resume=True)
+    assert (tmp_path / "r.json").read_text() == "precious"
+    with pytest.raises(ConfigError, match="resume needs the result"):
+        score(chosen, store, resume=True)
 
 
 # Every network.

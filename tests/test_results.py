@@ -126,6 +126,7 @@ HOSTILE = {
     "no chance": edited(data__chance={}),
     "subject is text": edited(subject="set"),
     "subject lacks bytes": edited(subject__num_bytes=None),
+    "subject fingerprint is a number": edited(subject__fingerprint=3),
     "subject config is a list": edited(subject__config=[]),
     "data lacks its fingerprint": edited(data__fingerprint=None),
     "config holds infinity": edited(config__lr=float("inf")),
@@ -148,6 +149,11 @@ def test_a_newer_result_says_what_to_do(tmp_path):
     (tmp_path / "r.json").write_text(edited(version=2))
     with pytest.raises(ResultError, match=r"version 2, but this PRISM reads 1\. Update prism-condense"):
         Result.load(tmp_path / "r.json")
+
+
+def test_a_result_of_before_subjects_had_a_fingerprint_is_read(tmp_path):
+    (tmp_path / "r.json").write_text(edited(subject__fingerprint=None))
+    assert Result.load(tmp_path / "r.json") == a_result()
 
 
 def test_missing_binary_and_folder_are_refused(tmp_path):

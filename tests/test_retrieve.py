@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prism.clips import shift_at_random
 from prism.condensed import CondensedSet
 from prism.config import RetrieveConfig
-from prism.errors import ConfigError, OutputError
+from prism.errors import ConfigError, OutputError, ResultError
 from prism.results import Result
 from prism.retrieve import chance_of_recall, recall_at, retrieve, supervised_contrastive
 from prism.runtime import generator
@@ -243,6 +243,14 @@ def test_a_result_says_what_was_asked_for_and_grows_with_every_seed(gallery_stor
     assert result.data.chance["r1"] == 0.5
     assert result.config["temperature"] == RetrieveConfig.temperature
     assert Result.load(tmp_path / "r.json") == result
+
+
+def test_a_retrieval_resumes_to_the_runs_of_an_uninterrupted_one(gallery_store, chosen, tmp_path):
+    score(chosen, gallery_store, seeds=1, output=tmp_path / "r.json")
+    resumed = score(chosen, gallery_store, seeds=3, output=tmp_path / "r.json", resume=True)
+    assert without_seconds(resumed) == without_seconds(score(chosen, gallery_store, seeds=3))
+    with pytest.raises(ResultError, match=r"its config\.temperature is 0\.1, not 0\.2"):
+        score(chosen, gallery_store, output=tmp_path / "r.json", resume=True, temperature=0.2)
 
 
 def test_a_gallery_of_fewer_clips_than_the_largest_k_is_refused_before_training(store):

@@ -9,7 +9,7 @@ import safetensors.torch
 from torch import Tensor
 
 from prism.errors import CheckpointError
-from prism.runtime import canonical_json, parse_json, write_atomically
+from prism.runtime import canonical_json, first_difference, parse_json, write_atomically
 
 FORMAT = "prism-checkpoint"
 VERSION = 1
@@ -73,7 +73,7 @@ class Checkpoint:
             raise damaged(path, error) from None
         if found.source != source:
             raise CheckpointError(
-                f"checkpoint '{path}' belongs to another run: {_first_difference(found.source, source)}. "
+                f"checkpoint '{path}' belongs to another run: {first_difference(found.source, source)}. "
                 "Repeat that run's options, or start again with --overwrite."
             )
         return found
@@ -82,13 +82,3 @@ class Checkpoint:
 def damaged(path: Path, error: Exception) -> CheckpointError:
     """The refusal of a checkpoint that cannot be read or does not hold what its run needs."""
     return CheckpointError(f"checkpoint '{path}' is damaged: {error}. Start again with --overwrite.")
-
-
-def _first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
-    for key in sorted(found.keys() | wanted.keys()):
-        old, new = found.get(key), wanted.get(key)
-        if old != new:
-            if isinstance(old, dict) and isinstance(new, dict):
-                return _first_difference(old, new, f"{prefix}{key}.")
-            return f"its {prefix}{key} is {old!r}, not {new!r}"
-    return "nothing differs"
