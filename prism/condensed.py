@@ -121,6 +121,11 @@ class CondensedSet:
         """Bytes of the saved file."""
         return len(self.to_bytes())
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything in the set: SHA-256, 64 hexadecimal digits."""
+        return self.metadata["sha256"]
+
     @property
     def mask(self) -> Tensor:
         """(V, T) bool, True at frames of a clip that are stored as they are."""

@@ -174,7 +174,7 @@ def _of_set(
         condensed.num_bytes,
         condensed.float32_bytes,
         made_by if isinstance(made_by, dict) else {},
-        condensed.metadata["sha256"],
+        condensed.fingerprint,
     )
     trainee = Trainee(condensed.clips if condensed.is_random else condensed.clips(), subject)
     return lambda seed: trainee

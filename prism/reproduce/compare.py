@@ -76,16 +76,15 @@ COLUMNS = (
     Column("paper", lambda line: _printed(line.cell.printed)),
     Column("ours", lambda line: _ours(line)),
     Column("", lambda line: line.mark, False),
-    Column("paper's MiB", lambda line: _printed(line.cell.storage)),
-    Column("our float32 MiB", lambda line: significant(line.float32_bytes / 2**20) if line.float32_bytes else ""),
-    Column("% of full", lambda line: significant(_share(line)) if line.float32_bytes else ""),
-    Column("on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column("paper's MiB (% of full)", lambda line: _paper_storage(line)),
+    Column("our float32 MiB (% of full)", lambda line: _our_storage(line)),
+    Column("our bytes on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
     Column("key-frames per video", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
     Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
     Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
 )
 
-TERMINAL = ("row", "VPC", "network", "score", "paper", "ours", "", "our float32 MiB", "on disk")
+TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "", "our bytes on disk")
 
 
 def _printed(printed: Printed | None) -> str:
@@ -102,8 +101,16 @@ def _ours(line: Line) -> str:
     return in_percent(line.ours) if line.ours else "–"
 
 
-def _share(line: Line) -> float:
-    return 100 * line.float32_bytes / line.full_float32_bytes
+def _paper_storage(line: Line) -> str:
+    storage = line.cell.storage
+    return f"{storage.mean:g} ({line.cell.storage_share:.1f} %)" if storage else "–"
+
+
+def _our_storage(line: Line) -> str:
+    if not line.float32_bytes:
+        return ""
+    share = 100 * line.float32_bytes / line.full_float32_bytes
+    return f"{significant(line.float32_bytes / 2**20)} ({share:.1f} %)"
 
 
 @dataclass(frozen=True)
@@ -142,8 +149,12 @@ class Comparison:
 
     def summary_table(self) -> "Table":
         """A short table for a terminal; its notes follow it."""
-        short = [column for column in self.sheet.columns if column.heading in TERMINAL]
-        return terminal_table(short, [self.lines], "\n".join(self.notes))
+        columns = [column for column in self.sheet.columns if column.heading in TERMINAL]
+        # What is the same in every line stands below the table, so that it fits 80 characters.
+        same = [c for c in columns if not c.is_number and len({c.text(line) for line in self.lines}) == 1]
+        said = ", ".join(column.text(self.lines[0]) for column in same if column.heading)
+        shown = [column for column in columns if column not in same]
+        return terminal_table(shown, [self.lines], "\n".join([f"{said}." if said else "", *self.notes]).strip())
 
     def to_markdown(self) -> str:
         """The table with its notes, as Markdown."""
@@ -161,7 +172,18 @@ class Comparison:
 
 RAW = (
     *("exhibit_row", "data", "paper_data", "is_same_data", "protocol", "vpc", "network", "metric"),
-    *("paper_mean", "paper_std", "mean", "std", "n", "mark", "paper_mib", "float32_bytes", "full_float32_bytes"),
+    *(
+        "paper_mean",
+        "paper_std",
+        "mean",
+        "std",
+        "n",
+        "mark",
+        "paper_mib",
+        "paper_share_percent",
+        "float32_bytes",
+        "full_float32_bytes",
+    ),
     *("num_bytes", "keyframes_per_video", "condense_seconds", "run_seconds", "failure"),
 )
 
@@ -182,7 +204,7 @@ def _raw(line: Line) -> list[object]:
         *((printed.mean, "" if printed.std is None else printed.std) if printed else ("", "")),
         *(line.ours or ("", "", "")),
         line.mark,
-        cell.storage.mean if cell.storage else "",
+        *((cell.storage.mean, cell.storage_share) if cell.storage else ("", "")),
         *(line.float32_bytes, line.full_float32_bytes, line.num_bytes, line.keyframes),
         *(line.condense_seconds, line.run_seconds, line.failure),
     ]

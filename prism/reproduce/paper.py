@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -46,6 +46,7 @@ class Cell:
         metric: a score of `results.METRICS`, or `storage`.
         printed: the paper's number, if it has one.
         storage: the paper's storage of that set, if it has one.
+        storage_share: the same in percent of the paper's storage of all training clips.
     """
 
     label: str
@@ -55,7 +56,8 @@ class Cell:
     network: str
     metric: str
     printed: Printed | None
-    storage: Printed | None = None
+    storage: Printed | None
+    storage_share: float
 
     @property
     def task(self) -> str:
@@ -183,8 +185,9 @@ def _cell(row: dict[str, Any], column: _Column, data: str) -> Cell:
     by_vpc = recipes if isinstance(recipes, dict) else {"1": recipes}
     name = by_vpc["1"].rpartition("/")[2] or "whole"
     recipe = "" if whole else at_most(column.vpc, by_vpc)
-    cell = Cell(row["label"], name, recipe, vpc, column.network, column.metric, printed)
-    return replace(cell, storage=_storage(name, vpc, data))
+    storage, full = (_storage(which, of, data) for which, of in ((name, vpc), ("whole", 0)))
+    share = 100 * storage.mean / full.mean if storage and full else 0.0
+    return Cell(row["label"], name, recipe, vpc, column.network, column.metric, printed, storage, share)
 
 
 def _storage(name: str, vpc: int, data: str) -> Printed | None:

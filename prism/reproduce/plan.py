@@ -1,5 +1,6 @@
 """The plan of a reproduction: which sets to make and what to score, each with its options and its file."""
 
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -187,14 +188,14 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
 def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
     """The same step as a command to type."""
     defaults, options = as_dict(type(step.config)()), as_dict(step.config)
-    flags = [_flag(key, value) for key, value in options.items() if value != defaults[key]]
+    given = [word for key, value in options.items() if value != defaults[key] for word in _flag(key, value)]
     if isinstance(step, SetStep):
-        return " ".join(["prism", step.verb, str(store.path), "-o", str(step.path), *flags])
+        return shlex.join(["prism", step.verb, str(store.path), "-o", str(step.path), *given])
     what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
-    end = ["--data", str(store.path), "-o", str(step.path), "--label", f'"{step.label}"']
-    return " ".join(["prism", step.verb, *what, *end, *flags])
+    places = ["--data", str(store.path), "-o", str(step.path), "--label", step.label]
+    return shlex.join(["prism", step.verb, *what, *places, *given])
 
 
-def _flag(key: str, value: Any) -> str:
+def _flag(key: str, value: Any) -> list[str]:
     name = key.replace("_", "-")
-    return f"--{'' if value else 'no-'}{name}" if isinstance(value, bool) else f"--{name} {value}"
+    return [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from prism.condense.loop import condense
 from prism.condensed import CondensedSet
@@ -16,7 +17,7 @@ from prism.reproduce.paper import exhibit
 from prism.reproduce.plan import Place, ScoreStep, SetStep, command, plan
 from prism.results import Result
 from prism.retrieve import retrieve
-from prism.runtime import check_output_file, write_atomically
+from prism.runtime import check_output_file, first_difference, write_atomically
 from prism.select import select
 from prism.store import ClipStore
 
@@ -108,24 +109,28 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
         return False
     if isinstance(step, SetStep):
         condensed = CondensedSet.load(step.path)
-        _require_same(step.path, condensed.source.get("config"), as_dict(step.config))
+        made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
+        _require_same(step.path, made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
         done.sets[step.path] = condensed
         return True
+    if step.made and step.made.path not in done.sets:
+        return False
     result = Result.load(step.path)
-    unfinished = {**as_dict(step.config), "seeds": result.config.get("seeds")}
-    _require_same(step.path, result.config, unfinished)
+    # More seeds than before only need the missing ones.
+    config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
+    subject = done.sets[step.made.path].fingerprint if step.made else store.fingerprint
+    found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
+    _require_same(step.path, found, {"config": config, "data": store.fingerprint, "set": subject})
     done.results[step.path] = result
     return len(result.runs) >= step.config.seeds
 
 
-def _require_same(path: Path, made: object, wanted: dict[str, object]) -> None:
-    made = made if isinstance(made, dict) else {}
-    for key, value in wanted.items():
-        if made.get(key) != value:
-            raise OutputError(
-                f"'{path}' was made with {key} = {made.get(key)!r}, but {value!r} is asked for. "
-                "Remove it, or choose another output folder."
-            )
+def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if found != wanted:
+        raise OutputError(
+            f"'{path}' was made otherwise: {first_difference(found, wanted)}. "
+            "Remove it, or choose another output folder."
+        )
 
 
 def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, device: str, progress: bool) -> None:
