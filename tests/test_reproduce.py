@@ -12,7 +12,7 @@ import pytest
 from prism.config import CondenseConfig, read_recipe, shipped_recipes
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
 from prism.reproduce import run
-from prism.reproduce.compare import Line
+from prism.reproduce.compare import Comparison, Line, _trades
 from prism.reproduce.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
 from prism.reproduce.plan import command, plan
 from prism.reproduce.run import reproduce
@@ -356,6 +356,21 @@ def test_nothing_is_marked_that_must_not_be_compared():
     assert line_with(40, Printed(17.9, 0.3), is_same_data=False).mark == ""
     assert line_with(40, Printed(17.9, None)).mark == ""
     assert line_with(40, None).mark == ""
+
+
+def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only():
+    cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
+    lines = [
+        Line(cell, "MiniUCF", "store", True, "clean", (0.1, 0.01, 3), 2.0, 10 + cell.vpc, 1, 1000, 0.0, 0.0, "")
+        for cell in cells
+    ]
+    measured, printed = ({t.name: t.points for t in _trades(lines) if t.is_printed is p} for p in (False, True))
+    assert measured.keys() == printed.keys() == {FLOOR, "PRISM"}
+    assert measured["PRISM"] == tuple(pytest.approx((1 + vpc / 10, 10, 1)) for vpc in (1, 5, 10, 30))
+    assert printed["PRISM"][0] == pytest.approx((0.2, 17.9, 0.3), abs=0.01)
+    assert len(Comparison(exhibit("figure3"), "full", tuple(lines)).plots) == 1
+    elsewhere = [replace(line, is_same_data=False) for line in lines]
+    assert not any(trade.is_printed for trade in _trades(elsewhere))
 
 
 def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, tmp_path, tiny):

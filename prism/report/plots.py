@@ -4,7 +4,7 @@ import base64
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 from matplotlib.transforms import ScaledTranslation
 
 from prism.report.curves import Curves, binned
-from prism.report.series import BLACK, COLOURS, SHAPES, Mark, Series
+from prism.report.series import BLACK, COLOURS, CYCLE, SHAPES, Mark, Series
 from prism.report.tables import Row
 from prism.report.text import significant
 from prism.results import HEADINGS
@@ -45,7 +45,7 @@ STYLE: Any = {
     "ytick.labelcolor": INK,
     "lines.linewidth": 1.5,
 }
-LARGE, SMALL = (4.5, 3.2), (3.6, 2.9)
+WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
 """Width and height in inches."""
 
 
@@ -118,6 +118,46 @@ def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
         _draw_series(axes, one, [budget.of(row) for row in one.rows], dodges)
     axes.set_xlabel(budget.axis)
     axes.set_ylabel(f"{HEADINGS[rows[0].metric]} {SCORE_NAMES[rows[0].task].lower()} (%)")
+
+
+@dataclass(frozen=True)
+class Trade:
+    """What one method reaches at several compressions.
+
+    Attributes:
+        name: a text of ours, not of a user.
+        is_printed: whether the paper says so; else we measured it.
+        points: percent of the full set's size, score and its deviation in percent (0: not known).
+    """
+
+    name: str
+    is_printed: bool
+    points: tuple[tuple[float, float, float], ...]
+
+
+def compression_plot(trades: Sequence[Trade], score: str) -> Picture:
+    """Scores against compression (paper, figure 3): filled and solid as measured, hollow and dashed as printed."""
+    words = (
+        f"{score} against the size of the set in percent of the full one; the numbers are in the table above.",
+        f"{score} against compression. Filled: ours; hollow and dashed: the paper's.",
+    )
+    return _picture(lambda axes: _compression(axes, trades, score), words, WIDE)
+
+
+def _compression(axes: Axes, trades: Sequence[Trade], score: str) -> None:
+    names = list(dict.fromkeys(trade.name for trade in trades))
+    marks = {name: Mark(CYCLE[i % len(CYCLE)], COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)}
+    for trade in sorted(trades, key=lambda trade: not trade.is_printed):
+        sizes, means, stds = zip(*trade.points, strict=True)
+        look = _look(replace(marks[trade.name], filled=not trade.is_printed))
+        line = {"linestyle": (0, (3, 2)) if trade.is_printed else "-", "linewidth": 1.1}
+        shown = "_" if trade.is_printed and len(trades) > len(names) else trade.name
+        axes.errorbar(sizes, means, stds, label=shown, **{**look, "fmt": f"{look['fmt']}-", **line})
+    axes.set_ylim(bottom=0)
+    _log_axis(axes, [size for trade in trades for size, _, _ in trade.points])
+    axes.set_xlabel("stored frames as float32 (% of the full set)")
+    axes.set_ylabel(f"{score} (%)")
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def _level(axes: Axes, height: float, name: str, dashes: tuple[int, tuple[int, int]], below: bool) -> None:

@@ -9,6 +9,8 @@ from prism.report.text import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from prism.report.plots import Picture
+
 
 @dataclass(frozen=True)
 class Column:
@@ -25,12 +27,14 @@ class Sheet:
 
     Attributes:
         notes: what a reader must know before comparing, in sentences.
+        plots: pictures of its numbers, for the page.
     """
 
     title: str
     notes: Sequence[str]
     columns: Sequence[Column]
     rows: Sequence[Any]
+    plots: Sequence["Picture"] = ()
 
 
 def markdown(sheet: Sheet) -> str:

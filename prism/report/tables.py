@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FLOORS = ("random", "subset")
 CEILINGS = ("full",)
-BUDGET_KEYS = {"vpc", "lr", "batch_real"}
+BUDGET_KEYS = {"vpc", "lr", "batch_real", "dynamic_lr", "hallucinator_lr"}
 """Options that change along one accuracy-against-compression curve (the paper tunes them per VPC)."""
 
 

@@ -6,10 +6,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prism.condensed import CondensedSet
 from prism.errors import ResultError
+from prism.report.plots import Picture, Trade, compression_plot
 from prism.report.sheet import Column, Sheet, markdown, terminal_table
 from prism.report.text import Score, in_bytes, in_percent, in_seconds, significant
 from prism.reproduce.paper import STORAGE, Cell, Exhibit, Printed
@@ -76,15 +77,15 @@ COLUMNS = (
     Column("paper", lambda line: _printed(line.cell.printed)),
     Column("ours", lambda line: _ours(line)),
     Column("", lambda line: line.mark, False),
-    Column("paper's MiB (% of full)", lambda line: _paper_storage(line)),
-    Column("our float32 MiB (% of full)", lambda line: _our_storage(line)),
-    Column("our bytes on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
-    Column("key-frames per video", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
+    Column("paper's MiB", lambda line: _paper_storage(line)),
+    Column("our float32 MiB", lambda line: _our_storage(line)),
+    Column("on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column("key-frames", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
     Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
     Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
 )
 
-TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "", "our bytes on disk")
+TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "", "on disk")
 
 
 def _printed(printed: Printed | None) -> str:
@@ -123,15 +124,32 @@ class Comparison:
 
     @property
     def sheet(self) -> Sheet:
-        """The table as people read it; a column without a word in it is left out."""
+        """The table as people read it: a column with one word for all lines stands in its notes."""
         title = f"{self.exhibit.title}: the paper's {self.exhibit.place.split(',')[0]} and ours"
-        used = [c for c in COLUMNS if any(c.text(line) not in ("", "–") for line in self.lines)]
-        return Sheet(title, self.notes, used, list(self.lines))
+        texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
+        same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]
+        used = [c for c in COLUMNS if c not in same and set(texts[c]) - {"", "–"}]
+        everywhere = [f"{c.heading} {texts[c][0]}" for c in same if texts[c][0]]
+        said = [f"All lines: {', '.join(everywhere)}."] if everywhere else []
+        return Sheet(title, [*said, *self.notes], used, list(self.lines), self.plots)
+
+    @property
+    def plots(self) -> list[Picture]:
+        """Scores against compression for each store, where a table has several numbers of videos per class."""
+        if STORAGE in self._all("metric") or len(self._all("vpc") - {0}) < 2:
+            return []
+        stores = dict.fromkeys(line.store for line in self.lines)
+        trades = [_trades([line for line in self.lines if line.store == store]) for store in stores]
+        return [compression_plot(some, HEADINGS[self.lines[0].cell.metric]) for some in trades if some]
+
+    def _all(self, attribute: str) -> set[Any]:
+        return {getattr(line.cell, attribute) for line in self.lines}
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know before comparing."""
-        said = [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± sample deviation (networks)."]
+        said = ["MiB: every stored frame as float32, with its share of all training clips. Key-frames: per video."]
+        said += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± sample deviation (networks)."]
         if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
             said.append(f"Protocol {' and '.join(protocols)}.")
         if others := sorted({line.store for line in self.lines if not line.is_same_data}):
@@ -149,12 +167,9 @@ class Comparison:
 
     def summary_table(self) -> "Table":
         """A short table for a terminal; its notes follow it."""
-        columns = [column for column in self.sheet.columns if column.heading in TERMINAL]
-        # What is the same in every line stands below the table, so that it fits 80 characters.
-        same = [c for c in columns if not c.is_number and len({c.text(line) for line in self.lines}) == 1]
-        said = ", ".join(column.text(self.lines[0]) for column in same if column.heading)
-        shown = [column for column in columns if column not in same]
-        return terminal_table(shown, [self.lines], "\n".join([f"{said}." if said else "", *self.notes]).strip())
+        sheet = self.sheet
+        shown = [column for column in sheet.columns if column.heading in TERMINAL]
+        return terminal_table(shown, [self.lines], "\n".join(sheet.notes))
 
     def to_markdown(self) -> str:
         """The table with its notes, as Markdown."""
@@ -168,6 +183,26 @@ class Comparison:
         for line in self.lines:
             writer.writerow(_raw(line))
         return text.getvalue()
+
+
+def _trades(lines: Sequence[Line]) -> list[Trade]:
+    """Each row as measured, and on the paper's own data as printed."""
+    found = []
+    for label in dict.fromkeys(line.cell.label for line in lines):
+        row = [line for line in lines if line.cell.label == label]
+        measured = [
+            (100 * line.float32_bytes / line.full_float32_bytes, 100 * line.ours[0], 100 * line.ours[1])
+            for line in row
+            if line.ours
+        ]
+        printed = [
+            (cell.storage_share, cell.printed.mean, cell.printed.std or 0.0)
+            for cell in (line.cell for line in row if line.is_same_data)
+            if cell.printed and cell.storage
+        ]
+        both = ((False, measured), (True, printed))
+        found += [Trade(label, is_printed, tuple(points)) for is_printed, points in both if points]
+    return found
 
 
 RAW = (

@@ -136,8 +136,8 @@ def _joined(row: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
 def _cells(content: dict[str, Any], rows: list[dict[str, Any]], data: str) -> tuple[Cell, ...]:
     columns = list(_columns(content, rows, data))
     cells = [_cell(row, column, data) for column in columns for row in _on_scale(rows, column)]
-    # All real clips have no videos per class: they stand once for each network and score.
-    return tuple(cell for i, cell in enumerate(cells) if cell not in cells[:i])
+    # All real clips have no videos per class: they stand once for each network and score, at the end.
+    return tuple(cell for i, cell in enumerate(cells) if cell not in cells[i + 1 :])
 
 
 @dataclass(frozen=True)
