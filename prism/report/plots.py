@@ -152,7 +152,7 @@ def _compression(axes: Axes, trades: Sequence[Trade], score: str) -> None:
         look = _look(replace(marks[trade.name], filled=not trade.is_printed))
         line = {"linestyle": (0, (3, 2)) if trade.is_printed else "-", "linewidth": 1.1}
         shown = "_" if trade.is_printed and len(trades) > len(names) else trade.name
-        axes.errorbar(sizes, means, stds, label=shown, **{**look, "fmt": f"{look['fmt']}-", **line})
+        axes.errorbar(sizes, means, stds, label=shown, **look, **line)
     axes.set_ylim(bottom=0)
     _log_axis(axes, [size for trade in trades for size, _, _ in trade.points])
     axes.set_xlabel("stored frames as float32 (% of the full set)")
