@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from prism import models
 from prism.condensed import CondensedSet
 from prism.embeddings import Embedder, train_embeddings
 from prism.errors import ConfigError, OutputError
@@ -114,6 +115,15 @@ def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, mo
     assert cached.stat().st_mtime_ns == written
     cached.write_bytes(b"damaged")
     assert torch.equal(train_embeddings(store, embedder, cpu), first)
+
+
+def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(models.memory, "available_memory_bytes", lambda device: 2**30)
+    options = {"method": "herding", "model": "cnn-lstm", "width": 0, "epochs": 10**9}
+    remedy = r"Pass a smaller --width or another --model\.$"
+    with pytest.raises(ConfigError, match=rf"training cnn-lstm takes 3\.4 GiB: 3\.2 GiB .* {remedy}"):
+        select(store, output=tmp_path / "set", **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_another_network_has_embeddings_of_its_own(store):
