@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from conftest import Crash
 
 from prism import models
 from prism.clips import Normalisation, as_pixels
@@ -122,10 +123,6 @@ def test_the_subset_of_a_seed_does_not_depend_on_the_seeds_before_it(store):
 @pytest.mark.parametrize(("split", "num_clips"), [("train", 8), ("val", 2), ("test", 4)])
 def test_the_asked_split_is_scored(store, chosen, split, num_clips):
     assert score(chosen, store, split=split).data.num_clips == num_clips
-
-
-class Crash(BaseException):
-    """What a test stops an evaluation with."""
 
 
 def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
