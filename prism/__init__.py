@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from prism.select import select
     from prism.store import ClipStore
 
+    __version__: str
+
 _HOME = {
     "ClipStore": "prism.store",
     "Clips": "prism.clips",
@@ -92,6 +94,8 @@ def __getattr__(name: str) -> object:
     # torch takes more than a second to import: a name brings its module only when it is used.
     if name == "models":
         return importlib.import_module("prism.models")
+    if name == "__version__":
+        return importlib.import_module("prism.runtime").versions()["prism"]
     if name not in _HOME:
         raise AttributeError(f"module 'prism' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -26,10 +26,11 @@ from prism.runtime import versions
 
 Output = Annotated[Path, Parameter(name=["--output", "-o"])]
 Recipe = Annotated[
-    Path | None,
+    list[Path] | None,
     Parameter(
-        help="TOML recipe with a table of this verb's options, or the name of one that PRISM ships (miniucf); "
-        "options given here win."
+        negative="",
+        help="TOML recipe with a table of this verb's options, or the name of one that PRISM ships (miniucf). Of "
+        "several the later ones win (--recipe hmdb51 --recipe ablations/dm); options given here win over all.",
     ),
 ]
 Overwrite = Annotated[bool, Parameter(negative="", help="Replace an existing output.")]
@@ -39,11 +40,11 @@ Options = Parameter(name="*")
 
 
 def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
-    """Fill the options that the command line left open from the recipe it names."""
+    """Fill the options that the command line left open from the recipes it names."""
     given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
     if given and commands:
-        options = read_recipe(given[-1]).get(commands[0], {})
-        Dict(options, use_commands_as_keys=False, source=given[-1])(app, commands, arguments)
+        options = read_recipe(*given).get(commands[0], {})
+        Dict(options, use_commands_as_keys=False, source=" and ".join(given))(app, commands, arguments)
 
 
 app = App(

@@ -434,23 +434,30 @@ def nearest_key(section: str, key: str, known: list[str]) -> str:
     return guess.replace("'", f"'{section}.", 1) if guess else ""
 
 
-def read_recipe(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Read a TOML recipe: a table of options for each verb it names, checked against their configs.
+def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
+    """Read TOML recipes: a table of options for each verb they name, checked against their configs.
 
     A recipe may say `extends = "other.toml"`, relative to itself: the tables of the other one, with its own
-    options in their place.
+    options in their place. Several recipes are laid over each other: `read_recipe("hmdb51", "ablations/dm")`.
 
     Args:
-        path: a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`.
+        paths: files, or names of recipes that PRISM ships: `miniucf`, `ablations/dm`. Where two set the same
+            option, the later one counts.
 
     Raises:
         ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
             extend each other in a circle.
     """
-    recipe = _merged(_find_recipe(path), ())
+    recipe: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        tables = _extended(_find_recipe(path), ())
+        for section, values in tables.items():
+            if section not in SECTIONS or not isinstance(values, dict):
+                guess = nearest(section, list(SECTIONS))
+                raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
+        recipe = _overlaid(recipe, tables)
+    # Checked as a whole: an option may need another one that stands in a recipe below it.
     for section, values in recipe.items():
-        if section not in SECTIONS or not isinstance(values, dict):
-            raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{nearest(section, list(SECTIONS))}")
         from_dict(SECTIONS[section], section, values)
     return recipe
 
@@ -469,7 +476,7 @@ def _find_recipe(path: str | Path) -> Path:
     raise ConfigError(f"recipe '{path}' does not exist.{nearest(name, shipped_recipes())}")
 
 
-def _merged(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in below:
         raise ConfigError(f"recipe '{path}' extends itself in a circle.")
     own = _read_toml(path)
@@ -478,8 +485,12 @@ def _merged(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         return own
     if not isinstance(base, str):
         raise ConfigError(f"extends = {base!r} in recipe '{path}', but it must be the path of a recipe.")
-    merged = _merged(path.parent / base, (*below, path.resolve()))
-    for section, values in own.items():
+    return _overlaid(_extended(path.parent / base, (*below, path.resolve())), own)
+
+
+def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for section, values in above.items():
         both = isinstance(values, dict) and isinstance(merged.get(section), dict)
         merged[section] = {**merged[section], **values} if both else values
     return merged

@@ -16,7 +16,8 @@ from prism.runtime import canonical_json, generator, versions, write_atomically
 from prism.store import ClipStore
 from prism.train import train
 
-CHUNK = 64
+BATCH_SIZE = 32
+"""Clips that are trained on, and embedded, at a time."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,9 @@ def train_embeddings(store: ClipStore, embedder: Embedder, device: torch.device)
 
     Returns:
         (N, D) float32 on the CPU, in the order of the training split.
+
+    Raises:
+        ConfigError: training the network would take more memory than there is.
     """
     path = _cache_path(store, embedder, device)
     found = _read(path, len(store.positions("train")))
@@ -68,13 +72,16 @@ def _read(path: Path, num_clips: int) -> Tensor | None:
 
 def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:
     clips = store.clips("train")
-    network = models.build_for(store, embedder.model, device, width=embedder.width)
+    network = models.build_for(store, embedder.model, "meta", width=embedder.width)
     if embedder.epochs:
-        schedule = EvaluateConfig(epochs=embedder.epochs, batch_size=32)
+        models.check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
+    network.to_empty(device=device)
+    if embedder.epochs:
+        schedule = EvaluateConfig(epochs=embedder.epochs, batch_size=BATCH_SIZE)
         train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
     else:
         models.initialise(network, generator(embedder.seed, "init", device=device))
     network.eval()
     with torch.no_grad():
-        parts = (to_model_input(part.to(device), store.normalisation) for part in clips.frames.split(CHUNK))
+        parts = (to_model_input(part.to(device), store.normalisation) for part in clips.frames.split(BATCH_SIZE))
         return torch.cat([network.embed(part).float().cpu() for part in parts])  # type: ignore[operator]

@@ -70,14 +70,16 @@ def evaluate(
 def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num_clips: int) -> Examination:
     scored, normalisation, num_classes = store.clips(config.split), store.normalisation, len(store.classes)
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
-    models.check_memory(network, min(config.batch_size, num_clips), device)
+    batch_size = min(config.batch_size, num_clips)
+    models.check_memory(network, batch_size, device)
     network.to_empty(device=device)
 
     def train_on(clips: Clips | Draw, seed: int) -> float:
         return train(network, clips, normalisation, config, seed=seed, flip=store.flip)
 
     def score() -> dict[str, float]:
-        logits = outputs_of(network, scored, normalisation, config.batch_size)
+        # In batches no larger than those of training, so that scoring takes no memory that was not counted.
+        logits = outputs_of(network, scored, normalisation, batch_size)
         return {f"top{k}": top_k(logits, scored.labels, k) for k in (1, 5)}
 
     return Examination({f"top{k}": min(1.0, k / num_classes) for k in (1, 5)}, train_on, score)

@@ -154,8 +154,8 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
             "clips. Ingest more."
         )
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
-    # Two views of every clip of a batch go through it together.
-    models.check_memory(network, 2 * min(config.batch_size, num_clips), device)
+    batch_size = VIEWS * min(config.batch_size, num_clips)
+    models.check_memory(network, batch_size, device)
     embedder = Embedder(network.to_empty(device=device))
 
     def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
@@ -175,7 +175,8 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
         )
 
     def score() -> dict[str, float]:
-        q, g = (outputs_of(embedder, clips, normalisation, config.batch_size) for clips in (queries, gallery))
+        # In batches no larger than those of training, so that scoring takes no memory that was not counted.
+        q, g = (outputs_of(embedder, clips, normalisation, batch_size) for clips in (queries, gallery))
         return recall_at(q, queries.labels, g, gallery.labels)
 
     return Examination(chance_of_recall(queries.labels, gallery.labels), train_on, score)

@@ -20,8 +20,9 @@ import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from prism.config import Device
 from prism.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ def pick_device(name: str) -> "torch.device":
     """The torch device for `auto`, `cpu` or `cuda`.
 
     Raises:
-        ConfigError: `cuda` was asked for and is not there.
+        ConfigError: it is none of these, or `cuda` was asked for and is not there.
     """
     import torch
 
+    if name not in get_args(Device):
+        raise ConfigError(f"device = {name!r}, but it must be one of {', '.join(get_args(Device))}.")
     if name == "cuda" and not torch.cuda.is_available():
         raise ConfigError("device = 'cuda', but this PyTorch sees no CUDA device. Use --device cpu.")
     if name == "auto":

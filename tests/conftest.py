@@ -1,12 +1,14 @@
-"""Fixtures that several test modules share: tiny clip stores, written without decoding a video."""
+"""Fixtures that several test modules share: tiny clip stores, written without decoding a video, and crashes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from prism.condense.journal import Journal
 from prism.runtime import file_sha256
 from prism.store import SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv
 
@@ -32,7 +34,7 @@ def write_store(
     val: int = 1,
     test: int = 2,
     num_frames: int = 8,
-    size: int = 48,
+    size: int | tuple[int, int] = 48,
     flip: bool = True,
     seed: int = 0,
     frames: np.ndarray | None = None,
@@ -42,8 +44,10 @@ def write_store(
     Args:
         classes: number of classes, or their names, sorted.
         train: training clips of each class, or a list with the number for every class.
-        frames: (N, T, 3, size, size) uint8 in the order of the store, in place of random pixels.
+        size: height and width, or both at once.
+        frames: (N, T, 3, H, W) uint8 in the order of the store, in place of random pixels.
     """
+    height, width = (size, size) if isinstance(size, int) else size
     names = classes if isinstance(classes, list) else [f"class{label}" for label in range(classes)]
     per_class = {"train": train if isinstance(train, list) else [train] * len(names)}
     per_class |= {"val": [val] * len(names), "test": [test] * len(names)}
@@ -54,14 +58,14 @@ def write_store(
         for i in range(count)
     ]
     if frames is None:
-        shape = (len(sources), num_frames, 3, size, size)
+        shape = (len(sources), num_frames, 3, height, width)
         frames = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
     path.mkdir(parents=True)
     frames.tofile(path / "frames.u8")
     (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
     header = StoreHeader(
         num_frames=num_frames,
-        size=(size, size),
+        size=(height, width),
         classes=tuple(names),
         splits={split: sum(counts) for split, counts in per_class.items()},
         num_skipped=0,
@@ -89,3 +93,31 @@ def make_store(tmp_path_factory: pytest.TempPathFactory) -> MakeStore:
 def store(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     """A store of two classes that all tests read and none changes."""
     return write_store(tmp_path_factory.mktemp("shared") / "store")
+
+
+class Crash(BaseException):
+    """What a test stops a run with."""
+
+
+CrashingAt = Callable[[int], AbstractContextManager[None]]
+
+
+@pytest.fixture
+def crashing_at(monkeypatch: pytest.MonkeyPatch) -> CrashingAt:
+    """`with crashing_at(4): condense(…)` lets a run die in iteration 4, after its step and before its record."""
+
+    @contextmanager
+    def crashing(iteration: int) -> Iterator[None]:
+        original = Journal.record
+
+        def record(journal: Journal, step: dict) -> dict:
+            if journal.run.iteration == iteration:
+                raise Crash
+            return original(journal, step)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Journal, "record", record)
+            with pytest.raises(Crash):
+                yield
+
+    return crashing

@@ -180,6 +180,19 @@ def test_an_option_wins_over_the_recipe_even_where_it_repeats_the_default(prism,
     assert (made["lr"], made["fully_learnable"]) == (1.0, False)
 
 
+def test_of_several_recipes_the_later_ones_win_and_options_win_over_all(prism, store, tmp_path, recipe):
+    first = recipe("[condense]\nlr = 5.0\nvpc = 2\nmomentum = 0.5\n")
+    recipes = ["--recipe", first, "--recipe", "ablations/dm", "--recipe", "ablations/vpc-is-2"]
+    assert "'ablations/vpc-is-2' does not exist" in prism.refuses(
+        "condense", store.path, "-o", tmp_path / "set", *recipes
+    )
+    prism.succeeds(
+        "condense", store.path, "-o", tmp_path / "set", *recipes[:4], "--momentum", 0.25, *TINY_CONDENSE
+    )
+    made = CondensedSet.load(tmp_path / "set").source["config"]
+    assert (made["method"], made["lr"], made["vpc"], made["momentum"]) == ("dm", 5.0, 2, 0.25)
+
+
 def test_a_recipe_for_other_verbs_leaves_this_one_alone(prism, store, tmp_path, recipe):
     prism.succeeds("select", store.path, "-o", tmp_path / "set", "--recipe", recipe("[condense]\nvpc = 3\n"))
     assert len(CondensedSet.load(tmp_path / "set")) == 2

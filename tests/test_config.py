@@ -66,12 +66,9 @@ def test_the_defaults_of_condense_are_the_papers():
     assert (paper.lr, paper.batch_real, paper.vpc) == (1.0, 64, 1)
 
 
-def test_the_defaults_and_the_recipe_for_five_videos_are_the_published_rates_of_static_dynamic():
+def test_the_defaults_of_static_dynamic_are_the_published_rates_for_one_video():
     published = CondenseConfig()
     assert (published.dynamic_lr, published.hallucinator_lr, published.momentum) == (1e-4, 1e-5, 0.95)
-    recipe = read_recipe("static-dynamic-vpc5")["condense"]
-    assert (recipe["method"], recipe["vpc"]) == ("static-dynamic", 5)
-    assert (recipe["dynamic_lr"], recipe["hallucinator_lr"], recipe["momentum"]) == (1e3, 1e-6, 0.95)
 
 
 def test_the_defaults_of_evaluate_are_the_papers():
@@ -227,6 +224,17 @@ def test_a_recipe_extends_another_with_its_own_options_in_place(tmp_path):
     (tmp_path / "deep" / "own.toml").write_text('extends = "../base.toml"\n[condense]\nlr = 4.0\n')
     expected = {"condense": {"vpc": 2, "lr": 4.0}, "evaluate": {"epochs": 7}}
     assert config.read_recipe(tmp_path / "deep" / "own.toml") == expected
+
+
+def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
+    (tmp_path / "base").write_text('[ingest]\nlayout = "ucf101"\n[condense]\nlr = 3.0\nvpc = 2\n')
+    (tmp_path / "own").write_text("[ingest]\nofficial_split = 2\n[condense]\nlr = 4.0\n[select]\nvpc = 9\n")
+    merged = read_recipe(tmp_path / "base", tmp_path / "own")
+    assert merged["ingest"] == {"layout": "ucf101", "official_split": 2}
+    assert (merged["condense"], merged["select"]) == ({"lr": 4.0, "vpc": 2}, {"vpc": 9})
+    # Alone, the upper one asks for an official split that the default layout does not have.
+    with pytest.raises(ConfigError, match="official_split = 2"):
+        read_recipe(tmp_path / "own")
 
 
 @pytest.mark.parametrize(

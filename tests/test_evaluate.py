@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from conftest import Crash
 
 from prism import models
 from prism.clips import Normalisation, as_pixels
@@ -18,6 +19,7 @@ from prism.results import Result
 from prism.runtime import generator
 from prism.select import select
 
+module = sys.modules["prism.evaluate"]
 TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
 
 
@@ -37,7 +39,7 @@ def chosen(store) -> CondensedSet:
 @pytest.fixture
 def trained_seeds(monkeypatch) -> list[int]:
     """The seeds of all networks that were trained, in order."""
-    module, seeds = sys.modules["prism.evaluate"], []
+    seeds = []
     original = module.train
 
     def watched(*args: object, **options: object) -> float:
@@ -55,10 +57,15 @@ def test_the_same_seed_gives_the_same_result_and_the_runs_are_numbered_from_it(s
     assert without_seconds(score(chosen, store, seed=6, seeds=1)) == [without_seconds(first)[1]]
 
 
-def test_the_result_does_not_depend_on_the_batch_that_scores(store, chosen):
-    # All four clips fit into every one of these training batches, so only scoring differs.
-    results = [without_seconds(score(chosen, store, batch_size=size)) for size in (4, 5, 256)]
-    assert results[0] == results[1] == results[2]
+def test_scoring_takes_no_larger_batches_than_training_and_so_no_memory_that_was_not_counted(
+    store, chosen, monkeypatch
+):
+    seen = []
+    original = module.outputs_of
+    monkeypatch.setattr(module, "outputs_of", lambda *given: seen.append(given[-1]) or original(*given))
+    for size in (3, 256):
+        score(chosen, store, epochs=1, seeds=1, batch_size=size)
+    assert seen == [3, len(chosen)]
 
 
 def test_test_clips_have_no_influence_on_training(make_store):
@@ -133,12 +140,8 @@ def test_the_asked_split_is_scored(store, chosen, split, num_clips):
     assert score(chosen, store, split=split).data.num_clips == num_clips
 
 
-class Crash(BaseException):
-    """What a test stops an evaluation with."""
-
-
 def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
-    module, trained = sys.modules["prism.evaluate"], []
+    trained = []
     original = module.train
 
     def crash_at_the_third(*args: object, **options: object) -> float:
@@ -350,9 +353,11 @@ every_model = pytest.mark.parametrize("name", MODELS)
 
 
 @every_model
-def test_every_network_is_evaluated_and_its_score_does_not_depend_on_the_batch(store, chosen, name):
-    # All four clips fit into every one of these training batches, so only scoring differs.
-    results = [score(chosen, store, model=name, epochs=1, seeds=1, batch_size=size) for size in (4, 5, 256)]
+def test_every_network_is_evaluated_and_its_score_does_not_depend_on_the_batch(store, chosen, name, monkeypatch):
+    results, original = [], module.outputs_of
+    for size in (1, 3, 256):
+        monkeypatch.setattr(module, "outputs_of", lambda *given, size=size: original(*given[:-1], size))
+        results.append(score(chosen, store, model=name, epochs=1, seeds=1))
     assert without_seconds(results[0]) == without_seconds(results[1]) == without_seconds(results[2])
     assert results[0].config["model"] == name
 

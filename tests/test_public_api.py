@@ -1,5 +1,6 @@
 """`import prism`: few names, each documented, and nothing heavy until it is used."""
 
+import importlib.metadata
 import inspect
 import subprocess
 import sys
@@ -53,6 +54,12 @@ def test_the_networks_are_there_without_another_import():
 def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
     with pytest.raises(prism.PrismError, match=r"unknown key 'condense.vcp'. Did you mean 'condense.vpc'\?"):
         prism.condense(store, vcp=1)
+
+
+def test_the_version_is_that_of_the_installed_package_and_brings_no_heavy_library():
+    assert prism.__version__ == importlib.metadata.version("prism-condense")
+    program = "import prism, sys; prism.__version__; print({'torch', 'numpy', 'av'} & set(sys.modules) or '')"
+    assert run(program) == ""
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -112,7 +112,7 @@ def test_every_row_is_a_recipe_that_prism_ships_and_no_cell_stands_twice(name):
 def test_learning_rates_and_real_batches_are_those_of_table_a(make_store):
     rates = {}
     for vpc, data in ((1, "MiniUCF"), (5, "MiniUCF"), (10, "HMDB51"), (5, "Kinetics-400"), (1, "SSv2")):
-        store = official(make_store(train=10), data_sets()[data]["recipe"])
+        store = official(make_store(train=10), data_sets()[data]["1"])
         name = "table3" if data in ("Kinetics-400", "SSv2") else "table1"
         (place,) = [p for p in plan(exhibit(name), [store], Path("out")) if is_row(p, "PRISM", vpc)]
         config = place.sets[0].config

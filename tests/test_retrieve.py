@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism import models
 from prism.clips import shift_at_random
 from prism.condensed import CondensedSet
 from prism.config import RetrieveConfig
@@ -221,10 +222,23 @@ def test_without_an_epoch_it_is_the_untrained_network_whatever_it_would_have_bee
     assert [run.train_loss for run in by_set.runs] == [0.0, 0.0]
 
 
-def test_queries_are_never_flipped_or_shifted(gallery_store, chosen):
+def test_queries_are_never_flipped_or_shifted(gallery_store, chosen, monkeypatch):
     """Their scores do not depend on the batch, nor on anything drawn after training."""
-    results = [without_seconds(score(chosen, gallery_store, batch_size=size)) for size in (4, 5, 128)]
+    results, original, seen = [], module.outputs_of, []
+    for size in (3, 8, 128):
+        monkeypatch.setattr(
+            module, "outputs_of", lambda *given, size=size: seen.append(given[-1]) or original(*given[:-1], size)
+        )
+        results.append(without_seconds(score(chosen, gallery_store)))
     assert results[0] == results[1] == results[2]
+    # Unpatched, in the batches of training, whose memory is counted: two views of each of four clips.
+    assert set(seen) == {8}
+
+
+def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(gallery_store, chosen, monkeypatch):
+    monkeypatch.setattr(models.memory, "available_memory_bytes", lambda device: 2**30)
+    with pytest.raises(ConfigError, match=r"training cnn-lstm takes 3.4 GiB: 3.2 GiB for .* --hidden"):
+        score(chosen, gallery_store, model="cnn-lstm", width=0, epochs=10**9)
 
 
 @pytest.mark.parametrize(("vpc", "method", "num_videos"), [(0, "full", 20), (1, "subset", 2)])

@@ -146,6 +146,12 @@ def test_a_missing_gpu_is_refused_and_auto_does_without():
         pick_device("cuda")
 
 
+@pytest.mark.parametrize("name", ["tpu", "CPU", "", "cuda:x"])
+def test_a_device_that_is_none_is_refused_in_one_sentence(name):
+    with pytest.raises(ConfigError, match=rf"^device = '{name}', but it must be one of auto, cpu, cuda\.$"):
+        pick_device(name)
+
+
 def test_provenance_names_versions_machine_and_date_and_is_plain_json():
     facts = provenance()
     assert versions().items() <= facts.items()

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from prism.condensed import CondensedSet
+from prism import models
 from prism.embeddings import Embedder, train_embeddings
-from prism.errors import ConfigError, OutputError
+from prism.errors import ConfigError
 from prism.runtime import generator
 from prism.select import METHODS, herding, k_center
 from prism.select import select as select_with_published_network
@@ -33,37 +33,6 @@ def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method
 def test_every_frame_of_a_selected_clip_is_a_keyframe(store, method):
     chosen = select(store, method=method)
     assert chosen.mask.all()
-    assert (chosen.classes, chosen.normalisation, chosen.flip) == (store.classes, store.normalisation, store.flip)
-
-
-def test_one_seed_gives_the_same_file_and_others_give_others(store, tmp_path):
-    for name in ("a", "b"):
-        select(store, seed=0, output=tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes() == select(store, seed=0).to_bytes()
-    assert len({tuple(select(store, seed=seed).source["clips"]) for seed in range(8)}) > 3
-
-
-def test_a_saved_selection_is_a_condensed_set_like_any_other(store, tmp_path):
-    select(store.path, output=tmp_path / "set")
-    assert CondensedSet.load(tmp_path / "set").source["method"] == "random"
-
-
-def test_no_test_clip_is_ever_picked(store):
-    chosen = select(store, vpc=4)
-    assert all("train" in path for path in chosen.source["clips"])
-
-
-def test_more_clips_than_a_class_has_are_refused_by_name(make_store):
-    with pytest.raises(ConfigError, match=r"select\.vpc = 3, but class 'class1' has 2 training clips"):
-        select(make_store(train=[4, 2]), vpc=3)
-
-
-def test_an_output_that_exists_is_refused_unless_overwriting(store, tmp_path):
-    (tmp_path / "set").write_text("precious")
-    with pytest.raises(OutputError, match="exists already"):
-        select(store, output=tmp_path / "set")
-    select(store, output=tmp_path / "set", overwrite=True)
-    assert len(CondensedSet.load(tmp_path / "set")) == 2
 
 
 def points(num: int, seed: int) -> torch.Tensor:
@@ -114,6 +83,15 @@ def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, mo
     assert cached.stat().st_mtime_ns == written
     cached.write_bytes(b"damaged")
     assert torch.equal(train_embeddings(store, embedder, cpu), first)
+
+
+def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(models.memory, "available_memory_bytes", lambda device: 2**30)
+    options = {"method": "herding", "model": "cnn-lstm", "width": 0, "epochs": 10**9}
+    remedy = r"Pass a smaller --width or another --model\.$"
+    with pytest.raises(ConfigError, match=rf"training cnn-lstm takes 3\.4 GiB: 3\.2 GiB .* {remedy}"):
+        select(store, output=tmp_path / "set", **options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_another_network_has_embeddings_of_its_own(store):

@@ -149,6 +149,16 @@ def test_a_memory_that_float16_cannot_hold_is_not_stored(store, tmp_path):
     assert not (tmp_path / "set").exists()
 
 
+@pytest.mark.parametrize("storage", DTYPES)
+def test_a_hallucinator_that_the_last_iteration_made_infinite_is_not_stored(store, storage):
+    run = Condensation(store, config(storage=storage), CPU)
+    with torch.no_grad():
+        run.videos.bias[1] = -torch.inf
+    sentence = r"the hallucinator has reached inf, which float32 cannot hold.*--hallucinator-lr 1e-06 --overwrite"
+    with pytest.raises(DivergedError, match=sentence):
+        run.videos.condensed(store, run.config, {})
+
+
 def test_no_frame_is_inserted_whatever_the_options_say(store):
     condensed = condense(
         store, **TINY, method="static-dynamic", insertion="gradient", epsilon=1.0, gradient_decay=0.5, device="cpu"
@@ -157,14 +167,26 @@ def test_no_frame_is_inserted_whatever_the_options_say(store):
     assert not condensed.mask.any()
 
 
+IMAGE_MIB, MEMORY_MIB = (4 * channels * 112 * 112 / 2**20 for channels in (3, 16))
+
+
 def test_the_papers_storage_table_is_met_at_five_videos_per_class():
     # MiniUCF: 50 classes, 16 frames, 112×112; the paper says 455 MB, which are MiB.
     num = 2 * 5 * 50
+    assert num * (IMAGE_MIB + MEMORY_MIB) == pytest.approx(454.6, abs=0.05)
     values = num * (3 + 16) * 112 * 112 + 3 * 4 * 27 + 3
     assert 4 * values / 2**20 == pytest.approx(455, abs=0.5)
     static, dynamic = torch.zeros(1).expand(num, 3, 112, 112), torch.zeros(1).expand(num, 16, 112, 112)
     encoding = StaticDynamicEncoding.encode(static, dynamic, torch.zeros(KERNEL), torch.zeros(3), "uint8")
     assert encoding.num_values == values
+
+
+@pytest.mark.parametrize("num_classes", [50, 51])
+@pytest.mark.parametrize("unit", [2**20, 10**6])
+def test_no_count_of_images_and_memories_gives_what_the_table_says_of_one_video_per_class(num_classes, unit):
+    scale = num_classes * 2**20 / unit
+    totals = [scale * (s * IMAGE_MIB + d * MEMORY_MIB) for s in range(20) for d in range(20)]
+    assert not [total for total in totals if 93.5 <= total < 94.5]
 
 
 # Training on it.

@@ -84,17 +84,15 @@ def remedy(trainable: list[Trainable]) -> str:
     return f"The learning rate is too high: start again with {smaller} --overwrite."
 
 
-def check_storable(what: str, values: Tensor, config: CondenseConfig, trainable: list[Trainable]) -> None:
-    """Refuse values that `config.storage` cannot hold.
+def check_storable(what: str, values: Tensor, storage: str, trainable: list[Trainable]) -> None:
+    """Refuse values that a number format cannot hold.
 
     Raises:
         DivergedError: the largest is named.
     """
     largest = float(values.abs().max())
-    if not largest <= LARGEST.get(config.storage, LARGEST["float32"]):
-        raise DivergedError(
-            f"{what} has reached {largest:.3g}, which {config.storage} cannot hold. {remedy(trainable)}"
-        )
+    if not largest <= LARGEST.get(storage, LARGEST["float32"]):
+        raise DivergedError(f"{what} has reached {largest:.3g}, which {storage} cannot hold. {remedy(trainable)}")
 
 
 def finished(encoding: Encoding, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
@@ -172,7 +170,7 @@ class KeyFrames:
             DivergedError: a key-frame holds a value that its storage cannot.
         """
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
-        check_storable("a key-frame", frames[mask], config, self.trainable)
+        check_storable("a key-frame", frames[mask], config.storage, self.trainable)
         return finished(KeyFrameEncoding.encode(frames, mask, config.storage), store, config, source)
 
 
@@ -245,12 +243,13 @@ class StaticDynamic:
         """The finished set: images in units of pixels, the rest as it is.
 
         Raises:
-            DivergedError: an image or a memory holds a value that its storage cannot.
+            DivergedError: an image, a memory or the hallucinator holds a value that its storage cannot.
         """
         static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
         pixels = store.normalisation.invert(static)
-        check_storable("a static image", pixels, config, self.trainable[:1])
-        check_storable("a dynamic memory", dynamic, config, self.trainable[1:])
+        check_storable("a static image", pixels, config.storage, self.trainable[:1])
+        check_storable("a dynamic memory", dynamic, config.storage, self.trainable[1:])
+        check_storable("the hallucinator", torch.cat([weight.flatten(), bias]), "float32", self.trainable[2:])
         encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, config.storage)
         return finished(encoding, store, config, source)
 

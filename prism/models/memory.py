@@ -83,13 +83,15 @@ def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
-def check_memory(network: Network, batch_size: int, device: torch.device) -> TrainingMemory:
+def check_memory(network: Network, batch_size: int, device: torch.device, *, remedy: str = "") -> TrainingMemory:
     """Refuse a training that cannot fit into memory before it starts.
 
     Args:
         network: on the meta device.
         batch_size: clips per training step.
         device: where it is to be trained.
+        remedy: what the caller's user may pass a smaller one of; the network's own size and the batch by
+            default.
 
     Returns:
         What training will take.
@@ -100,12 +102,12 @@ def check_memory(network: Network, batch_size: int, device: torch.device) -> Tra
     needs, free = training_memory(network, batch_size), available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return needs
-    option = "--hidden" if isinstance(network, RecurrentNetwork) else "--width"
+    remedy = remedy or f"{'--hidden' if isinstance(network, RecurrentNetwork) else '--width'} or --batch-size"
     raise ConfigError(
         f"training {network.NAME} takes {_gib(needs.total_bytes)}: "
         f"{_gib(needs.weight_bytes + needs.recurrent_bytes)} for {needs.num_parameters:,} weights, their "
         f"gradients and momentum, {_gib(needs.activation_bytes)} for a batch of {batch_size} clips. "
-        f"{device.type} has {_gib(free)} free. Pass a smaller {option} or --batch-size."
+        f"{device.type} has {_gib(free)} free. Pass a smaller {remedy}."
     )
 
 

@@ -85,8 +85,8 @@ def _content() -> dict[str, Any]:
     return tomllib.loads(resources.files("prism.reproduce").joinpath("paper.toml").read_text(encoding="utf-8"))
 
 
-def data_sets() -> dict[str, dict[str, Any]]:
-    """The paper's data sets: the recipe of each, and its hyperparameters by videos per class (Table A)."""
+def data_sets() -> dict[str, dict[str, str]]:
+    """The paper's data sets: the recipes of each by videos per class, the first named like its layout."""
     return _content()["data"]
 
 

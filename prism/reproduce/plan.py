@@ -112,18 +112,16 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
     if seeds < 1:
         raise ConfigError(f"seeds = {seeds}, but it must be at least 1.")
-    last = [read_recipe(recipe) for recipe in recipes]
+    last = read_recipe(*recipes)
     places = [place for store in stores for place in _places(exhibit, store, folder, scale, seeds, last)]
     for place in places:
         place.store.require_vpc(max(1, place.cell.vpc), f"{exhibit.name}: vpc")
     return places
 
 
-def _places(
-    exhibit: Exhibit, store: ClipStore, folder: Path, scale: str, seeds: int, last: Sequence[Tables]
-) -> list[Place]:
+def _places(exhibit: Exhibit, store: ClipStore, folder: Path, scale: str, seeds: int, last: Tables) -> list[Place]:
     layout = store.header.settings.get("layout")
-    of_layout = {recipe["recipe"]: data for data, recipe in data_sets().items()}
+    of_layout = {recipes["1"]: data for data, recipes in data_sets().items()}
     data = of_layout.get(str(layout), "")
     is_same = data in exhibit.cells
     if data and not is_same:
@@ -141,18 +139,17 @@ def _places(
 
 @dataclass(frozen=True)
 class _Options:
-    """Options by their sources, the later the stronger: data set, row, Table A, scale, the user's recipes."""
+    """Options by their sources, the later the stronger: data set, row, scale, the user's recipes."""
 
     data: str
     scale: Tables
-    last: Sequence[Tables]
+    last: Tables
 
     def of(self, section: str, cell: Cell, extra: Tables) -> dict[str, Any]:
         """The options of a section for a cell; `extra` stands between the scale and the user's recipes."""
-        rows = [read_recipe(recipe) for recipe in (data_sets()[self.data]["recipe"], cell.recipe) if recipe]
-        table_a = {"condense": at_most(cell.vpc, data_sets()[self.data]["condense"])} if cell.vpc else {}
+        of_data = at_most(max(1, cell.vpc), data_sets()[self.data])
         merged: dict[str, Any] = {}
-        for tables in (*rows, table_a, self.scale, extra, *self.last):
+        for tables in (read_recipe(*filter(None, (of_data, cell.recipe))), self.scale, extra, self.last):
             merged |= tables.get(section, {})
         return merged
 

@@ -1,0 +1,195 @@
+"""The recipes that PRISM ships: every row of the paper has one, with the paper's values, and its commands work."""
+
+import re
+import shlex
+from itertools import pairwise
+from typing import Any, get_args
+
+import pytest
+
+from prism.cli import app
+from prism.config import (
+    RECIPES,
+    SECTIONS,
+    CondenseMethod,
+    Gradient,
+    Insertion,
+    Model,
+    SelectMethod,
+    from_dict,
+    read_recipe,
+    shipped_recipes,
+)
+
+every_recipe = pytest.mark.parametrize("name", shipped_recipes())
+
+
+def header(name: str) -> dict[str, list[str]]:
+    """The lines of a recipe's first comment, below the word that each part begins with."""
+    parts: dict[str, list[str]] = {}
+    head = (RECIPES / f"{name}.toml").read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    assert all(line.startswith("#") for line in head)
+    for line in head[2:]:
+        key, text = line[2:12].strip(), line[13:]
+        if key:
+            parts[key] = []
+        parts[list(parts)[-1]].append(text)
+    return parts
+
+
+@every_recipe
+def test_every_recipe_is_valid_and_says_command_hardware_minutes_and_what_to_expect(name):
+    assert read_recipe(name)
+    parts = header(name)
+    assert list(parts)[:4] == ["command", "hardware", "minutes", "expected"]
+    assert all("".join(lines).strip() for lines in parts.values())
+
+
+@every_recipe
+def test_every_command_of_a_recipe_is_understood_and_reads_it(name):
+    lines = "\n".join(header(name)["command"]).replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("prism ")]
+    for command in commands:
+        _, bound, _ = app.parse_args(command, exit_on_error=False, print_error=False)
+        config = bound.arguments.get("config")
+        named = [word for flag, word in pairwise(command) if flag == "--recipe"]
+        given = {flag[2:].replace("-", "_") for flag in command if flag.startswith("--")}
+        for key, value in read_recipe(*named).get(command[0], {}).items() if named else ():
+            assert key in given or getattr(config, key) == value
+    assert "make demo" in lines or any(name in command for command in commands)
+
+
+# The paper's values, each with its place. Where a recipe has no such key, the default of the option must be it.
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Section 4.1, and the appendix's table "Hyperparameters" for the learning rate and the real batch.
+    "miniucf": {"ingest": {"layout": "miniucf", "num_frames": 16, "stride": 4, "size": 112}},
+    "hmdb51": {"ingest": {"layout": "hmdb51", "num_frames": 16, "stride": 4, "size": 112}},
+    "kinetics400": {"ingest": {"layout": "kinetics400", "num_frames": 8, "size": 64}},
+    "ssv2": {"ingest": {"layout": "ssv2", "num_frames": 8, "size": 64}},
+}
+HYPERPARAMETERS = {
+    "miniucf": (1, 1.0, 64),
+    "miniucf-vpc5": (5, 25.0, 64),
+    "miniucf-vpc10": (10, 50.0, 64),
+    "hmdb51": (1, 0.7, 64),
+    "hmdb51-vpc5": (5, 25.0, 64),
+    "hmdb51-vpc10": (10, 75.0, 64),
+    "kinetics400": (1, 1.0, 64),
+    "kinetics400-vpc5": (5, 50.0, 128),
+    "ssv2": (1, 3.0, 64),
+    "ssv2-vpc5": (5, 30.0, 128),
+    # Section 5, "Scaling under Equivalent Storage", which does not state them: those of VPC 10.
+    "miniucf-vpc30": (30, 50.0, 64),
+    "hmdb51-vpc30": (30, 75.0, 64),
+}
+"""VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
+
+OWN: dict[str, dict[str, dict[str, Any]]] = {
+    # Section 4.2, "Baselines"; tables 1 to 3.
+    "random": {"select": {"method": "random"}},
+    "herding": {"select": {"method": "herding", "epochs": 50}},
+    "k-center": {"select": {"method": "k-center", "epochs": 50}},
+    "prism": {"condense": {"method": "prism"}},
+    "ablations/dm": {"condense": {"method": "dm"}},
+    # Section 5, "Cross-Architecture Generalization".
+    "networks/convnet3d": {"evaluate": {"model": "convnet3d"}},
+    "networks/cnn-gru": {"evaluate": {"model": "cnn-gru"}},
+    "networks/cnn-lstm": {"evaluate": {"model": "cnn-lstm"}},
+    "networks/r2plus1d-18": {"evaluate": {"model": "r2plus1d-18"}},
+    # Section 5, table "Ablation study results", (A) to (D).
+    "ablations/without-insertion": {"condense": {"insertion": "never"}},
+    "ablations/random-insertion": {"condense": {"insertion": "random"}},
+    "ablations/l2-insertion": {"condense": {"insertion": "l2"}},
+    "ablations/without-warmup": {"condense": {"warmup": 0.0}},
+    "ablations/without-cooldown": {"condense": {"cooldown": 0.0}},
+    # Section 5, table "Number of Initial Key-Frames"; 2 is the default.
+    **{f"ablations/initial-keyframes-{n}": {"condense": {"initial_keyframes": n}} for n in (3, 4, 6, 8)},
+    # Appendix: "Effect of Initialization Strategy", "ε Sweep" (0 is the default), "Warm-Up and Cool-Down".
+    "ablations/fully-learnable": {"condense": {"fully_learnable": True}},
+    **{f"ablations/epsilon{e:+}": {"condense": {"epsilon": e}} for e in (-0.3, -0.2, -0.1, 0.1, 0.2, 0.3)},
+    **{
+        f"ablations/schedule-{share}": {"condense": {"warmup": share, "cooldown": share}}
+        for share in (0.0, 0.1, 0.3)
+    },
+    # Ours: what the paper leaves open.
+    "ablations/parameter-gradient": {"condense": {"gradient": "parameter"}},
+    "ablations/estimated-gradient": {"condense": {"gradient_decay": 0.95}},
+}
+"""Recipes for any data set, with all that they say."""
+
+
+def chosen(section: str, *names: str) -> Any:
+    """The options of a verb, defaults included, that recipes laid over each other choose."""
+    return from_dict(SECTIONS[section], section, read_recipe(*names).get(section, {}))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_data_set_is_sampled_as_in_the_paper(name):
+    for key, value in PRESETS[name]["ingest"].items():
+        assert getattr(chosen("ingest", name), key) == value
+
+
+@pytest.mark.parametrize("name", HYPERPARAMETERS)
+def test_learning_rate_and_real_batch_are_those_of_the_papers_table(name):
+    condense = chosen("condense", name)
+    assert (condense.vpc, condense.lr, condense.batch_real) == HYPERPARAMETERS[name]
+    assert (condense.method, condense.momentum, condense.epsilon) == ("prism", 0.95, 0.0)
+    assert (condense.warmup, condense.cooldown, condense.initial_keyframes) == (0.2, 0.2, 2)
+    assert chosen("select", name).vpc == condense.vpc
+    evaluate = chosen("evaluate", name)
+    assert (evaluate.epochs, evaluate.lr, evaluate.seeds, evaluate.model) == (500, 0.01, 3, "convnet3d")
+    preset = re.sub(r"-vpc\d+$", "", name)
+    assert chosen("ingest", name) == chosen("ingest", preset)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_recipe_for_any_data_set_says_its_own_options_and_no_more(name):
+    assert read_recipe(name) == OWN[name]
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_recipes() if "/" in name])
+def test_a_recipe_laid_over_a_data_sets_leaves_the_rest_as_it_was(name):
+    for data in ("hmdb51-vpc5", "ssv2"):
+        alone, both = read_recipe(data), read_recipe(data, name)
+        changed = {(s, k) for s in both for k in both[s] if both[s][k] != alone.get(s, {}).get(k)}
+        assert changed <= {(section, key) for section, options in OWN[name].items() for key in options}
+        assert chosen("condense", data, name).lr == alone["condense"]["lr"]
+
+
+@pytest.mark.parametrize(
+    ("name", "vpc", "rates"), [("static-dynamic", 1, (1e-4, 1e-5)), ("static-dynamic-vpc5", 5, (1e3, 1e-6))]
+)
+def test_static_dynamic_has_the_published_rates(name, vpc, rates):
+    for names in ((name,), ("hmdb51", name)):
+        condense = chosen("condense", *names)
+        assert (condense.method, condense.vpc, condense.momentum) == ("static-dynamic", vpc, 0.95)
+        assert (condense.dynamic_lr, condense.hallucinator_lr, condense.iterations) == (*rates, 5000)
+
+
+def test_retrieval_is_that_of_hmdb51_at_one_video_per_class():
+    assert chosen("ingest", "retrieval") == chosen("ingest", "hmdb51")
+    assert chosen("condense", "retrieval") == chosen("condense", "hmdb51")
+    assert chosen("condense", "retrieval").vpc == 1
+    assert read_recipe("retrieval")["retrieve"] == {"model": "convnet3d", "epochs": 500, "batch_size": 128}
+
+
+def test_every_recipe_of_a_family_is_in_a_table_above():
+    for name in shipped_recipes():
+        if "/" in name or "-vpc" in name:
+            assert name in OWN or name in HYPERPARAMETERS or name.startswith("static-dynamic")
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "choices"),
+    [
+        ("condense", "method", CondenseMethod),
+        ("condense", "insertion", Insertion),
+        ("condense", "gradient", Gradient),
+        ("select", "method", SelectMethod),
+        ("evaluate", "model", Model),
+    ],
+)
+def test_every_choice_of_a_part_is_made_by_a_recipe(section, key, choices):
+    made = {getattr(chosen(section, name), key) for name in shipped_recipes() if section in read_recipe(name)}
+    assert made == set(get_args(choices))
