@@ -67,7 +67,7 @@ def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num
     scored, normalisation, num_classes = store.clips(config.split), store.normalisation, len(store.classes)
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     models.check_memory(network, min(config.batch_size, num_clips), device)
-    network.to_empty(device=device)
+    models.allocate(network, device)
 
     def train_on(clips: Clips | Draw, seed: int) -> float:
         return train(network, clips, normalisation, config, seed=seed, flip=store.flip)

@@ -152,7 +152,7 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     # Two views of every clip of a batch go through it together.
     models.check_memory(network, 2 * min(config.batch_size, num_clips), device)
-    embedder = Embedder(network.to_empty(device=device))
+    embedder = Embedder(models.allocate(network, device))
 
     def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
         return supervised_contrastive(embeddings, labels, config.temperature)
