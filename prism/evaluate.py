@@ -72,7 +72,7 @@ def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     batch_size = min(config.batch_size, num_clips)
     models.check_memory(network, batch_size, device)
-    network.to_empty(device=device)
+    models.allocate(network, device)
 
     def train_on(clips: Clips | Draw, seed: int) -> float:
         return train(network, clips, normalisation, config, seed=seed, flip=store.flip)

@@ -156,7 +156,7 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     batch_size = VIEWS * min(config.batch_size, num_clips)
     models.check_memory(network, batch_size, device)
-    embedder = Embedder(network.to_empty(device=device))
+    embedder = Embedder(models.allocate(network, device))
 
     def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
         return supervised_contrastive(embeddings, labels, config.temperature)

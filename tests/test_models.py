@@ -12,7 +12,7 @@ from torch import nn
 
 from prism.config import Model
 from prism.errors import ConfigError
-from prism.models import MODELS, Dropout, Network, build, initialise, use_generator
+from prism.models import MODELS, Dropout, Network, allocate, build, initialise, use_generator
 from prism.runtime import generator
 
 
@@ -193,6 +193,24 @@ def test_an_option_of_other_networks_is_refused_and_they_are_named():
         build("cnn-gru", "meta", **CLIP, depth=5)
 
 
+@every_model
+def test_neither_draws_nor_embeddings_depend_on_the_layout_in_memory(name):
+    with torch.device("meta"):
+        plain = MODELS[name](**CLIP).to_empty(device="cpu")
+    initialise(plain, generator(0, "init"))
+    ours, clips = drawn(name), torch.rand(2, 3, 8, 48, 48)
+    assert all(torch.equal(value, plain.state_dict()[key]) for key, value in ours.state_dict().items())
+    torch.testing.assert_close(ours.eval().embed(clips), plain.eval().embed(clips), rtol=1e-4, atol=1e-5)
+
+
+def test_memory_is_laid_out_for_the_device_also_where_it_is_given_later():
+    later = allocate(build("convnet3d", "meta", **CLIP), torch.device("cpu"))
+    for network in (later, build("convnet3d", **CLIP)):
+        convolution = network.blocks[3].weight
+        assert convolution.is_contiguous(memory_format=torch.channels_last_3d)
+        assert not convolution.is_contiguous()
+
+
 # ConvNet3D.
 
 
@@ -219,6 +237,14 @@ def test_initial_values_are_uniform_within_one_over_the_root_of_the_inputs():
 def test_a_layer_without_known_initial_values_is_refused_rather_than_left_empty():
     with pytest.raises(NotImplementedError, match="PReLU"):
         initialise(nn.Sequential(nn.PReLU()), generator(0, "init"))
+
+
+def test_a_block_is_convolution_relu_and_pooling_as_published():
+    network, clips = initialised(0).eval(), torch.rand(2, 3, 8, 48, 48)
+    x = clips
+    for i, pool in [(0, (1, 2, 2)), (3, 2), (6, 2)]:
+        x = nn.functional.max_pool3d(network.blocks[i](x).relu(), pool)
+    assert torch.equal(network.embed(clips), x.flatten(1))
 
 
 def test_logits_are_the_largest_over_time():

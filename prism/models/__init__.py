@@ -19,6 +19,7 @@ __all__ = [
     "Dropout",
     "Network",
     "TrainingMemory",
+    "allocate",
     "build",
     "build_for",
     "check_memory",
@@ -60,6 +61,13 @@ def build(
             raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
     with torch.device("meta"):
         network = MODELS[name](num_classes=num_classes, num_frames=num_frames, size=size, **given)
+    return allocate(network, torch.device(device))
+
+
+def allocate(network: Network, device: torch.device) -> Network:
+    """Give a network on the meta device memory on another, in the layout that is fast there; no values."""
+    if device.type == "cpu":
+        network.to(memory_format=network.CPU_LAYOUT)  # type: ignore[call-overload]
     return network.to_empty(device=device)
 
 

@@ -2,10 +2,12 @@
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from prism.models.dropout import Dropout
 from prism.models.network import Network
+from prism.models.strided import StridedConv3d
 
 
 class ConvNet3D(Network):
@@ -27,6 +29,8 @@ class ConvNet3D(Network):
     WIDTH = 64
     MIN_FRAMES = 4
     MIN_SIZE = 43
+    # Up to 1.5 times as fast. The other networks lose by it when they are differentiated.
+    CPU_LAYOUT = torch.channels_last_3d
 
     def __init__(
         self, *, num_classes: int, num_frames: int, size: int | tuple[int, int], width: int = WIDTH
@@ -35,7 +39,10 @@ class ConvNet3D(Network):
         layers: list[nn.Module] = []
         channels = [3, width, 2 * width, 2 * width]
         for before, after, pool in zip(channels, channels[1:], [(1, 2, 2), 2, 2], strict=False):
-            layers += [nn.Conv3d(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)), nn.ReLU(), nn.MaxPool3d(pool)]
+            # With many channels in, PyTorch's own gradient is the faster one.
+            convolution = StridedConv3d if before == 3 else nn.Conv3d
+            # ReLU and maximum commute, to the last bit, and after the pooling there is less to do.
+            layers += [convolution(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)), nn.MaxPool3d(pool), nn.ReLU()]
         self.blocks = nn.Sequential(*layers)
         frames, rows, columns = num_frames // 4, *(_side_after_blocks(side) for side in self.size)
         self.embed_dim = math.prod((2 * width, frames, rows, columns))

@@ -30,4 +30,6 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
 
 def _fill(module: nn.Module, bound: float, generator: torch.Generator) -> None:
     for parameter in module.parameters(recurse=False):
-        parameter.uniform_(-bound, bound, generator=generator)
+        # In the order of the indices, however the parameter lies in memory: a layout changes no draw.
+        values = torch.empty_like(parameter, memory_format=torch.contiguous_format)
+        parameter.copy_(values.uniform_(-bound, bound, generator=generator))

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from prism.errors import ConfigError
@@ -21,6 +22,7 @@ class Network(nn.Module):
         NAME: its key in `MODELS`.
         WIDTH: channels of its first block, as published.
         MIN_FRAMES, MIN_SIZE: the shortest and smallest clips it takes.
+        CPU_LAYOUT: how its weights lie in a CPU's memory; what it computes lies alike.
         embed_dim: length of an embedding (D).
 
     Raises:
@@ -31,6 +33,7 @@ class Network(nn.Module):
     WIDTH: ClassVar[int]
     MIN_FRAMES: ClassVar[int]
     MIN_SIZE: ClassVar[int]
+    CPU_LAYOUT: ClassVar[torch.memory_format] = torch.preserve_format
     embed_dim: int
 
     def __init__(self, *, num_classes: int, num_frames: int, size: int | tuple[int, int]) -> None:

@@ -1,0 +1,72 @@
+"""A strided convolution whose gradient with respect to the clips does not dominate an iteration."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class StridedConv3d(nn.Conv3d):
+    """`nn.Conv3d` with odd kernels and half a kernel of padding: the same weights, values and gradients.
+
+    Through frozen weights, on a CPU, the gradient with respect to the input takes another way, which is
+    about three times as fast where the input has few channels: see `input_gradient`.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, T, H, W) to (N, after, T / stride, H / stride, W / stride), rounded up."""
+        # oneDNN computes this gradient at a quarter of the forward pass's rate; cuDNN has kernels for it.
+        if input.requires_grad and not self.weight.requires_grad and input.device.type == "cpu":
+            return _ThroughFrozenWeights.apply(input, self.weight, self.bias, self.stride, self.padding)
+        return super().forward(input)
+
+
+class _ThroughFrozenWeights(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, stride: Any, padding: Any) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.size, ctx.stride = x.shape[2:], stride
+        return functional.conv3d(x, weight, bias, stride, padding)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None, None]:
+        (weight,) = ctx.saved_tensors
+        return input_gradient(gradients[0], weight, ctx.stride, ctx.size), None, None, None, None
+
+
+def input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
+    """The gradient of a convolution's input, as an ordinary convolution without a stride.
+
+    Pixels that lie at the same place between two steps of the kernel see the same of its weights, so every
+    such place becomes an output channel; a shuffle then puts the pixels side by side.
+
+    Args:
+        gradient: (N, after, T', H', W') of the output.
+        weight: (after, before, …) with odd sides, padded by half of each.
+        stride: steps in time, down and across.
+        size: frames, rows and columns of the input.
+
+    Returns:
+        (N, before, T, H, W).
+    """
+    after, before = weight.shape[:2]
+    halves = [side // 2 for side in weight.shape[2:]]
+    # Whole strides that half a kernel reaches back, and that it reaches ahead from the last place of a stride.
+    behind = [half // step for half, step in zip(halves, stride, strict=True)]
+    ahead = [-(-half // step) for half, step in zip(halves, stride, strict=True)]
+    margins = [
+        (a * step - half, (b + 1) * step - half - 1)
+        for half, step, b, a in zip(halves, stride, behind, ahead, strict=True)
+    ]
+    padded = functional.pad(weight, [zeros for margin in reversed(margins) for zeros in margin])
+    (t, r), (h, s), (w, u) = ((b + a + 1, step) for b, a, step in zip(behind, ahead, stride, strict=True))
+    places = padded.view(after, before, t, r, h, s, w, u).flip(2, 4, 6).permute(3, 5, 7, 1, 0, 2, 4, 6)
+    found = functional.conv3d(gradient, places.reshape(r * s * u * before, after, t, h, w), padding=ahead)
+    # Both sides are padded alike: where the kernel reaches farther ahead than behind, the first result is void.
+    found = found[:, :, ahead[0] - behind[0] :, ahead[1] - behind[1] :, ahead[2] - behind[2] :]
+    num_clips, _, *steps = found.shape
+    pixels = found.unflatten(1, (r, s, u, before)).permute(0, 4, 5, 1, 6, 2, 7, 3)
+    frames, rows, columns = (num * step for num, step in zip(steps, stride, strict=True))
+    pixels = pixels.reshape(num_clips, before, frames, rows, columns)
+    return pixels[:, :, : size[0], : size[1], : size[2]]
