@@ -75,7 +75,7 @@ def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor
     network = models.build_for(store, embedder.model, "meta", width=embedder.width)
     if embedder.epochs:
         models.check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
-    network.to_empty(device=device)
+    models.allocate(network, device)
     if embedder.epochs:
         schedule = EvaluateConfig(epochs=embedder.epochs, batch_size=BATCH_SIZE)
         train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)

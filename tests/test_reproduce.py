@@ -127,6 +127,17 @@ def test_learning_rates_and_real_batches_are_those_of_table_a(make_store):
     }
 
 
+def test_the_small_scale_trains_every_set_for_about_as_many_steps(make_store):
+    places = plan(exhibit("figure3"), [make_store(classes=10, train=60)], Path("out"), scale="small")
+    steps = {}
+    for place in places:
+        config = place.scores[0].config
+        num_clips = 10 * place.cell.vpc or 476
+        steps[place.cell.vpc] = config.epochs * -(-num_clips // config.batch_size)
+    assert steps.keys() == {0, 1, 5, 10, 30}
+    assert all(200 <= count <= 300 for count in steps.values())
+
+
 def is_row(place: Any, label: str, vpc: int) -> bool:
     return (place.cell.label, place.cell.vpc) == (label, vpc)
 

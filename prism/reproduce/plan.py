@@ -150,7 +150,8 @@ class _Options:
         of_data = at_most(max(1, cell.vpc), data_sets()[self.data])
         merged: dict[str, Any] = {}
         for tables in (read_recipe(*filter(None, (of_data, cell.recipe))), self.scale, extra, self.last):
-            merged |= tables.get(section, {})
+            for key, value in tables.get(section, {}).items():
+                merged[key] = at_most(max(1, cell.vpc), value) if isinstance(value, dict) else value
         return merged
 
 
