@@ -1,6 +1,7 @@
 """What training takes is counted, not guessed, and refused before a byte of it is allocated."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -64,14 +65,21 @@ def test_what_does_not_fit_is_refused_with_what_it_takes_and_a_remedy(monkeypatc
         check_memory(build(name, "meta", **PAPER), batch_size, CPU)
 
 
-def test_what_fits_to_the_byte_is_not_refused_and_one_byte_less_is(monkeypatch):
-    network = build("cnn-gru", "meta", **PAPER)
-    total = training_memory(network, 2).total_bytes
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: total)
-    assert check_memory(network, 2, CPU).total_bytes == total
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: total - 1)
-    with pytest.raises(ConfigError):
+@pytest.mark.parametrize("name", MODELS)
+def test_what_fits_to_the_byte_is_not_refused_and_one_byte_less_is_with_what_it_takes(monkeypatch, name):
+    network = build(name, "meta", **PAPER)
+    needs = training_memory(network, 2)
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: needs.total_bytes)
+    assert check_memory(network, 2, CPU) == needs
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: needs.total_bytes - 1)
+    with pytest.raises(ConfigError) as caught:
         check_memory(network, 2, CPU)
+    sentence = str(caught.value)
+    assert sentence.startswith(f"training {name} takes {needs.total_bytes / 2**30:.1f} GiB: ")
+    assert f"{needs.num_parameters:,} weights" in sentence
+    (option,) = re.findall(r"Pass a smaller --(\w+) or --batch-size\.$", sentence)
+    smaller = build(name, "meta", **PAPER, **{option: 8})
+    assert training_memory(smaller, 2).total_bytes < needs.total_bytes
 
 
 def test_a_smaller_hidden_size_is_a_remedy(monkeypatch):

@@ -9,11 +9,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional
 
-from prism.config import Model
+from prism.clips import Clips, Normalisation
+from prism.config import EvaluateConfig, Model
 from prism.errors import ConfigError
 from prism.models import MODELS, Dropout, Network, allocate, build, initialise, use_generator
 from prism.runtime import generator
+from prism.train import outputs_of, train
 
 
 def shapes_through_the_blocks(network: nn.Module, *clip: int) -> list[tuple[int, ...]]:
@@ -172,6 +175,29 @@ def test_what_a_network_says_of_a_clip_does_not_depend_on_its_batch(name):
     torch.testing.assert_close(network(clips), alone, rtol=1e-3, atol=1e-5)
     embedded = torch.cat([network.embed(clips[i : i + 1]) for i in range(5)])
     torch.testing.assert_close(network.embed(clips), embedded, rtol=1e-3, atol=1e-5)
+
+
+@every_model
+def test_in_eval_mode_a_network_keeps_its_state(name):
+    network, clips = drawn(name), torch.rand(5, 3, 8, 48, 48)
+    network.train()(clips)
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    network.eval()(clips + 1)
+    assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
+
+
+@every_model
+def test_training_a_network_halves_its_loss_on_dark_and_bright_clips(name):
+    network, labels = build(name, **CLIP), torch.tensor([0, 1, 0, 1])
+    frames = torch.rand(4, 8, 3, 48, 48, generator=generator(0, "clips")) / 4 + labels.view(-1, 1, 1, 1, 1) / 2
+    clips, plain = Clips(frames, labels, ("dark", "bright", "none")), Normalisation((0.5,) * 3, (0.25,) * 3)
+
+    def loss_after(epochs: int, lr: float) -> float:
+        train(network, clips, plain, EvaluateConfig(epochs=epochs, lr=lr), seed=0, flip=False)
+        return functional.cross_entropy(outputs_of(network, clips, plain, 4), labels).item()
+
+    # So small a rate leaves the network as it was drawn.
+    assert loss_after(30, 0.03) < 0.5 * loss_after(1, 1e-30)
 
 
 @every_model

@@ -1,0 +1,47 @@
+"""Encodings: the tensors that a condensed set stores, what is wrong with them, and the clips they stand for.
+
+Each encoding knows the tensors of its file (`docs/formats.md`) and nothing of the set around them: labels,
+classes and metadata are the set's.
+"""
+
+import torch
+from torch import Tensor
+
+from prism.encodings.encoding import Encoding
+from prism.encodings.images import DTYPES, Encoded, scale_names
+from prism.encodings.sparse import KeyFrameEncoding
+from prism.encodings.static_dynamic import StaticDynamicEncoding
+
+__all__ = [
+    "DTYPES",
+    "ENCODINGS",
+    "Encoded",
+    "Encoding",
+    "KeyFrameEncoding",
+    "StaticDynamicEncoding",
+    "tensor_problem",
+]
+
+ENCODINGS: dict[str, type[Encoding]] = {
+    encoding.NAME: encoding for encoding in (KeyFrameEncoding, StaticDynamicEncoding)
+}
+
+
+def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:
+    """What is wrong with the names, number formats and ranks of a file's tensors, or None."""
+    expected = {name: (set(DTYPES.values()), rank) for name, rank in encoding.IMAGES.items()}
+    expected |= {name: ({dtype}, rank) for name, (dtype, rank) in encoding.OTHERS.items()}
+    expected["labels"] = ({torch.int32}, 1)
+    for name in encoding.IMAGES:
+        if name in tensors and tensors[name].dtype == torch.uint8:
+            expected |= dict.fromkeys(scale_names(name), ({torch.float32}, 1))
+    if set(tensors) != set(expected):
+        return f"must hold the tensors {sorted(expected)}, but holds {sorted(tensors)}"
+    for name, (dtypes, rank) in expected.items():
+        tensor = tensors[name]
+        if tensor.dtype not in dtypes or tensor.dim() != rank:
+            return f"has a tensor '{name}' of {tensor.dtype} and shape {tuple(tensor.shape)}"
+    for name in encoding.IMAGES:
+        if any(len(tensors[key]) != len(tensors[name]) for key in scale_names(name) if key in tensors):
+            return f"must hold a scale and a minimum for each image of '{name}'"
+    return None
