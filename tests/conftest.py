@@ -1,6 +1,8 @@
 """Fixtures that several test modules share: tiny clip stores, written without decoding a video."""
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from prism.runtime import file_sha256
-from prism.store import SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
 
 # The same examples on every machine: a test that fails for one developer fails for all.
 settings.register_profile(
@@ -31,6 +33,7 @@ def write_store(
     train: int | list[int] = 4,
     val: int = 1,
     test: int = 2,
+    random_test_windows: int = 0,
     num_frames: int = 8,
     size: int = 48,
     flip: bool = True,
@@ -42,6 +45,7 @@ def write_store(
     Args:
         classes: number of classes, or their names, sorted.
         train: training clips of each class, or a list with the number for every class.
+        random_test_windows: further clips of each test video, in the split test-random.
         frames: (N, T, 3, size, size) uint8 in the order of the store, in place of random pixels.
     """
     names = classes if isinstance(classes, list) else [f"class{label}" for label in range(classes)]
@@ -49,10 +53,13 @@ def write_store(
     per_class |= {"val": [val] * len(names), "test": [test] * len(names)}
     sources = [
         ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
-        for split in SPLITS
+        for split in per_class
         for name, count in zip(names, per_class[split], strict=True)
         for i in range(count)
     ]
+    if random_test_windows:
+        tests = [source for source in sources if source.split == "test"]
+        sources += [replace(source, split="test-random") for source in tests for _ in range(random_test_windows)]
     if frames is None:
         shape = (len(sources), num_frames, 3, size, size)
         frames = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
@@ -63,7 +70,7 @@ def write_store(
         num_frames=num_frames,
         size=(size, size),
         classes=tuple(names),
-        splits={split: sum(counts) for split, counts in per_class.items()},
+        splits=dict.fromkeys(per_class, 0) | Counter(source.split for source in sources),
         num_skipped=0,
         flip=flip,
         mean=(0.5, 0.5, 0.5),

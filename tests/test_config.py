@@ -27,7 +27,7 @@ from prism.store import SPLITS
         (config.SelectMethod, METHODS),
         (config.CondenseMethod, PARAMETRISATIONS),
         (config.Storage, DTYPES),
-        (config.Split, SPLITS),
+        (config.StoreSplit, SPLITS),
     ],
 )
 def test_the_choices_of_an_option_are_the_parts_that_exist(choices, parts):
@@ -124,6 +124,9 @@ WRONG = [
     ("ingest", "stride", 0),
     ("ingest", "size", 4),
     ("ingest", "clips_per_video", 0),
+    ("ingest", "random_test_windows", -1),
+    ("ingest", "train_list", "all"),
+    ("ingest", "train_list", "all-but-test"),
     ("ingest", "val_fraction", 1.0),
     ("motion", "train_per_class", 0),
     ("motion", "size", 33),
