@@ -35,6 +35,7 @@ Layout = Literal["auto", "classes", "splits", "csv", "ucf101", "miniucf", "hmdb5
 Sampling = Literal["stride", "fps", "even"]
 Window = Literal["random", "centre"]
 Flip = Literal["auto", "on", "off"]
+Protocol = Literal["clean", "wang2024"]
 TrainList = Literal["official", "all-but-test"]
 
 
@@ -326,6 +327,9 @@ cnn-lstm take gigabytes."""
     """First seed."""
     split: Split = "test"
     """Real clips to score on; choose settings on val, report test."""
+    protocol: Protocol = "clean"
+    """How clips are shown and when networks are scored: `clean` chooses nothing on the clips that it scores; \
+`wang2024` is that of Wang et al., with all its quirks, for numbers beside theirs."""
     train_vpc: int = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
 
@@ -338,6 +342,9 @@ cnn-lstm take gigabytes."""
         _require("evaluate", "batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("evaluate", "seeds", self.seeds, self.seeds >= 1, "at least 1")
         _require_choice("evaluate", "split", self.split, Split)
+        _require_choice("evaluate", "protocol", self.protocol, Protocol)
+        is_scored = self.split == "test" or self.protocol == "clean"
+        _require("evaluate", "split", self.split, is_scored, f"test with protocol {self.protocol}")
         _require("evaluate", "train_vpc", self.train_vpc, self.train_vpc >= 0, "at least 0")
 
 

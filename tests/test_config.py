@@ -15,6 +15,7 @@ from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from
 from prism.encodings import DTYPES
 from prism.errors import ConfigError
 from prism.models import MODELS
+from prism.protocols import PROTOCOLS
 from prism.select import METHODS
 from prism.store import SPLITS
 
@@ -28,6 +29,7 @@ from prism.store import SPLITS
         (config.CondenseMethod, PARAMETRISATIONS),
         (config.Storage, DTYPES),
         (config.StoreSplit, SPLITS),
+        (config.Protocol, PROTOCOLS),
     ],
 )
 def test_the_choices_of_an_option_are_the_parts_that_exist(choices, parts):
@@ -120,6 +122,7 @@ WRONG = [
     ("evaluate", "batch_size", 0),
     ("evaluate", "train_vpc", -1),
     ("evaluate", "split", "all"),
+    ("evaluate", "protocol", "lax"),
     ("ingest", "num_frames", 1),
     ("ingest", "stride", 0),
     ("ingest", "size", 4),
