@@ -208,7 +208,7 @@ def evaluate(
     progress: ProgressOption = True,
     config: Annotated[EvaluateConfig, Options] = EvaluateConfig(),  # noqa: B008
 ) -> None:
-    """Train fresh networks on a set and score them on real clips; nothing is chosen on those.
+    """Train fresh networks on a set and score them on real clips; the default protocol chooses nothing on those.
 
     Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
 

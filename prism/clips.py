@@ -38,6 +38,19 @@ class Normalisation:
         return mean.view(3, 1, 1), std.view(3, 1, 1)
 
 
+class BatchStandardisation:
+    """Each channel's mean and deviation over the batch that is shown, in place of the training pixels'."""
+
+    def apply(self, frames: Tensor) -> Tensor:
+        """Pixels (N, T, C, H, W) to zero mean and unit variance over the batch; a constant channel to zero."""
+        std, mean = torch.std_mean(frames, dim=(0, 1, 3, 4), keepdim=True, correction=0)
+        # Rounding leaves a constant channel a deviation above zero; 1e-6 is far below any grey level.
+        return (frames - mean) / std.clamp(min=1e-6)
+
+
+Standardisation = Normalisation | BatchStandardisation
+
+
 @dataclass(frozen=True)
 class Clips:
     """Labelled clips of equal shape.
@@ -86,7 +99,7 @@ def as_pixels(frames: Tensor) -> Tensor:
     return frames.float() / 255 if frames.dtype == torch.uint8 else frames
 
 
-def to_model_input(frames: Tensor, normalisation: Normalisation) -> Tensor:
+def to_model_input(frames: Tensor, normalisation: Standardisation) -> Tensor:
     """Frames (N, T, C, H, W) as a network takes them: normalised float (N, C, T, H, W)."""
     return normalisation.apply(as_pixels(frames)).transpose(1, 2)
 

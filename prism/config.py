@@ -32,11 +32,14 @@ RealMoments = Literal["fresh", "bank"]
 SelectMethod = Literal["random", "herding", "k-center"]
 Model = Literal["convnet3d", "cnn-gru", "cnn-lstm", "r2plus1d-18"]
 Split = Literal["train", "val", "test"]
+StoreSplit = Literal[Split, "test-random"]
 QuerySplit = Literal["val", "test"]
 Layout = Literal["auto", "classes", "splits", "csv", "ucf101", "miniucf", "hmdb51", "kinetics400", "ssv2"]
 Sampling = Literal["stride", "fps", "even"]
 Window = Literal["random", "centre"]
 Flip = Literal["auto", "on", "off"]
+Protocol = Literal["clean", "wang2024"]
+TrainList = Literal["official", "all-but-test"]
 Scale = Literal["full", "small"]
 
 
@@ -109,12 +112,18 @@ class IngestConfig:
     """Windows drawn at random from each training video (validation and test use the centre)."""
     window: Window = "random"
     """Where the window of a training video lies: drawn at random, or in the centre as in validation and test."""
+    random_test_windows: int = 0
+    """Windows drawn at random from each test video, beside the centre one, for protocols that score on such: \
+3 for wang2024."""
     layout: Layout = "auto"
     """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
 (root/{train,val,test}/<class>/*), `csv` (a list with path, label, split), or found out; or a data set with its \
 official annotation files."""
     official_split: int = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
+    train_list: TrainList = "official"
+    """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
+the protocol wang2024 does."""
     annotations: str = ""
     """Folder of the official annotation files, absolute or seen from the source; empty: the source itself and \
 the usual folders in it are searched."""
@@ -143,10 +152,16 @@ prism.json of the source, and is on without one."""
         one_window = self.window == "centre" or self.sampling == "even"
         fits = self.clips_per_video == 1 or not one_window
         _require("ingest", "clips_per_video", self.clips_per_video, fits, "1 with window centre or sampling even")
+        few = 0 <= self.random_test_windows <= 1000
+        _require("ingest", "random_test_windows", self.random_test_windows, few, "between 0 and 1000")
         _require_choice("ingest", "layout", self.layout, Layout)
         splits = range(1, OFFICIAL_SPLITS.get(self.layout, 1) + 1)
         promise = f"one of {', '.join(map(str, splits))} with layout {self.layout}"
         _require("ingest", "official_split", self.official_split, self.official_split in splits, promise)
+        _require_choice("ingest", "train_list", self.train_list, TrainList)
+        has_rest = self.train_list == "official" or self.layout == "hmdb51"
+        promise = f"official with layout {self.layout}; only hmdb51 has videos in neither list"
+        _require("ingest", "train_list", self.train_list, has_rest, promise)
         is_read = not self.annotations or self.layout in OFFICIAL_SPLITS
         promise = f"empty unless the layout is one of {', '.join(OFFICIAL_SPLITS)}"
         _require("ingest", "annotations", self.annotations, is_read, promise)
@@ -316,6 +331,9 @@ cnn-lstm take gigabytes."""
     """First seed."""
     split: Split = "test"
     """Real clips to score on; choose settings on val, report test."""
+    protocol: Protocol = "clean"
+    """How clips are shown and when networks are scored: `clean` chooses nothing on the clips that it scores; \
+`wang2024` is that of Wang et al., with all its quirks, for numbers beside theirs."""
     train_vpc: int = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
 
@@ -328,6 +346,9 @@ cnn-lstm take gigabytes."""
         _require("evaluate", "batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
         _require("evaluate", "seeds", self.seeds, self.seeds >= 1, "at least 1")
         _require_choice("evaluate", "split", self.split, Split)
+        _require_choice("evaluate", "protocol", self.protocol, Protocol)
+        is_scored = self.split == "test" or self.protocol == "clean"
+        _require("evaluate", "split", self.split, is_scored, f"test with protocol {self.protocol}")
         _require("evaluate", "train_vpc", self.train_vpc, self.train_vpc >= 0, "at least 0")
 
 

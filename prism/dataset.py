@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 from prism.clips import Normalisation, as_pixels
 from prism.condensed import CondensedSet
-from prism.config import Split
+from prism.config import StoreSplit
 from prism.errors import ConfigError
 from prism.store import ClipStore
 
@@ -38,7 +38,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self,
         source: CondensedSet | ClipStore,
         *,
-        split: Split = "train",
+        split: StoreSplit = "train",
         output_format: OutputFormat = "CTHW",
         normalise: bool = True,
         transform: Callable[[Tensor], Any] | None = None,

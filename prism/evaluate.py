@@ -1,4 +1,4 @@
-"""Evaluation: what fresh networks learn from a set. Nothing is ever chosen on the clips that score it."""
+"""Evaluation: what fresh networks learn from a set, judged by a named protocol."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,8 @@ from prism import models
 from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, with_options
-from prism.results import Result
+from prism.protocols import PROTOCOLS
+from prism.results import METRICS, Result
 from prism.store import ClipStore
 from prism.train import Draw, outputs_of, top_k, train
 from prism.trials import Examination, run_trials
@@ -29,7 +30,8 @@ def evaluate(
     progress: bool = False,
     **options: Any,
 ) -> Result:
-    """Train fresh networks on a set and score each once, after its last epoch.
+    """Train fresh networks on a set and score them; nothing is chosen on the clips that score, unless
+    `config.protocol` is one of earlier work that does.
 
     Args:
         condensed: the set, or its file. None with `train_store`.
@@ -45,8 +47,8 @@ def evaluate(
         progress: show a progress bar.
 
     Raises:
-        ConfigError: the set and the data do not fit each other, or the network, or training would take
-            more memory than there is.
+        ConfigError: the set and the data do not fit each other, the network or the protocol, or training
+            would take more memory than there is.
         OutputError: the output exists or cannot be written.
         ResultError: `resume` finds the result of another run.
     """
@@ -54,6 +56,7 @@ def evaluate(
     return run_trials(
         "evaluate",
         config,
+        PROTOCOLS[config.protocol],
         lambda store, where, num_clips: _prepare(store, config, where, num_clips),
         condensed,
         data,
@@ -68,18 +71,30 @@ def evaluate(
 
 
 def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num_clips: int) -> Examination:
-    scored, normalisation, num_classes = store.clips(config.split), store.normalisation, len(store.classes)
+    protocol, num_classes = PROTOCOLS[config.protocol], len(store.classes)
+    passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
     network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     batch_size = min(config.batch_size, num_clips)
     models.check_memory(network, batch_size, device)
     models.allocate(network, device)
+    labels, checkpoints = torch.cat([clips.labels for clips in passes]), protocol.checkpoints(config.epochs)
 
-    def train_on(clips: Clips | Draw, seed: int) -> float:
-        return train(network, clips, normalisation, config, seed=seed, flip=store.flip)
+    # In batches no larger than those of training, so that scoring takes no memory that was not counted; but where
+    # a batch is standardised, its size is part of the protocol.
+    shown = config.batch_size if protocol.standardises_batches else batch_size
 
-    def score() -> dict[str, float]:
-        # In batches no larger than those of training, so that scoring takes no memory that was not counted.
-        logits = outputs_of(network, scored, normalisation, batch_size)
-        return {f"top{k}": top_k(logits, scored.labels, k) for k in (1, 5)}
+    def score(flips: torch.Generator | None) -> dict[str, float]:
+        outputs = [outputs_of(network, clips, normalisation, shown, flips) for clips in passes]
+        return {f"top{k}": top_k(torch.cat(outputs), labels, k) for k in (1, 5)}
 
-    return Examination({f"top{k}": min(1.0, k / num_classes) for k in (1, 5)}, train_on, score)
+    def judge(clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        scores: list[dict[str, float]] = []
+
+        def look(epoch: int) -> None:
+            if epoch in checkpoints:
+                scores.append(score(protocol.flips(store, seed, epoch)))
+
+        loss = train(network, clips, normalisation, config, seed=seed, flip=store.flip, after_epoch=look)
+        return loss, {metric: max(one[metric] for one in scores) for metric in METRICS["classification"]}
+
+    return Examination({f"top{k}": min(1.0, k / num_classes) for k in (1, 5)}, judge)

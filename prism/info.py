@@ -6,7 +6,7 @@ from typing import Any
 from prism.condensed import CondensedSet
 from prism.errors import ArtifactError
 from prism.results import Result, percent
-from prism.store import SPLITS, ClipStore
+from prism.store import ClipStore
 
 
 def describe(path: str | Path) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def _store(store: ClipStore) -> dict[str, Any]:
     return {
         "kind": "clip store",
         "classes": list(store.classes),
-        "clips": {split: len(store.positions(split)) for split in SPLITS},
+        "clips": {split: len(store.positions(split)) for split in store.splits},
         "num_frames": store.num_frames,
         "size": list(store.size),
         "flip": store.flip,

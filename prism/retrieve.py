@@ -13,6 +13,7 @@ from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import RetrieveConfig, with_options
 from prism.errors import ConfigError
+from prism.protocols import CLEAN
 from prism.results import Result
 from prism.store import ClipStore
 from prism.train import Draw, outputs_of, train
@@ -62,6 +63,7 @@ def retrieve(
     return run_trials(
         "retrieve",
         config,
+        CLEAN,
         lambda store, where, num_clips: _prepare(store, config, where, num_clips),
         condensed,
         data,
@@ -161,8 +163,8 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
     def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
         return supervised_contrastive(embeddings, labels, config.temperature)
 
-    def train_on(clips: Clips | Draw, seed: int) -> float:
-        return train(
+    def judge(clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        loss = train(
             embedder,
             clips,
             normalisation,
@@ -173,10 +175,8 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
             views=VIEWS,
             shift=config.shift,
         )
-
-    def score() -> dict[str, float]:
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.
         q, g = (outputs_of(embedder, clips, normalisation, batch_size) for clips in (queries, gallery))
-        return recall_at(q, queries.labels, g, gallery.labels)
+        return loss, recall_at(q, queries.labels, g, gallery.labels)
 
-    return Examination(chance_of_recall(queries.labels, gallery.labels), train_on, score)
+    return Examination(chance_of_recall(queries.labels, gallery.labels), judge)

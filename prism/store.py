@@ -5,7 +5,7 @@
     STORE/frames.u8     uint8 (N, T, C, H, W), in the order of clips.csv
     STORE/skipped.csv   the videos that could not be used, each with its reason
 
-Clips are sorted by split (train, val, test), class and path. `docs/formats.md` specifies every byte.
+Clips are sorted by split (train, val, test, test-random), class and path. `docs/formats.md` specifies every byte.
 """
 
 import csv
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 FORMAT = "prism-clip-store"
 VERSION = 1
-SPLITS = ("train", "val", "test")
+SPLITS = ("train", "val", "test", "test-random")
+"""In the order of the store. Only some stores have test-random: several random windows of each test video."""
 CLIP_COLUMNS = ("split", "label", "path", "start", "stride", "video_frames")
 
 
@@ -118,11 +119,16 @@ class ClipStore:
 
     def __repr__(self) -> str:
         height, width = self.size
-        counts = ", ".join(f"{self.header.splits[split]} {split}" for split in SPLITS)
+        counts = ", ".join(f"{len(self.positions(split))} {split}" for split in self.splits)
         return (
             f"ClipStore({str(self.path)!r}: {len(self.classes)} classes, {counts}, "
             f"{self.num_frames}×{height}×{width})"
         )
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that this store has, in their order; any but the first may be empty."""
+        return tuple(split for split in SPLITS if split in self.header.splits)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -185,9 +191,10 @@ class ClipStore:
         """The positions of a split's clips; they are contiguous."""
         start = 0
         for name in SPLITS:
+            count = self.header.splits.get(name, 0)
             if name == split:
-                return range(start, start + self.header.splits[name])
-            start += self.header.splits[name]
+                return range(start, start + count)
+            start += count
         raise ConfigError(f"split = {split!r}, but it must be one of {', '.join(SPLITS)}.")
 
     def clips(self, split: str) -> "Clips":
@@ -202,6 +209,25 @@ class ClipStore:
         if not at:
             raise StoreError(f"store '{self.path}' has no {split} clips.")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
+
+    @property
+    def num_passes(self) -> int:
+        """Random windows of each test video; 0 where the store has none."""
+        return len(self.positions("test-random")) // max(1, len(self.positions("test")))
+
+    def passes(self) -> "list[Clips]":
+        """All test videos as often as they have random windows, each time by another window of theirs.
+
+        Returns:
+            `num_passes` times as many clips as the test split has, in its order.
+
+        Raises:
+            StoreError: the store has no random windows of test videos.
+        """
+        from prism.clips import Clips
+
+        every, num = self.clips("test-random"), self.num_passes
+        return [Clips(every.frames[k::num], every.labels[k::num], every.classes) for k in range(num)]
 
     def counts(self, split: str) -> "Tensor":
         """(C,) clips of each class in a split."""
@@ -278,7 +304,8 @@ def _checked_header(content: dict[str, Any]) -> StoreHeader:
     check(isinstance(header.classes, list) and len(header.classes) >= 2, "classes are not two or more")
     check(all(isinstance(name, str) for name in header.classes), "a class name is not text")
     check(header.classes == sorted(set(header.classes)), "classes are not sorted and different")
-    check(isinstance(header.splits, dict) and set(header.splits) == set(SPLITS), "splits are not train, val, test")
+    named = isinstance(header.splits, dict) and {*header.splits, "test-random"} == set(SPLITS)
+    check(named, "splits are not train, val, test and perhaps test-random")
     check(all(is_count(count) for count in header.splits.values()), "a split's count is not a number")
     check(is_count(header.num_skipped), "num_skipped is not a count")
     check(type(header.flip) is bool, "flip is not true or false")
@@ -313,6 +340,9 @@ def _check_sources(path: Path, header: StoreHeader, sources: Sequence[ClipSource
     order = [(SPLITS.index(source.split), source.label) for source in sources]
     if order != sorted(order):
         raise StoreError(f"store '{path}' has clips that are not sorted by split and class.")
+    tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))
+    if again != [video for video in tests for _ in range(len(again) // len(tests))]:
+        raise StoreError(f"store '{path}' has random windows of its test videos, but not as many of each.")
 
 
 def _read_sources(path: Path) -> list[ClipSource]:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prism.clips import Clips, Normalisation, flip_at_random, shift_at_random, to_model_input
+from prism.clips import Clips, Standardisation, flip_at_random, shift_at_random, to_model_input
 from prism.config import EvaluateConfig, RetrieveConfig
 from prism.errors import DivergedError
 from prism.models import initialise, use_generator
@@ -22,7 +22,7 @@ Draw = Callable[[torch.Generator], Clips]
 def train(
     network: nn.Module,
     clips: Clips | Draw,
-    normalisation: Normalisation,
+    normalisation: Standardisation,
     config: EvaluateConfig | RetrieveConfig,
     *,
     seed: int,
@@ -30,6 +30,7 @@ def train(
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
     views: int = 1,
     shift: float = 0.0,
+    after_epoch: Callable[[int], object] = lambda epoch: None,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 
@@ -45,6 +46,7 @@ def train(
         criterion: mean loss of a batch, from the network's outputs and the labels.
         views: times that a batch holds each of its clips, every time flipped and shifted anew.
         shift: largest shift of a clip in time, down and across, as a share of its extent.
+        after_epoch: called with the number of epochs done after each of them; it may score the network.
 
     Returns:
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
@@ -60,11 +62,11 @@ def train(
     # A single epoch has no second half; milestone 0 would lower its rate from the start.
     halfway = max(1, config.epochs // 2)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
-    network.train()
     total, num_clips = torch.zeros(()), 1
     for epoch in range(config.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total, num_clips = torch.zeros((), device=device), len(shown)
+        network.train()
         for batch in torch.randperm(len(shown), generator=order).split(config.batch_size):
             frames = shown.frames[batch.repeat(views)]
             frames = flip_at_random(frames, flips) if flip else frames
@@ -80,16 +82,33 @@ def train(
             raise DivergedError(
                 f"the training loss is not finite in epoch {epoch + 1}. Try --lr {config.lr / 10:g}."
             )
+        after_epoch(epoch + 1)
     return float(total) / num_clips
 
 
 @torch.no_grad()
-def outputs_of(network: nn.Module, clips: Clips, normalisation: Normalisation, batch_size: int) -> Tensor:
-    """The network's outputs (N, …) on the CPU; no clip's row depends on its batch."""
+def outputs_of(
+    network: nn.Module,
+    clips: Clips,
+    normalisation: Standardisation,
+    batch_size: int,
+    flips: torch.Generator | None = None,
+) -> Tensor:
+    """The network's outputs (N, …) on the CPU; with a fixed normalisation no clip's row depends on its batch.
+
+    Args:
+        network: in any mode; it is left in that of evaluation.
+        clips: N of them, shown in their order.
+        normalisation: of a store, or of each batch by itself.
+        batch_size: clips shown at a time.
+        flips: mirrors each clip with probability one half; None leaves all as they are.
+    """
     device = next(network.parameters()).device
     network.eval()
     batches = torch.arange(len(clips)).split(batch_size)
-    inputs = (to_model_input(clips.frames[batch].to(device), normalisation) for batch in batches)
+    shown = (clips.frames[batch] for batch in batches)
+    shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
+    inputs = (to_model_input(frames.to(device), normalisation) for frames in shown)
     return torch.cat([network(x).float().cpu() for x in inputs])
 
 

@@ -12,12 +12,12 @@ from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, RetrieveConfig, as_dict
 from prism.errors import ConfigError, ResultError
 from prism.progress import progress_bar
+from prism.protocols import Protocol
 from prism.results import HEADINGS, METRICS, Data, Result, Run, Subject, relative_to_result
 from prism.runtime import check_output_file, first_difference, generator, pick_device, provenance
 from prism.store import ClipStore
 from prism.train import Draw
 
-PROTOCOL = "clean"
 TASKS = {"evaluate": "classification", "retrieve": "retrieval"}
 """Verb: its task, a key of `results.METRICS`."""
 
@@ -38,18 +38,18 @@ class Examination:
 
     Attributes:
         chance: for each metric of the task what guessing at random scores, in 0..1.
-        train: trains on clips from a seed and returns the mean loss of the last epoch.
-        score: the trained network's score for each metric, in 0..1.
+        judge: trains on clips from a seed and scores; returns the mean loss of the last epoch, and for each
+            metric the score, in 0..1.
     """
 
     chance: dict[str, float]
-    train: Callable[[Clips | Draw, int], float]
-    score: Callable[[], dict[str, float]]
+    judge: Callable[[Clips | Draw, int], tuple[float, dict[str, float]]]
 
 
 def run_trials(
     verb: str,
     config: Config,
+    protocol: Protocol,
     prepare: Callable[[ClipStore, torch.device, int], Examination],
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,
@@ -70,6 +70,7 @@ def run_trials(
     Args:
         verb: a key of `TASKS`.
         config: its `seeds`, `seed`, `split` and `train_vpc` are used here.
+        protocol: its name goes into the result, and it says which clips are scored.
         prepare: makes the examination, from the store, the device and the number of clips to train on.
         condensed: the set, or its file. None with `train_store`.
         data: the store whose `config.split` is scored.
@@ -98,8 +99,8 @@ def run_trials(
         check_output_file(Path(output), overwrite or resume)
     trainee = _trainees(condensed, train_store, store, config, output, verb)
     first = trainee(config.seed)
-    name, scored = label or first.subject.method, _data(store, config, output)
-    result = Result(name, task, PROTOCOL, first.subject, scored, as_dict(config), (), provenance())
+    name, scored = label or first.subject.method, _data(store, protocol.split(config.split), output)
+    result = Result(name, task, protocol.name, first.subject, scored, as_dict(config), (), provenance())
     found = _found(Path(output), result) if resume and output and Path(output).exists() else None
     runs, wanted = list(found.runs) if found else [], range(config.seed, config.seed + config.seeds)
     done = {run.seed for run in runs if run.seed in wanted}
@@ -111,8 +112,8 @@ def run_trials(
     with progress_bar(what, len(wanted), "seeds", enabled=progress, done=len(done)) as advance:
         for seed in (seed for seed in wanted if seed not in done):
             clips, started = trainee(seed).clips, time.monotonic()
-            loss = examination.train(clips, seed)
-            run = Run(seed, examination.score(), loss, round(time.monotonic() - started, 3))
+            loss, scores = examination.judge(clips, seed)
+            run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
             runs = sorted([*runs, run], key=lambda run: run.seed)
             result = replace(result, runs=tuple(runs), provenance=provenance())
             if output is not None:
@@ -132,12 +133,12 @@ def _found(path: Path, wanted: Result) -> Result:
     return found
 
 
-def _data(store: ClipStore, config: Config, output: str | Path | None) -> Data:
+def _data(store: ClipStore, split: str, output: str | Path | None) -> Data:
     """What is scored on; its chance is known to the examination only."""
     train_bytes = 4 * store.clip_bytes * len(store.positions("train"))
-    num_clips = len(store.positions(config.split))
+    num_clips = len(store.positions(split))
     path = relative_to_result(store.path, output)
-    return Data(path, store.fingerprint, config.split, num_clips, len(store.classes), {}, train_bytes)
+    return Data(path, store.fingerprint, split, num_clips, len(store.classes), {}, train_bytes)
 
 
 def _trainees(

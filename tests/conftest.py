@@ -1,7 +1,9 @@
 """Fixtures that several test modules share: tiny clip stores, written without decoding a video, and crashes."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from prism.condense.journal import Journal
 from prism.runtime import file_sha256
-from prism.store import SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
 
 # The same examples on every machine: a test that fails for one developer fails for all.
 settings.register_profile(
@@ -33,6 +35,7 @@ def write_store(
     train: int | list[int] = 4,
     val: int = 1,
     test: int = 2,
+    random_test_windows: int = 0,
     num_frames: int = 8,
     size: int | tuple[int, int] = 48,
     flip: bool = True,
@@ -44,6 +47,7 @@ def write_store(
     Args:
         classes: number of classes, or their names, sorted.
         train: training clips of each class, or a list with the number for every class.
+        random_test_windows: further clips of each test video, in the split test-random.
         size: height and width, or both at once.
         frames: (N, T, 3, H, W) uint8 in the order of the store, in place of random pixels.
     """
@@ -53,10 +57,13 @@ def write_store(
     per_class |= {"val": [val] * len(names), "test": [test] * len(names)}
     sources = [
         ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
-        for split in SPLITS
+        for split in per_class
         for name, count in zip(names, per_class[split], strict=True)
         for i in range(count)
     ]
+    if random_test_windows:
+        tests = [source for source in sources if source.split == "test"]
+        sources += [replace(source, split="test-random") for source in tests for _ in range(random_test_windows)]
     if frames is None:
         shape = (len(sources), num_frames, 3, height, width)
         frames = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
@@ -67,7 +74,7 @@ def write_store(
         num_frames=num_frames,
         size=(height, width),
         classes=tuple(names),
-        splits={split: sum(counts) for split, counts in per_class.items()},
+        splits=dict.fromkeys(per_class, 0) | Counter(source.split for source in sources),
         num_skipped=0,
         flip=flip,
         mean=(0.5, 0.5, 0.5),

@@ -17,7 +17,7 @@ NOUNS = [
     *("clips", "store", "keyframes", "hallucinator", "encodings", "condensed"),
     *("results", "telemetry", "dataset"),
 ]
-PARTS = ["models", "train", "embeddings", "trials"]
+PARTS = ["models", "train", "embeddings", "protocols", "trials"]
 VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
 LAYERS = [BASE, NOUNS, PARTS, VERBS, ["reproduce"], ["cli", "__main__"]]
 INTO_THE_HOUSE = "prism"

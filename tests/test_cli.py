@@ -136,6 +136,7 @@ def test_info_prints_facts_or_json(prism, store, chosen):
         "evaluate SET --data STORE --model cnn-gru --epochs 1 --seeds 1 --width 2",
         "evaluate SET --data STORE --model cnn-lstm --epochs 1 --seeds 1 --width 2 --hidden 4",
         "evaluate SET --data STORE --model r2plus1d-18 --epochs 1 --seeds 1 --width 2",
+        "evaluate SET --data STORE --epochs 1 --seeds 1 --width 2 -o OUT --resume --protocol clean",
         "condense STORE -o OUT --model cnn-gru --iterations 2 --width 2 --batch-real 2",
         "info SET --json",
     ],

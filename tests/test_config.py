@@ -14,6 +14,7 @@ from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from
 from prism.encodings import DTYPES
 from prism.errors import ConfigError
 from prism.models import MODELS
+from prism.protocols import PROTOCOLS
 from prism.select import METHODS
 from prism.store import SPLITS
 
@@ -26,7 +27,8 @@ from prism.store import SPLITS
         (config.SelectMethod, METHODS),
         (config.CondenseMethod, PARAMETRISATIONS),
         (config.Storage, DTYPES),
-        (config.Split, SPLITS),
+        (config.StoreSplit, SPLITS),
+        (config.Protocol, PROTOCOLS),
     ],
 )
 def test_the_choices_of_an_option_are_the_parts_that_exist(choices, parts):
@@ -116,10 +118,14 @@ WRONG = [
     ("evaluate", "batch_size", 0),
     ("evaluate", "train_vpc", -1),
     ("evaluate", "split", "all"),
+    ("evaluate", "protocol", "lax"),
     ("ingest", "num_frames", 1),
     ("ingest", "stride", 0),
     ("ingest", "size", 4),
     ("ingest", "clips_per_video", 0),
+    ("ingest", "random_test_windows", -1),
+    ("ingest", "train_list", "all"),
+    ("ingest", "train_list", "all-but-test"),
     ("ingest", "val_fraction", 1.0),
     ("motion", "train_per_class", 0),
     ("motion", "size", 33),

@@ -11,6 +11,13 @@ from prism.errors import CondensedError, ConfigError, StoreError
 from prism.select import select
 
 
+def test_the_random_windows_of_test_videos_are_a_split_like_any_other(make_store):
+    store = make_store(random_test_windows=3)
+    videos = load(store.path, split="test-random", normalise=False)
+    assert len(videos) == 12
+    assert torch.equal(videos[5][0], as_pixels(store.clips("test-random").frames[5]).transpose(0, 1))
+
+
 @pytest.fixture
 def chosen(store):
     return select(store, vpc=2)

@@ -62,7 +62,7 @@ def test_scoring_takes_no_larger_batches_than_training_and_so_no_memory_that_was
 ):
     seen = []
     original = module.outputs_of
-    monkeypatch.setattr(module, "outputs_of", lambda *given: seen.append(given[-1]) or original(*given))
+    monkeypatch.setattr(module, "outputs_of", lambda *given: seen.append(given[3]) or original(*given))
     for size in (3, 256):
         score(chosen, store, epochs=1, seeds=1, batch_size=size)
     assert seen == [3, len(chosen)]
@@ -356,7 +356,7 @@ every_model = pytest.mark.parametrize("name", MODELS)
 def test_every_network_is_evaluated_and_its_score_does_not_depend_on_the_batch(store, chosen, name, monkeypatch):
     results, original = [], module.outputs_of
     for size in (1, 3, 256):
-        monkeypatch.setattr(module, "outputs_of", lambda *given, size=size: original(*given[:-1], size))
+        monkeypatch.setattr(module, "outputs_of", lambda *given, size=size: original(*given[:3], size))
         results.append(score(chosen, store, model=name, epochs=1, seeds=1))
     assert without_seconds(results[0]) == without_seconds(results[1]) == without_seconds(results[2])
     assert results[0].config["model"] == name

@@ -24,6 +24,11 @@ def test_a_store_is_described_by_its_classes_clips_and_shape(store):
     assert facts["fingerprint"] == store.fingerprint
 
 
+def test_random_test_windows_are_counted_where_there_are_some(make_store):
+    facts = describe(make_store(random_test_windows=3).path)
+    assert facts["clips"] == {"train": 8, "val": 2, "test": 4, "test-random": 12}
+
+
 def test_a_condensed_set_is_described_by_what_it_holds_and_costs(store, tmp_path):
     select(store, output=tmp_path / "set")
     facts = describe(tmp_path / "set")

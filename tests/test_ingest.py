@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +78,52 @@ def test_the_store_holds_the_frames_that_its_index_names(source, tmp_path):
         assert index.video_frames == 20
         assert index.split == "train" or index.start == 6
     assert ClipStore.open(store.path, verify=True).header == store.header
+
+
+@pytest.fixture(scope="module")
+def with_windows(source, tmp_path_factory) -> ClipStore:
+    """The store of `expected`, with three random windows of each test video."""
+    config = replace(CONFIG, random_test_windows=3)
+    return make(source, tmp_path_factory.mktemp("windows") / "store", config)
+
+
+def test_random_test_windows_are_a_split_of_their_own_and_change_no_other(source, expected, with_windows):
+    frames, rows = expected["frames.u8"], expected["clips.csv"]
+    assert (with_windows.path / "frames.u8").read_bytes().startswith(frames)
+    assert (with_windows.path / "clips.csv").read_bytes().startswith(rows)
+    assert with_windows.header.splits == json.loads(expected["store.json"])["splits"] | {"test-random": 6}
+    assert with_windows.header.mean == tuple(json.loads(expected["store.json"])["mean"])
+
+
+def test_random_test_windows_hold_the_frames_that_the_index_names_and_differ(with_windows):
+    at = with_windows.positions("test-random")
+    sources = [with_windows.sources[i] for i in at]
+    assert [s.path for s in sources] == [with_windows.sources[i].path for i in with_windows.positions("test")
+                                         for _ in range(3)]  # fmt: skip
+    for clip, index in zip(with_windows.clips("test-random").frames.numpy(), sources, strict=True):
+        first = 50 * with_windows.classes.index(index.label) + 7 * int(index.path[-5]) + index.start
+        assert [shown_number(frame) for frame in clip] == [first, first + 2, first + 4, first + 6]
+    assert all(len({(s.start, s.stride) for s in sources[k : k + 3]}) == 3 for k in (0, 3))
+
+
+def test_a_test_video_too_short_for_three_windows_gives_some_again():
+    task = Task("", "v.mp4", False, "", 0, 4, 1, "stride", 2.0, 32, 1, 0, random_test_windows=3)
+    centre, *drawn = task.windows(5, lambda: Fraction(25))
+    assert centre == Window(0, 1)
+    assert {window.start for window in drawn} == {0, 1}
+    assert drawn[2] == drawn[0]
+    assert task.windows(3, lambda: Fraction(25)) == [Window(0, 1)] * 4
+
+
+def test_a_store_without_random_test_windows_does_not_speak_of_them(expected):
+    """Its bytes are those of before there were any."""
+    header = json.loads(expected["store.json"])
+    assert list(header["splits"]) == ["test", "train", "val"]
+    assert not {"random_test_windows", "train_list"} & header["settings"].keys()
+
+
+def test_random_test_windows_are_recorded_where_they_are(with_windows):
+    assert with_windows.header.settings["random_test_windows"] == 3
 
 
 def test_the_index_is_sorted_by_split_class_and_path(source, tmp_path):

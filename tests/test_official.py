@@ -213,6 +213,19 @@ def test_hmdb51_leaves_out_the_videos_marked_0_and_reads_every_name(hmdb):
     assert listing(hmdb, "hmdb51").skipped == {}
 
 
+def test_hmdb51_trains_on_all_that_it_does_not_test_where_that_is_asked_for(hmdb):
+    given = dict.fromkeys(HMDB_VIDEOS, "train") | dict.fromkeys((HMDB_VIDEOS[1], HMDB_VIDEOS[4]), "test")
+    splits = {path: split for path, _, split in found(hmdb, "hmdb51", train_list="all-but-test")}
+    assert splits == given
+
+
+@pytest.mark.parametrize("layout", ["auto", "ucf101", "ssv2"])
+def test_only_hmdb51_has_videos_in_neither_list(layout):
+    says = f"ingest.train_list = 'all-but-test', but it must be official with layout {layout}; only hmdb51 has"
+    with pytest.raises(ConfigError, match=says):
+        IngestConfig(layout=layout, train_list="all-but-test")
+
+
 def test_hmdb51_misses_the_list_of_a_class_that_another_split_names(hmdb):
     write(hmdb, {HMDB + "wave_test_split2.txt": "a.avi 1\n"})
     with pytest.raises(SourceError, match=r"^'wave_test_split1\.txt' is missing: looked in"):

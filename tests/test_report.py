@@ -113,6 +113,31 @@ def test_splits_protocols_and_data_are_never_put_in_one_table(exhibit, tmp_path)
     assert "settings may have been chosen on" in page
 
 
+def test_rows_of_two_protocols_stand_in_different_groups_and_one_says_that_it_chose_on_test_clips(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    changes = ({"protocol": "clean"}, {"protocol": "wang2024", "split": "test-random"})
+    notes = {}
+    for change in changes:
+        (result,) = load([exhibit.of_set(made, **change)])
+        rows = build_rows([result])
+        notes[rows[0].group] = " ".join(notes_on([result], rows))
+    assert len(notes) == 2
+    ours, theirs = notes.values()
+    assert "after the last epoch" in ours
+    assert "chosen on these very clips" not in ours
+    assert "the best of up to 10 epochs, chosen on these very clips as protocol wang2024 does" in theirs
+    assert "after the last epoch" not in theirs
+
+
+def test_an_option_that_older_results_do_not_have_is_no_caution(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    config = {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0}
+    results = load(
+        [exhibit.of_set(made, config=config), exhibit.of_set(made, config=config | {"protocol": "clean"})]
+    )
+    assert not any("protocol" in note for note in notes_on(results, build_rows(results)))
+
+
 def test_a_set_behind_two_results_is_shown_once(exhibit):
     made = exhibit.condensed("set.safetensors")
     page = page_of([exhibit.of_set(made, "ours"), exhibit.of_set(made, "theirs", split="val")])

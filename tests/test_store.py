@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from prism.errors import ConfigError, StoreError
 from prism.runtime import file_sha256, generator
-from prism.store import SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
 
 GOLDEN = Path(__file__).parent / "golden" / "store"
 SOURCES = [
@@ -65,7 +65,7 @@ def test_the_golden_store_is_read_to_what_made_it():
     assert (len(store), store.num_frames, store.size, store.flip) == (6, 2, (2, 3), False)
     assert store.normalisation.mean == (0.25, 0.5, 0.75)
     assert store.labels.tolist() == [0, 0, 1, 1, 0, 1]
-    frames = torch.cat([store.clips(split).frames for split in SPLITS])
+    frames = torch.cat([store.clips(split).frames for split in store.splits])
     assert np.array_equal(frames.numpy(), golden_frames())
 
 
@@ -77,6 +77,23 @@ def test_a_split_holds_its_own_clips_and_no_others(split, labels):
     assert store.clips(split).labels.tolist() == labels
     assert np.array_equal(store.clips(split).frames.numpy(), golden_frames()[at.start : at.stop])
     assert store.counts(split).tolist() == [labels.count(0), labels.count(1)]
+
+
+def test_a_pass_holds_one_random_window_of_each_test_video_in_the_order_of_the_test_split(make_store):
+    store = make_store(test=2, random_test_windows=3)
+    passes, every = store.passes(), store.clips("test-random")
+    assert (store.num_passes, len(passes), len(every)) == (3, 3, 12)
+    assert all(torch.equal(one.labels, store.clips("test").labels) for one in passes)
+    assert torch.equal(torch.stack([one.frames for one in passes], dim=1).flatten(0, 1), every.frames)
+
+
+def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, make_store):
+    assert store.splits == ("train", "val", "test")
+    assert store.num_passes == 0
+    assert "4 test, 8×" in repr(store)
+    with pytest.raises(StoreError, match="no test-random clips"):
+        store.passes()
+    assert "4 test, 8 test-random, 8×" in repr(make_store(random_test_windows=2))
 
 
 def test_an_unknown_split_is_refused_with_those_that_exist(store):
@@ -174,6 +191,20 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no rows": (lambda s: edit_clips(s, "split,label\n"), "other clips"),
     "no columns": (lambda s: edit_clips(s, text_of_clips().replace("start", "begin")), "unreadable clips.csv"),
     "a start that is text": (lambda s: edit_clips(s, text_of_clips().replace(",3,1,9", ",x,1,9")), "unreadable"),
+    "a random window of no test video": (
+        lambda s: (
+            edit_clips(s, text_of_clips().replace("test,größer", "test-random,größer")),
+            edit_header(s, splits={"train": 3, "val": 1, "test": 1, "test-random": 1}),
+        ),
+        "not as many of each",
+    ),
+    "a split that is none": (
+        lambda s: (
+            edit_clips(s, text_of_clips().replace("test,", "exam,")),
+            edit_header(s, splits={"train": 3, "val": 1, "test": 0, "exam": 2}),
+        ),
+        "splits",
+    ),
     "an unknown label": (lambda s: edit_clips(s, text_of_clips().replace("val,größer", "val,kleiner")), "kleiner"),
     "labels out of order": (
         lambda s: edit_clips(s, clips_csv([SOURCES[2], *SOURCES[:2], *SOURCES[3:]])),

@@ -6,7 +6,7 @@ import io
 import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from prism.ingest.listing import VideoSource
+from prism.ingest.sampling import Window
 from prism.ingest.working import WorkingFolder
 from prism.runtime import sync_folder
 from prism.store import SPLITS, ClipSource, StoreHeader, clips_csv
@@ -67,17 +68,19 @@ def assemble(
     """
     shutil.rmtree(folder.finished, ignore_errors=True)
     folder.finished.mkdir()
-    sources = [source for _, source in _clips(folder, videos)]
+    shape = (num_frames, 3, size, size)
+    clips = _clips(folder, videos, math.prod(shape))
+    sources = [source for _, source in clips]
     skipped = {v.relative: folder.outcomes[i].reason for i, v in enumerate(videos) if folder.outcomes[i].reason}
     skipped.update(unlisted)
     statistics = PixelStatistics()
-    frames_sha256 = _copy_frames(folder, videos, statistics, (num_frames, 3, size, size))
+    frames_sha256 = _copy_frames(folder, clips, statistics, shape)
     mean, std = statistics.mean_and_std()
     header = StoreHeader(
         num_frames=num_frames,
         size=(size, size),
         classes=tuple(sorted({source.label for source in sources})),
-        splits={split: sum(source.split == split for source in sources) for split in SPLITS},
+        splits=_count(sources),
         num_skipped=len(skipped),
         flip=flip,
         mean=mean,
@@ -93,34 +96,40 @@ def assemble(
     sync_folder(folder.finished)
 
 
-def _clips(folder: WorkingFolder, videos: list[VideoSource]) -> Iterator[tuple[int, ClipSource]]:
-    """Every clip with the number of its video, in the order of the store."""
-    for number, video in enumerate(videos):
-        outcome = folder.outcomes[number]
-        for window in outcome.windows:
-            yield (
-                number,
-                ClipSource(
-                    video.split,
-                    video.label,
-                    video.relative,
-                    window.start,
-                    window.stride,
-                    outcome.video_frames,
-                ),
-            )
+def _clips(folder: WorkingFolder, videos: list[VideoSource], clip_bytes: int) -> list[tuple[int, ClipSource]]:
+    """Every clip with the byte where its slot starts, in the order of the store."""
+    clips = [
+        (folder.offsets[number] + k * clip_bytes, _clip(video, k, window, folder.outcomes[number].video_frames))
+        for number, video in enumerate(videos)
+        for k, window in enumerate(folder.outcomes[number].windows)
+    ]
+    # The videos are in order; only the random windows of test videos have to go behind all the others.
+    return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
+
+
+def _clip(video: VideoSource, k: int, window: Window, video_frames: int) -> ClipSource:
+    split = "test-random" if video.split == "test" and k > 0 else video.split
+    return ClipSource(split, video.label, video.relative, window.start, window.stride, video_frames)
+
+
+def _count(sources: list[ClipSource]) -> dict[str, int]:
+    counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
+    return {split: count for split, count in counts.items() if count or split != "test-random"}
 
 
 def _copy_frames(
-    folder: WorkingFolder, videos: list[VideoSource], statistics: PixelStatistics, shape: tuple[int, ...]
+    folder: WorkingFolder,
+    clips: list[tuple[int, ClipSource]],
+    statistics: PixelStatistics,
+    shape: tuple[int, ...],
 ) -> str:
     """Move the clips together, closing the holes; count the training pixels; return the SHA-256."""
     digest = hashlib.sha256()
     with folder.slots.open("rb") as slots, (folder.finished / "frames.u8").open("wb") as frames:
-        for number, source in _clips(folder, videos):
-            # A video's clips follow one another, so only a video after a hole needs a seek.
-            if slots.tell() < folder.offsets[number]:
-                slots.seek(folder.offsets[number])
+        for start, source in clips:
+            # Only what follows a hole, or stands behind its video's other clips, needs a seek.
+            if slots.tell() != start:
+                slots.seek(start)
             data = slots.read(math.prod(shape))
             frames.write(data)
             digest.update(data)

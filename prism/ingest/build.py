@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from prism.ingest.working import WorkingFolder
 
 PLAN_VERSION = 1
+RARE = ("random_test_windows", "train_list")
+"""Options that are recorded only where they are used: without them a store has the bytes that it always had."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,15 @@ class Plan:
     @property
     def offsets(self) -> list[int]:
         """For every video the byte where its slots start, and at the end their whole size."""
-        num_slots = (self.config.clips_per_video if video.split == "train" else 1 for video in self.videos)
-        return [clips * self.clip_bytes for clips in accumulate(num_slots, initial=0)]
+        slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
+        num_slots = accumulate((slots[video.split] for video in self.videos), initial=0)
+        return [clips * self.clip_bytes for clips in num_slots]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options as the store records them."""
+        options, defaults = as_dict(self.config), as_dict(IngestConfig())
+        return {key: value for key, value in options.items() if key not in RARE or value != defaults[key]}
 
     def to_json(self) -> str:
         """The settings, and a digest that changes with the name, class, split, size or time of any video."""
@@ -62,7 +71,7 @@ class Plan:
             )
         content = {
             "version": PLAN_VERSION,
-            "settings": as_dict(self.config),
+            "settings": self.settings,
             "flip": self.flip,
             "videos": digest.hexdigest(),
         }
@@ -84,6 +93,7 @@ class Plan:
             size=config.size,
             clips_per_video=config.clips_per_video,
             seed=config.seed,
+            random_test_windows=config.random_test_windows if video.split == "test" else 0,
         )
 
 
@@ -215,7 +225,7 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
                 num_frames=plan.config.num_frames,
                 size=plan.config.size,
                 flip=plan.flip,
-                settings=as_dict(plan.config),
+                settings=plan.settings,
             )
             _publish(folder, output)
 

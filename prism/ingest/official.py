@@ -106,14 +106,18 @@ def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]]) -> It
 
 # HMDB51
 
-HMDB_SPLITS = {"0": "", "1": "train", "2": "test"}
+HMDB_SPLITS = {
+    "official": {"0": "", "1": "train", "2": "test"},
+    "all-but-test": {"0": "train", "1": "train", "2": "test"},
+}
+"""For each train list what the lists' numbers mean."""
 
 
 def hmdb51(source: Path, config: IngestConfig) -> Listing:
     """`<class>/<name>.avi` with a file `<class>_test_splitN.txt` for each class."""
     folders = annotation_folders(source, config.annotations, HMDB_FOLDERS)
-    entries = [entry for path in _hmdb_files(folders, config.official_split) for entry in _hmdb_list(path)]
-    return find_listed(source, entries, parts=2)
+    files, splits = _hmdb_files(folders, config.official_split), HMDB_SPLITS[config.train_list]
+    return find_listed(source, [entry for path in files for entry in _hmdb_list(path, splits)], parts=2)
 
 
 def _hmdb_files(folders: list[Path], number: int) -> list[Path]:
@@ -127,16 +131,16 @@ def _hmdb_files(folders: list[Path], number: int) -> list[Path]:
     raise not_found([f"<class>_test_split{number}.txt"], folders)
 
 
-def _hmdb_list(path: Path) -> Iterator[Entry]:
-    """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither."""
+def _hmdb_list(path: Path, splits: dict[str, str]) -> Iterator[Entry]:
+    """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
     label = re.sub(r"_test_split\d\.txt$", "", path.name)
     for where, line in read_lines(path):
         name, _, use = line.replace("\t", " ").rpartition(" ")
         name = name.strip()
-        if not name or "/" in name or use not in HMDB_SPLITS:
+        if not name or "/" in name or use not in splits:
             raise SourceError(f"{where} is '{line}', but it must be <name>.avi and 0, 1 or 2.")
-        if HMDB_SPLITS[use]:
-            yield Entry(f"{label}/{name}", label, HMDB_SPLITS[use], where)
+        if splits[use]:
+            yield Entry(f"{label}/{name}", label, splits[use], where)
 
 
 # Kinetics-400

@@ -57,7 +57,7 @@ def centre_window(video_frames: int, num_frames: int, stride: int) -> Window:
 def random_windows(
     video_frames: int, num_frames: int, stride: int, *, count: int, seed: int, path: str
 ) -> list[Window]:
-    """Up to `count` different windows of a training video, in the order they are drawn.
+    """Up to `count` different windows of a video, in the order they are drawn.
 
     The draw depends on nothing but the arguments, so it is the same whichever worker makes it, and the
     first windows stay the same when more are asked for.

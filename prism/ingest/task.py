@@ -28,6 +28,7 @@ class Task:
     size: int
     clips_per_video: int
     seed: int
+    random_test_windows: int = 0
 
     def to_json(self) -> str:
         """One line of text."""
@@ -54,18 +55,24 @@ class Task:
                 return self.stride
 
     def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
-        """Random windows, or the one in the centre; the arguments are those of `wanted_stride`."""
+        """Random windows, or the one in the centre and then random ones of a test video.
+
+        The arguments are those of `wanted_stride`. Every test video gives the same number of windows: a short
+        one, which has fewer different ones, gives some again.
+        """
         stride = self.wanted_stride(video_frames, rate)
-        if not self.is_random:
-            return [centre_window(video_frames, self.num_frames, stride)]
-        return random_windows(
+        drawn = random_windows(
             video_frames,
             self.num_frames,
             stride,
-            count=self.clips_per_video,
+            count=self.clips_per_video if self.is_random else self.random_test_windows,
             seed=self.seed,
             path=self.relative,
         )
+        if self.is_random:
+            return drawn
+        centre = centre_window(video_frames, self.num_frames, stride)
+        return [centre, *(drawn[k % len(drawn)] for k in range(self.random_test_windows))]
 
 
 @dataclass(frozen=True)

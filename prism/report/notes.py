@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from prism.protocols import CLEAN, PROTOCOLS
 from prism.report.tables import Row
 from prism.report.text import in_shares, listed
 from prism.results import Result
 
-OWN_KEYS = {"model", "width", "hidden", "seed", "seeds", "train_vpc"}
-"""Options of an evaluation that describe the row itself and may differ between rivals."""
+OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
+"""Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
 HARDWARE = ("processor", "gpu", "threads")
 
 
@@ -28,9 +29,19 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
 def _scores(rows: Sequence[Row]) -> list[str]:
     few = min(row.lead[2] for row in rows)
     what = "Recalls" if rows[0].task == "retrieval" else "Accuracies"
-    text = f"{what} are in percent, after the last epoch: mean ± sample standard deviation (networks trained)."
+    text = f"{what} are in percent, {_when(rows[0])}: mean ± sample standard deviation (networks trained)."
     notes = [f"{text} With so few networks the deviation itself is rough." if few < 5 else text]
     return [*notes, _recall(rows[0])] if rows[0].task == "retrieval" else notes
+
+
+def _when(row: Row) -> str:
+    checkpoints = PROTOCOLS.get(row.protocol, CLEAN).num_checkpoints
+    if checkpoints == 1:
+        return "after the last epoch"
+    return (
+        f"each the best of up to {checkpoints} epochs, chosen on these very clips as protocol {row.protocol} "
+        "does, which lifts guessing above chance, too"
+    )
 
 
 def _recall(row: Row) -> str:
@@ -53,7 +64,7 @@ def _split(rows: Sequence[Row]) -> list[str]:
     chosen_on = rows[0].split
     return (
         []
-        if chosen_on == "test"
+        if chosen_on in ("test", "test-random")
         else [f"Scored on the {chosen_on} split, which settings may have been chosen on."]
     )
 
