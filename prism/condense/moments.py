@@ -13,8 +13,9 @@ from prism.config import CondenseConfig
 from prism.runtime import generator
 from prism.store import ClipStore
 
-CHUNK = {"cpu": 64, "cuda": 512}
-"""Clips that go through the network together, by device type."""
+CHUNK = {"cpu": 8, "cuda": 512}
+"""Clips that go through the network together, by device type. On a CPU few: memory that outgrows the caches, and
+that the system must be asked for each time, costs more than larger batches save."""
 
 
 class Moments(Protocol):
