@@ -25,7 +25,8 @@ class Normalisation:
     def apply(self, frames: Tensor) -> Tensor:
         """Pixels in [0, 1] (..., C, H, W) to zero mean and unit variance over the training set."""
         mean, std = self._as_tensors(frames)
-        return (frames - mean) / std
+        # The difference is ours alone: dividing it in place spares memory, and the time to get it.
+        return (frames - mean).div_(std)
 
     def invert(self, frames: Tensor) -> Tensor:
         """The inverse of `apply`."""
@@ -96,7 +97,7 @@ class Clips:
 
 def as_pixels(frames: Tensor) -> Tensor:
     """Frames as float pixels in units of [0, 1]: uint8 is divided by 255, floats pass."""
-    return frames.float() / 255 if frames.dtype == torch.uint8 else frames
+    return frames.float().div_(255) if frames.dtype == torch.uint8 else frames
 
 
 def to_model_input(frames: Tensor, normalisation: Standardisation) -> Tensor:
@@ -110,8 +111,8 @@ def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
     The draw happens on the generator's device, so the same seed mirrors the same clips everywhere.
     """
     chosen = torch.rand(len(frames), generator=generator, device=generator.device) < 0.5
-    chosen = chosen.to(frames.device).view(-1, *[1] * (frames.dim() - 1))
-    return torch.where(chosen, frames.flip(-1), frames)
+    mirrored = chosen.nonzero().flatten().to(frames.device)
+    return frames.index_copy(0, mirrored, frames.index_select(0, mirrored).flip(-1))
 
 
 def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> Tensor:

@@ -238,6 +238,9 @@ bank of networks, which costs far less."""
     """Networks in the bank."""
     bank_refresh: int = 0
     """Iterations after which a network of the bank is replaced by a new one; 0 for never."""
+    bank_seed: int = 0
+    """Seed of the networks in the bank. Their class means are kept in the store: every vpc, method and seed \
+with the same bank_seed shares them."""
     init: Init = "noise"
     """What the key-frames start as: Gaussian noise, or frames of random real clips."""
     initial_keyframes: int = 2

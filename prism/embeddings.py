@@ -1,18 +1,15 @@
 """Embeddings of a store's training clips, computed once for each network and kept beside the clips."""
 
-import hashlib
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from prism import models
+from prism.cache import remembered
 from prism.clips import to_model_input
 from prism.config import EvaluateConfig
-from prism.runtime import canonical_json, generator, versions, write_atomically
+from prism.runtime import generator
 from prism.store import ClipStore
 from prism.train import train
 
@@ -46,28 +43,10 @@ def train_embeddings(store: ClipStore, embedder: Embedder, device: torch.device)
     Raises:
         ConfigError: training the network would take more memory than there is.
     """
-    path = _cache_path(store, embedder, device)
-    found = _read(path, len(store.positions("train")))
-    if found is None:
-        found = _embed(store, embedder, device)
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, safetensors.torch.save({"embeddings": found}))
-    return found
-
-
-def _cache_path(store: ClipStore, embedder: Embedder, device: torch.device) -> Path:
-    key = [store.fingerprint, asdict(embedder), versions(), device.type]
-    digest = hashlib.sha256(canonical_json(key).encode()).hexdigest()
-    return store.path / "cache" / f"embeddings-{digest[:16]}.safetensors"
-
-
-def _read(path: Path, num_clips: int) -> Tensor | None:
-    # A cache may always be lost: whatever is wrong with it, it is made again.
-    try:
-        found = safetensors.torch.load_file(path)["embeddings"]
-    except (OSError, KeyError, safetensors.SafetensorError):
-        return None
-    return found if found.dim() == 2 and len(found) == num_clips else None
+    num_clips = len(store.positions("train"))
+    return remembered(
+        store, "embeddings", asdict(embedder), device, num_clips, lambda: _embed(store, embedder, device)
+    )
 
 
 def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:

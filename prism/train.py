@@ -68,7 +68,7 @@ def train(
         total, num_clips = torch.zeros((), device=device), len(shown)
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(config.batch_size):
-            frames = shown.frames[batch.repeat(views)]
+            frames = shown.frames.index_select(0, batch.repeat(views))
             frames = flip_at_random(frames, flips) if flip else frames
             frames = shift_at_random(frames, shift, shifts) if shift else frames
             inputs = to_model_input(frames.to(device), normalisation)

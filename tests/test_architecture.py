@@ -14,7 +14,7 @@ MODULES = {
 
 BASE = ["errors", "config", "runtime", "progress"]
 NOUNS = [
-    *("clips", "store", "keyframes", "hallucinator", "encodings", "condensed"),
+    *("clips", "store", "cache", "keyframes", "hallucinator", "encodings", "condensed"),
     *("results", "telemetry", "dataset"),
 ]
 PARTS = ["models", "train", "embeddings", "protocols", "trials"]
@@ -24,7 +24,7 @@ INTO_THE_HOUSE = "prism"
 
 BORDERS = {
     "av": {"prism.ingest.decode", "prism.motion", "prism.export"},
-    "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint", "prism.embeddings"},
+    "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint"},
     "cyclopts": {"prism.cli"},
     "matplotlib": {"prism.report"},
     "jinja2": {"prism.report"},

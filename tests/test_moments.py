@@ -7,6 +7,8 @@ import torch
 
 from prism.clips import to_model_input
 from prism.condense import moments as module
+from prism.condense.loop import condense
+from prism.condense.matching import held_frames, whole_clips
 from prism.condense.moments import MOMENTS, FreshMoments, MomentBank
 from prism.config import CondenseConfig, RealMoments
 from prism.models import MODELS
@@ -28,9 +30,10 @@ def weights(moments) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", MOMENTS)
 @pytest.mark.parametrize("refresh", [0, 3])
-def test_an_iteration_depends_on_its_number_alone_so_that_a_run_can_resume_anywhere(store, name, refresh):
+def test_an_iteration_depends_on_its_number_alone_so_that_a_run_can_resume_anywhere(make_store, name, refresh):
     def at(iterations: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        moments = MOMENTS[name](store, config(bank_size=2, bank_refresh=refresh), CPU)
+        # A new store each time: neither finds what the other has kept.
+        moments = MOMENTS[name](make_store(), config(bank_size=2, bank_refresh=refresh), CPU)
         means = [moments.at(i) for i in iterations][-1]
         return means, weights(moments)
 
@@ -84,14 +87,60 @@ def test_a_bank_with_refresh_replaces_its_networks(make_store):
     assert distinct(MomentBank(make_store(train=1), config(bank_size=3, bank_refresh=5), CPU), 25) > 6
 
 
-def test_a_bank_computes_the_means_of_a_network_once(make_store, monkeypatch):
-    computed = []
+def computing(monkeypatch) -> list[int]:
+    """A list that grows with every computation of a bank's means."""
+    computed: list[int] = []
     original = MomentBank.class_means
     monkeypatch.setattr(MomentBank, "class_means", lambda self, *args: computed.append(1) or original(self, *args))
-    moments = MomentBank(make_store(train=1), config(bank_size=3), CPU)
+    return computed
+
+
+def test_a_bank_computes_the_means_of_a_network_once(make_store, monkeypatch):
+    computed, moments = computing(monkeypatch), MomentBank(make_store(train=1), config(bank_size=3), CPU)
     for i in range(25):
         moments.at(i)
     assert len(computed) == 3
+
+
+BANK = {
+    "batch_real": 2,
+    "bank_size": 2,
+    "bank_refresh": 3,
+    "device": "cpu",
+    "iterations": 6,
+    "real_moments": "bank",
+    "width": 2,
+}
+
+
+def test_a_bank_from_the_store_gives_the_same_set_to_the_last_bit(make_store, monkeypatch):
+    computed, store = computing(monkeypatch), make_store()
+    cold = condense(store, **BANK).to_bytes()
+    num_networks = len(computed)
+    assert num_networks > BANK["bank_size"]
+    assert condense(store, **BANK).to_bytes() == cold
+    assert len(computed) == num_networks
+    for damaged in (store.path / "cache").iterdir():
+        damaged.write_bytes(b"damaged")
+    assert condense(store, **BANK).to_bytes() == cold
+    assert len(computed) == 2 * num_networks
+
+
+def test_every_seed_vpc_and_rule_shares_a_bank_and_another_bank_seed_has_its_own(make_store, monkeypatch):
+    computed, store = computing(monkeypatch), make_store()
+    fixed = BANK | {"bank_refresh": 0, "iterations": 20}
+    condense(store, **fixed)
+    condense(store, **fixed, seed=1, vpc=2, insertion="random", init="real")
+    assert len(computed) == 2
+    condense(store, **fixed, bank_seed=1)
+    assert len(computed) == 4
+
+
+def test_still_and_moving_clips_have_means_of_their_own(make_store):
+    bank = MomentBank(make_store(), config(bank_size=1), CPU)
+    whole, held = bank.at(0, whole_clips), bank.at(0, held_frames)
+    assert not torch.equal(whole, held)
+    assert torch.equal(bank.at(1, whole_clips), whole)
 
 
 @pytest.mark.parametrize("name", MOMENTS)
@@ -112,8 +161,8 @@ def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make
 
 @pytest.mark.parametrize("model", MODELS)
 def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked(make_store, monkeypatch, model):
-    store, means = make_store(train=5), []
+    means = []
     for chunk in (2, 64):
         monkeypatch.setitem(module.CHUNK, "cpu", chunk)
-        means.append(MomentBank(store, config(model=model), CPU).at(0))
+        means.append(MomentBank(make_store(train=5), config(model=model), CPU).at(0))
     torch.testing.assert_close(*means, rtol=1e-4, atol=1e-5)

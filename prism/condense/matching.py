@@ -99,7 +99,7 @@ def real_class_means(
     device = next(network.parameters()).device
 
     def embed(part: Tensor) -> Tensor:
-        pixels = view(frames[part].to(device))
+        pixels = view(frames.index_select(0, part).to(device))
         if isinstance(flips, torch.Generator):
             pixels = flip_at_random(pixels, flips)
         embeddings = network.embed(to_model_input(pixels, normalisation))  # type: ignore[operator]

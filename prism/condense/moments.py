@@ -7,13 +7,15 @@ import torch
 from torch import Tensor
 
 from prism import models
+from prism.cache import remembered
 from prism.condense.matching import View, real_class_means, whole_clips
 from prism.config import CondenseConfig
 from prism.runtime import generator
 from prism.store import ClipStore
 
-CHUNK = {"cpu": 64, "cuda": 512}
-"""Clips that go through the network together, by device type."""
+CHUNK = {"cpu": 8, "cuda": 512}
+"""Clips that go through the network together, by device type. On a CPU few: memory that outgrows the caches, and
+that the system must be asked for each time, costs more than larger batches save."""
 
 
 class Moments(Protocol):
@@ -36,9 +38,9 @@ class Embedder:
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
 
-    def draw_network(self, name: str, *indices: int) -> None:
+    def draw_network(self, seed: int, name: str, *indices: int) -> None:
         """Fill the network with the random values of one named draw."""
-        models.initialise(self.network, generator(self.config.seed, name, *indices, device=self.device))
+        models.initialise(self.network, generator(seed, name, *indices, device=self.device))
 
     def class_means(
         self, clips: Tensor, flips: torch.Generator | bool, view: View, draw: torch.Generator
@@ -62,7 +64,7 @@ class FreshMoments(Embedder):
 
     def at(self, iteration: int, view: View = whole_clips) -> Tensor:
         """Draw a network and embed `batch_real` clips of every class with it."""
-        self.draw_network("network", iteration)
+        self.draw_network(self.config.seed, "network", iteration)
         batch = self.store.sample(self.config.batch_real, generator(self.config.seed, "batch", iteration))
         flips, draw = (generator(self.config.seed, name, iteration) for name in ("flip", "view"))
         return self.class_means(batch, flips, view, draw)
@@ -71,9 +73,9 @@ class FreshMoments(Embedder):
 class MomentBank(Embedder):
     """A bank of networks with their exact class means over all training clips.
 
-    The means of a network are computed when it is first drawn, then kept: an iteration costs only the
-    synthetic clips. With `bank_refresh` the places of the bank get a new network by turns, so that the
-    synthetic clips do not overfit to a few.
+    The means of a network are computed when it is first drawn, then kept in the store's cache, where other
+    runs find them: an iteration costs only the synthetic clips. With `bank_refresh` the places of the bank
+    get a new network by turns, so that the synthetic clips do not overfit to a few.
     """
 
     def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
@@ -95,11 +97,30 @@ class MomentBank(Embedder):
         draw = generator(self.config.seed, "place", iteration)
         place = int(torch.randint(self.config.bank_size, (), generator=draw))
         generation = self.generation(place, iteration)
-        self.draw_network("bank", place, generation)
+        self.draw_network(self.config.bank_seed, "bank", place, generation)
         if place not in self._kept or self._kept[place][0] != (generation, view):
-            everything, draw = torch.arange(len(self.real)), generator(self.config.seed, "view", place, generation)
-            self._kept[place] = (generation, view), self.class_means(everything, True, view, draw)
+            self._kept[place] = (generation, view), self.exact_means(place, generation, view)
         return self._kept[place][1]
+
+    def exact_means(self, place: int, generation: int, view: View) -> Tensor:
+        """(C, D) class means of all training clips under the network as it is, from the store's cache."""
+        seed = self.config.bank_seed
+        key = {
+            "model": self.config.model,
+            "width": self.config.width or self.network.WIDTH,
+            "seed": seed,
+            "place": place,
+            "generation": generation,
+            "view": view.__name__,
+        }
+        draw = generator(seed, "view", place, generation)
+
+        def compute() -> Tensor:
+            return self.class_means(torch.arange(len(self.real)), True, view, draw)
+
+        return remembered(self.store, "moments", key, self.device, len(self.store.classes), compute).to(
+            self.device
+        )
 
 
 MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device], Moments]] = {

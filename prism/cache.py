@@ -1,0 +1,72 @@
+"""Tensors that are costly to compute, kept beside the clips of a store. A cache may be lost at any time."""
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from prism.errors import OutputError
+from prism.runtime import canonical_json, versions, write_atomically
+from prism.store import ClipStore
+
+KEPT_BYTES = 2**30
+"""What all files of one kind may take in a store; the oldest go first, the newest stays whatever its size."""
+
+
+def remembered(
+    store: ClipStore,
+    kind: str,
+    key: dict[str, Any],
+    device: torch.device,
+    num_rows: int,
+    compute: Callable[[], Tensor],
+) -> Tensor:
+    """A tensor from the store's cache, or computed and put there.
+
+    Args:
+        store: the data set that it is about.
+        kind: what it is; its file is `cache/<kind>-<digest>.safetensors`.
+        key: all that decides its values, beside the store, the versions and the type of the device.
+        device: where it is computed.
+        num_rows: its first extent; a file with another one counts as damaged, and is made again.
+        compute: what gives it, (num_rows, D).
+
+    Returns:
+        (num_rows, D) on the CPU, the same bits from the cache as without it.
+    """
+    identity = canonical_json([store.fingerprint, key, versions(), device.type])
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    path = store.path / "cache" / f"{kind}-{digest[:16]}.safetensors"
+    found = _read(path, kind, num_rows)
+    if found is None:
+        found = compute().cpu()
+        _keep(path, kind, found)
+    return found
+
+
+def _read(path: Path, kind: str, num_rows: int) -> Tensor | None:
+    try:
+        found = safetensors.torch.load_file(path)[kind]
+    except (OSError, KeyError, safetensors.SafetensorError):
+        return None
+    return found if found.dim() == 2 and len(found) == num_rows else None
+
+
+def _keep(path: Path, kind: str, values: Tensor) -> None:
+    # A store may lie where nothing can be written, or another run may clear the same cache.
+    with contextlib.suppress(OSError, OutputError):
+        path.parent.mkdir(exist_ok=True)
+        write_atomically(path, safetensors.torch.save({kind: values.contiguous()}))
+        files = sorted(path.parent.glob(f"{kind}-*.safetensors"), key=lambda file: file.stat().st_mtime_ns)
+        total = sum(file.stat().st_size for file in files)
+        for file in files:
+            if total <= KEPT_BYTES or file == path:
+                break
+            total -= file.stat().st_size
+            file.unlink()
