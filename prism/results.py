@@ -1,5 +1,6 @@
 """Result: what a trained network made of a set, with everything needed to believe and repeat it."""
 
+import math
 import os
 import statistics
 from dataclasses import asdict, dataclass
@@ -134,9 +135,29 @@ class Result:
         values = [run.scores[metric or self.metrics[0]] for run in self.runs]
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
 
+    @property
+    def num_untrained(self) -> int:
+        """Classifiers that learned nothing from the set: their training loss ended where guessing has it.
+
+        The usual cause is a learning rate at which every ReLU of a layer dies; such a network scores chance,
+        whatever the set is worth.
+        """
+        guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
+        return sum(run.train_loss >= 0.99 * guess for run in self.runs)
+
     def __str__(self) -> str:
         scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
-        return f"{self.label}: {scores}"
+        return f"{self.label}: {scores}{f'. Caution: {caution}' if (caution := self.caution) else ''}"
+
+    @property
+    def caution(self) -> str:
+        """A sentence on networks that learned nothing, or nothing."""
+        if self.num_untrained == 0:
+            return ""
+        return (
+            f"{self.num_untrained} of {len(self.runs)} networks learned nothing, not even the clips they were "
+            "shown: their training loss is that of guessing. Try a lower --lr, or more --epochs."
+        )
 
     def to_json(self) -> str:
         """The text of the result file."""

@@ -1,6 +1,7 @@
 """Results: a number comes with its n, and a stranger's file is refused by name."""
 
 import json
+import math
 import statistics
 from dataclasses import replace
 
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.errors import ResultError
+from prism.evaluate import evaluate
 from prism.results import Data, Result, Run, Subject, percent, relative_to_result
+from prism.select import select
 
 
 def a_result(accuracies=(0.25, 0.5)) -> Result:
@@ -71,6 +74,22 @@ def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
 def test_accuracies_are_shown_in_percent_with_their_n():
     assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
     assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± 0.0 (1), top-5 100.0 ± 0.0 (1)"
+
+
+def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_said():
+    guess = math.log(4)
+    losses = [guess, 0.999 * guess, 0.9 * guess, 3 * guess]
+    result = replace(a_result(), runs=tuple(replace(a_result().runs[0], train_loss=loss) for loss in losses))
+    assert result.num_untrained == 3
+    assert "Caution: 3 of 4 networks learned nothing" in str(result)
+    assert a_result().num_untrained == 0
+    assert replace(a_retrieval(), runs=(replace(a_retrieval().runs[0], train_loss=9.0),)).num_untrained == 0
+
+
+def test_a_network_whose_relus_have_died_is_counted(store):
+    chosen = select(store, vpc=2)
+    alive, dead = (evaluate(chosen, store, width=4, epochs=60, lr=lr, seeds=1) for lr in (0.01, 0.3))
+    assert (alive.num_untrained, dead.num_untrained) == (0, 1)
 
 
 def test_paths_are_relative_to_the_result_so_that_a_folder_of_runs_can_move(tmp_path):

@@ -39,6 +39,7 @@ class Line:
         condense_seconds: mean time to make one set; 0 where it is not recorded.
         run_seconds: mean time to train and score one network.
         failure: why there is no number.
+        caution: what to know before believing it.
     """
 
     cell: Cell
@@ -54,6 +55,7 @@ class Line:
     condense_seconds: float
     run_seconds: float
     failure: str
+    caution: str = ""
 
     @property
     def mark(self) -> str:
@@ -162,6 +164,7 @@ class Comparison:
             said.append(
                 f"{ABOVE} or {BELOW}: our mean lies above or below the paper's mean ± deviation; {INSIDE}: in it."
             )
+        said += [f"Caution: {line.caution}" for line in self.lines if line.caution]
         said += sorted({line.failure for line in self.lines if line.failure})
         return said
 
@@ -284,6 +287,7 @@ def _line(
         _mean([seconds for step in place.sets if (seconds := _condense_seconds(step.path))]),
         _mean([run.seconds for run in runs]),
         next((failures[step.path] for step in (*place.sets, *place.scores) if step.path in failures), ""),
+        " ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
     )
 
 
