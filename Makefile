@@ -4,14 +4,16 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 DEMO ?= runs/demo
+BENCH ?= runs/bench
 
-.PHONY: help install demo test check clean
+.PHONY: help install demo test bench check clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
 	@echo "make test    run the tests (6 minutes at most)"
+	@echo "make bench   measure what docs/performance.md claims; JSON goes to $(BENCH) (5 minutes)"
 	@echo "make check   formatter, linter, types, architecture"
-	@echo "make clean   remove the environment and the demo"
+	@echo "make clean   remove the environment, the demo and the measurements"
 
 install: $(VENV)/.installed
 
@@ -27,6 +29,9 @@ demo: install
 test: install
 	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2
 
+bench: install
+	$(RUN)/python -m benchmarks --output $(BENCH)
+
 check: install
 	$(RUN)/ruff format --check .
 	$(RUN)/ruff check .
@@ -34,4 +39,4 @@ check: install
 	$(RUN)/python -m pytest tests/test_architecture.py
 
 clean:
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) $(DEMO) $(BENCH)

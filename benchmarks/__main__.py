@@ -1,0 +1,10 @@
+"""All benchmarks, one after the other."""
+
+from benchmarks import growth, overhead, peers, utilisation
+from benchmarks.measure import read_arguments, report
+
+BENCHMARKS = {"peers": peers, "utilisation": utilisation, "overhead": overhead, "growth": growth}
+
+sizes, output = read_arguments("All benchmarks; --output is a folder.")
+for name, module in BENCHMARKS.items():
+    report(name, sizes, module.measure(sizes), output / f"{name}.json" if output else None)

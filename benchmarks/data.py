@@ -1,0 +1,52 @@
+"""A store of random pixels: what a network says of them does not matter, how long it takes does."""
+
+from pathlib import Path
+
+import torch
+
+from benchmarks.measure import Sizes
+from prism.config import CondenseConfig
+from prism.runtime import file_sha256, generator
+from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
+
+
+def random_store(path: Path, sizes: Sizes) -> ClipStore:
+    """Write `batch_real` training clips of each class, and no others."""
+    names = tuple(f"class{label:05}" for label in range(sizes.classes))
+    sources = [
+        ClipSource("train", name, f"{name}/{i}", 0, 1, sizes.num_frames)
+        for name in names
+        for i in range(sizes.batch_real)
+    ]
+    shape = (len(sources), sizes.num_frames, 3, sizes.size, sizes.size)
+    path.mkdir(parents=True)
+    torch.randint(0, 256, shape, generator=generator(0, "pixels"), dtype=torch.uint8).numpy().tofile(
+        path / "frames.u8"
+    )
+    (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
+    header = StoreHeader(
+        num_frames=sizes.num_frames,
+        size=(sizes.size, sizes.size),
+        classes=names,
+        splits={"train": len(sources), "val": 0, "test": 0},
+        num_skipped=0,
+        flip=True,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.29, 0.29, 0.29),
+        settings={},
+        sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
+    )
+    (path / "store.json").write_text(header.to_json(), encoding="utf-8")
+    return ClipStore.open(path)
+
+
+def paper_config(sizes: Sizes, **options: object) -> CondenseConfig:
+    """The paper's method, which judges and inserts in every iteration."""
+    fixed = {
+        "vpc": sizes.vpc,
+        "batch_real": sizes.batch_real,
+        "width": sizes.width,
+        "warmup": 0.0,
+        "cooldown": 0.0,
+    }
+    return CondenseConfig(**(fixed | options))  # type: ignore[arg-type]

@@ -1,0 +1,108 @@
+"""How everything here is timed: interleaved, in one process, as a median with its spread."""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from prism.runtime import canonical_json, provenance, write_atomically
+
+CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The work that is timed; the defaults are those of the goal for a CPU."""
+
+    classes: int = 10
+    """Classes."""
+    batch_real: int = 64
+    """Real clips per class and iteration; each class has as many."""
+    vpc: int = 1
+    """Synthetic videos per class."""
+    num_frames: int = 8
+    """Frames per clip."""
+    size: int = 64
+    """Height and width in pixels."""
+    width: int = 64
+    """Channels of ConvNet3D's first block."""
+    repeats: int = 5
+    """Times that everything is measured, after once unmeasured."""
+    threads: int = 0
+    """Threads of PyTorch; 0 leaves it to PyTorch."""
+    clock: str = "wall"
+    """`wall`; or `process` for a busy machine: process time, which means something with one thread only."""
+
+
+QUICK = Sizes(classes=2, batch_real=2, num_frames=4, size=43, width=2, repeats=2)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Several measurements of one thing."""
+
+    median: float
+    smallest: float
+    largest: float
+    repeats: int
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Spread":
+        """Sum up at least one measurement."""
+        return cls(median(values), min(values), max(values), len(values))
+
+    def __str__(self) -> str:
+        return f"{self.median:.3g} [{self.smallest:.3g}, {self.largest:.3g}]"
+
+
+def seconds(works: dict[str, Callable[[], object]], sizes: Sizes) -> dict[str, list[float]]:
+    """Time pieces of work by turns, so that what else the machine does falls on all of them alike."""
+    clock = CLOCKS[sizes.clock]
+    found: dict[str, list[float]] = {name: [] for name in works}
+    for round_ in range(1 + sizes.repeats):
+        for name, work in works.items():
+            started = clock()
+            work()
+            if round_:
+                found[name].append(clock() - started)
+    return found
+
+
+def ratios(slower: list[float], faster: list[float]) -> Spread:
+    """How many times as fast, turn by turn."""
+    return Spread.of([a / b for a, b in zip(slower, faster, strict=True)])
+
+
+def read_arguments(description: str) -> tuple[Sizes, Path | None]:
+    """The sizes on the command line, and where to write the result."""
+    import torch
+
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--output", type=Path, help="JSON file to write")
+    parser.add_argument("--quick", action="store_true", help="the smallest sizes: whether it runs, not how fast")
+    for field in fields(Sizes):
+        choices = list(CLOCKS) if field.name == "clock" else None
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), choices=choices)
+    given = vars(parser.parse_args())
+    output, start = given.pop("output"), QUICK if given.pop("quick") else Sizes()
+    sizes = Sizes(**{**asdict(start), **{name: value for name, value in given.items() if value is not None}})
+    if sizes.threads:
+        torch.set_num_threads(sizes.threads)
+    return sizes, output
+
+
+def report(name: str, sizes: Sizes, rows: dict[str, Any], output: Path | None) -> None:
+    """Print rows of figures, and write them with their provenance."""
+    print(f"\n{name}")
+    for label, value in rows.items():
+        print(f"  {label:44} {value if not isinstance(value, float) else format(value, '.4g')}")
+    if output is not None:
+        figures = {label: asdict(value) if isinstance(value, Spread) else value for label, value in rows.items()}
+        where = provenance() | {"command": " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])}
+        content = {"benchmark": name, "sizes": asdict(sizes), "figures": figures, "provenance": where}
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, (canonical_json(content, indent=1) + "\n").encode())

@@ -1,0 +1,82 @@
+"""Claim: an iteration is several times as fast as the peers' loop doing exactly the same work."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.data import paper_config, random_store
+from benchmarks.measure import Sizes, Spread, ratios, read_arguments, report, seconds
+from prism.clips import to_model_input
+from prism.condense.loop import Condensation
+from prism.store import ClipStore
+
+
+class PeersNetwork(nn.Module):
+    """The blocks of miniC3D as its publications write them, for the embedding alone."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        for before, after, pool in [(3, width, (1, 2, 2)), (width, 2 * width, 2), (2 * width, 2 * width, 2)]:
+            layers += [nn.Conv3d(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)), nn.ReLU(), nn.MaxPool3d(pool)]
+        self.blocks = nn.Sequential(*layers)
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to embeddings (N, D)."""
+        return self.blocks(clips).flatten(1)
+
+
+class PeersLoop:
+    """Distribution matching as the field's code does it, every frame trainable.
+
+    One class at a time: random clips gathered one by one from a float32 tensor, embedded, then the class's
+    synthetic clips; losses summed over classes; one backward pass, one SGD step; a new network every time.
+    """
+
+    def __init__(self, store: ClipStore, sizes: Sizes) -> None:
+        real = store.clips("train")
+        self.sizes = sizes
+        self.clips = to_model_input(real.frames, store.normalisation).contiguous()
+        self.of_class = [torch.nonzero(real.labels == label).flatten() for label in range(sizes.classes)]
+        self.syn = torch.randn(sizes.classes * sizes.vpc, *self.clips.shape[1:]).requires_grad_()
+        self.optimiser = torch.optim.SGD([self.syn], lr=1.0, momentum=0.95)
+
+    def losses(self, network: nn.Module, batches: Sequence[Tensor]) -> Tensor:
+        """(C,) losses of one batch of positions for each class."""
+        found = []
+        for syn, batch in zip(self.syn.split(self.sizes.vpc), batches, strict=True):
+            real = torch.stack([self.clips[i] for i in batch.tolist()])
+            target = network(real).detach().mean(dim=0)
+            found.append((target - network(syn).mean(dim=0)).square().sum())
+        return torch.stack(found)
+
+    def step(self) -> None:
+        """One iteration."""
+        network = PeersNetwork(self.sizes.width).requires_grad_(False)
+        batches = [clips[torch.randperm(len(clips))[: self.sizes.batch_real]] for clips in self.of_class]
+        loss = self.losses(network, batches).sum()
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+
+
+def measure(sizes: Sizes) -> dict[str, Any]:
+    """Seconds of an iteration of either, and how many times as fast ours is."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = random_store(Path(folder) / "store", sizes)
+        ours, peers = Condensation(store, paper_config(sizes), torch.device("cpu")), PeersLoop(store, sizes)
+        found = seconds({"peers": peers.step, "ours": ours.step}, sizes)
+    return {
+        "peers' iteration, s": Spread.of(found["peers"]),
+        "our iteration, s": Spread.of(found["ours"]),
+        "ratio": ratios(found["peers"], found["ours"]),
+    }
+
+
+if __name__ == "__main__":
+    sizes, output = read_arguments(str(__doc__))
+    report("peers", sizes, measure(sizes), output)

@@ -1,0 +1,80 @@
+"""The benchmarks run, and measure what they say: our work in the peers' loop, every multiply-add."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.measure import QUICK, Spread, ratios
+from benchmarks.peers import PeersLoop, PeersNetwork
+from benchmarks.utilisation import embedding_macs, iteration_macs
+from prism.clips import to_model_input
+from prism.condense.matching import distribution_matching, match, real_class_means
+from prism.models import build, initialise
+from prism.runtime import generator
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "--quick", "--repeats", "1", "--output", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
+    assert found.keys() == {"peers", "utilisation", "overhead", "growth"}
+    for content in found.values():
+        assert {"processor", "threads", "commit", "torch"} <= content["provenance"].keys()
+        assert content["sizes"]["repeats"] == 1
+        assert content["figures"]
+
+
+def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):
+    peers = PeersLoop(store, QUICK)
+    network = build("convnet3d", num_classes=2, num_frames=store.num_frames, size=store.size, width=2)
+    initialise(network, generator(0, "network"))
+    network.eval().requires_grad_(False)
+    batches = [positions[:2] for positions in peers.of_class]
+    losses = peers.losses(network.embed, batches)
+    (gradient,) = torch.autograd.grad(losses.sum(), peers.syn)
+
+    clips = store.clips("train")
+    real = real_class_means(
+        network, clips.frames, torch.cat(batches), clips.labels, 2, store.normalisation, flips=False, chunk=64
+    )
+    ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), distribution_matching, chunk=64)
+    torch.testing.assert_close(losses.detach(), ours)
+    torch.testing.assert_close(gradient, our_gradient.transpose(1, 2), rtol=1e-4, atol=1e-7)
+
+
+def test_the_peers_network_is_convnet3d(store):
+    ours = build("convnet3d", num_classes=2, num_frames=store.num_frames, size=store.size, width=2)
+    initialise(ours, generator(0, "network"))
+    peers = PeersNetwork(width=2)
+    peers.load_state_dict({name: value for name, value in ours.state_dict().items() if name.startswith("blocks")})
+    clips = to_model_input(store.clips("train").frames, store.normalisation)
+    torch.testing.assert_close(peers(clips), ours.embed(clips))
+
+
+def test_multiply_adds_are_counted_by_hand():
+    counts = embedding_macs(build("convnet3d", "meta", num_classes=10, num_frames=16, size=112))
+    assert list(counts.values()) == [
+        64 * 16 * 56 * 56 * 3 * 147,
+        128 * 16 * 14 * 14 * 64 * 147,
+        128 * 8 * 4 * 4 * 128 * 147,
+    ]
+    # The 1×1×1 classifier takes no part in an embedding.
+    assert sum(counts.values()) == 5_500_895_232
+
+
+def test_an_iteration_takes_three_parts_for_each_pair_of_real_and_synthetic_clips():
+    one = iteration_macs(QUICK, 1) - iteration_macs(QUICK, 0)
+    assert iteration_macs(QUICK, 0) == 2 * QUICK.vpc * one
+
+
+def test_ratios_are_taken_turn_by_turn():
+    assert ratios([2.0, 40.0, 9.0], [1.0, 10.0, 3.0]) == Spread(3.0, 2.0, 4.0, 3)
+    with pytest.raises(ValueError, match="zip"):
+        ratios([1.0], [1.0, 2.0])
