@@ -5,11 +5,12 @@ VENV ?= .venv
 RUN := $(VENV)/bin
 DEMO ?= runs/demo
 
-.PHONY: help install demo test check clean
+.PHONY: help install demo test faults check clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
 	@echo "make test    run the tests (6 minutes at most)"
+	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
 	@echo "make check   formatter, linter, types, architecture"
 	@echo "make clean   remove the environment and the demo"
 
@@ -26,6 +27,9 @@ demo: install
 
 test: install
 	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2
+
+faults: install
+	OMP_NUM_THREADS=1 PRISM_FAULTS=long $(RUN)/python -m pytest -n 2 tests/faults
 
 check: install
 	$(RUN)/ruff format --check .
