@@ -1,5 +1,6 @@
 """Embeddings of a store's training clips, computed once for each network and kept beside the clips."""
 
+import contextlib
 import hashlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from torch import Tensor
 from prism import models
 from prism.clips import to_model_input
 from prism.config import EvaluateConfig
-from prism.runtime import canonical_json, generator, versions, write_atomically
+from prism.errors import OutputError
+from prism.runtime import canonical_json, claim, generator, versions, write_atomically
 from prism.store import ClipStore
 from prism.train import train
 
@@ -46,8 +48,7 @@ def train_embeddings(store: ClipStore, embedder: Embedder, device: torch.device)
     found = _read(path, len(store.positions("train")))
     if found is None:
         found = _embed(store, embedder, device)
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, safetensors.torch.save({"embeddings": found}))
+        _keep(path, found)
     return found
 
 
@@ -64,6 +65,12 @@ def _read(path: Path, num_clips: int) -> Tensor | None:
     except (OSError, KeyError, safetensors.SafetensorError):
         return None
     return found if found.dim() == 2 and len(found) == num_clips else None
+
+
+def _keep(path: Path, embeddings: Tensor) -> None:
+    # A store that cannot be written, or that another run is just writing them to, costs time and nothing else.
+    with contextlib.suppress(OutputError), claim(path):
+        write_atomically(path, safetensors.torch.save({"embeddings": embeddings}))
 
 
 def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:

@@ -10,6 +10,7 @@ from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, with_options
 from prism.results import Result
+from prism.runtime import claim
 from prism.store import ClipStore
 from prism.train import Draw, outputs_of, top_k, train
 from prism.trials import Examination, run_trials
@@ -45,22 +46,23 @@ def evaluate(
     Raises:
         ConfigError: the set and the data do not fit each other, or the network, or training would take
             more memory than there is.
-        OutputError: the output exists or cannot be written.
+        OutputError: the output exists, cannot be written, or another run is writing it.
     """
     config = with_options(EvaluateConfig, "evaluate", config, options)
-    return run_trials(
-        "evaluate",
-        config,
-        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
-        condensed,
-        data,
-        train_store=train_store,
-        output=output,
-        label=label,
-        overwrite=overwrite,
-        device=device,
-        progress=progress,
-    )
+    with claim(output):
+        return run_trials(
+            "evaluate",
+            config,
+            lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+            condensed,
+            data,
+            train_store=train_store,
+            output=output,
+            label=label,
+            overwrite=overwrite,
+            device=device,
+            progress=progress,
+        )
 
 
 def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num_clips: int) -> Examination:

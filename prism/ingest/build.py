@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -20,8 +19,9 @@ from prism.progress import note, progress_bar
 from prism.runtime import (
     canonical_json,
     check_output,
+    discard_older,
     partial_path,
-    replace_atomically,
+    replace_folder,
     stop_signal,
     writing,
 )
@@ -140,6 +140,12 @@ def _processors() -> int:
 
 
 def _check_store_output(output: Path, overwrite: bool) -> None:
+    from prism.ingest.working import discard_named
+
+    # What a run leaves that is killed after its store has got its name.
+    discard_older(output)
+    if output.exists():
+        discard_named(partial_path(output))
     check_output(output, overwrite)
     if output.exists() and not (output / "store.json").is_file():
         raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
@@ -205,19 +211,23 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
         elif folder.outcomes:
             done = len(folder.outcomes)
             note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
-        _decode(plan, folder, num_workers, progress)
-        _check_classes(plan, folder)
+        if not folder.is_complete:
+            _decode(plan, folder, num_workers, progress)
+            _check_classes(plan, folder)
+            with writing(output, plan.offsets[-1]):
+                assemble(
+                    folder,
+                    list(plan.videos),
+                    plan.listing.skipped,
+                    num_frames=plan.config.num_frames,
+                    size=plan.config.size,
+                    flip=plan.flip,
+                    settings=as_dict(plan.config),
+                )
+                folder.complete()
         with writing(output):
-            assemble(
-                folder,
-                list(plan.videos),
-                plan.listing.skipped,
-                num_frames=plan.config.num_frames,
-                size=plan.config.size,
-                flip=plan.flip,
-                settings=as_dict(plan.config),
-            )
-            _publish(folder, output)
+            replace_folder(folder.finished, output)
+        folder.remove()
 
 
 def _decode(plan: Plan, folder: "WorkingFolder", num_workers: int, progress: bool) -> None:
@@ -257,14 +267,3 @@ def _check_classes(plan: Plan, folder: "WorkingFolder") -> None:
             f"class '{label}' has no usable training video: all {len(lost)} were skipped, the first ('{first}') "
             f"because {reason}"
         )
-
-
-def _publish(folder: "WorkingFolder", output: Path) -> None:
-    """Give the finished store its name, in place of an older one."""
-    old = output.with_name(f".{output.name}.old")
-    if output.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.rename(output, old)
-    replace_atomically(folder.finished, output)
-    folder.remove()
-    shutil.rmtree(old, ignore_errors=True)

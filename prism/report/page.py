@@ -14,7 +14,7 @@ from prism.report.sections import build_sections
 from prism.report.series import SHAPES
 from prism.report.sources import Loaded, load_results
 from prism.report.text import printable
-from prism.runtime import check_output_file, write_atomically
+from prism.runtime import check_output_file, claim, write_atomically
 
 SECONDS_PER_FRAME = 0.125
 
@@ -33,12 +33,13 @@ def report(results: Sequence[str | Path], output: str | Path, *, overwrite: bool
     Raises:
         ConfigError: there are no results.
         ResultError: a result file is missing or damaged.
-        OutputError: the output exists or cannot be written.
+        OutputError: the output exists, cannot be written, or another run is writing it.
     """
     output = Path(output)
     loaded = load_results(results)
-    check_output_file(output, overwrite)
-    write_atomically(output, build_page(loaded).encode())
+    with claim(output):
+        check_output_file(output, overwrite)
+        write_atomically(output, build_page(loaded).encode())
     return output
 
 
