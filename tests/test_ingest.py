@@ -23,7 +23,7 @@ from prism.ingest import assemble, build, pool, worker
 from prism.ingest.assemble import PixelStatistics
 from prism.ingest.build import ingest
 from prism.ingest.sampling import Window
-from prism.ingest.task import Outcome, Task
+from prism.ingest.task import Limits, Outcome, Task
 from prism.ingest.working import WorkingFolder, working_folder
 from prism.runtime import partial_path
 from prism.store import ClipStore
@@ -182,6 +182,12 @@ def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert partial_path(output).exists()
 
 
+def task_of(video: Path, slots: Path) -> Task:
+    """A training video to decode to the start of a file."""
+    limits = Limits.of(IngestConfig())
+    return Task(str(video), video.name, True, str(slots), 0, 4, 2, "stride", 2.0, 32, 1, 0, limits)
+
+
 def test_what_is_done_is_not_decoded_again(source, expected, tmp_path, monkeypatch):
     unfinished(source, tmp_path / "store", monkeypatch)
     monkeypatch.setattr(pool, "Worker", None)
@@ -224,7 +230,7 @@ def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plan
     with working_folder(tmp_path / "folder", "old plan", [0, 10]) as old:
         slots = old.slots
     with working_folder(tmp_path / "folder", "new plan", [0, 10**6]) as new:
-        task = Task(str(source / "jump/v0.mp4"), "jump/v0.mp4", True, str(slots), 0, 4, 2, "stride", 2.0, 32, 1, 0)
+        task = task_of(source / "jump/v0.mp4", slots)
         with pytest.raises(OutputError, match="cannot be written"):
             worker.decode(task)
         assert not any(new.slots.read_bytes())
@@ -361,7 +367,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_what_is_done(source, expected, tm
 
 
 def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
-    task = Task(str(source / "jump/v0.mp4"), "jump/v0.mp4", True, "/dev/full", 0, 4, 2, "stride", 2.0, 32, 1, 0)
+    task = task_of(source / "jump/v0.mp4", Path("/dev/full"))
     worker = pool.Worker()
     try:
         with pytest.raises(OutputError, match="no space left to write '/dev/full'"):

@@ -14,7 +14,7 @@ from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingest.layouts import list_videos
 from prism.ingest.listing import Listing, VideoSource
 from prism.ingest.splits import assign_splits
-from prism.ingest.task import Task
+from prism.ingest.task import Limits, Task
 from prism.progress import note, progress_bar
 from prism.runtime import (
     canonical_json,
@@ -84,6 +84,7 @@ class Plan:
             size=config.size,
             clips_per_video=config.clips_per_video,
             seed=config.seed,
+            limits=Limits.of(config),
         )
 
 

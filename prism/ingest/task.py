@@ -2,14 +2,31 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from typing import Any
 
+from prism.config import IngestConfig
 from prism.ingest.sampling import Window, centre_window, random_windows, stride_at
 
 READY = "ready"
 """The first line of a decoding process."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a video may cost; the fields are options of `IngestConfig`."""
+
+    min_side: int
+    max_pixels: int
+    max_seconds: float
+    max_decode_seconds: float
+    max_decode_bytes: int
+
+    @classmethod
+    def of(cls, config: IngestConfig) -> "Limits":
+        """The limits that a config sets."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -28,6 +45,7 @@ class Task:
     size: int
     clips_per_video: int
     seed: int
+    limits: Limits
 
     def to_json(self) -> str:
         """One line of text."""
@@ -36,7 +54,8 @@ class Task:
     @classmethod
     def from_json(cls, text: str) -> "Task":
         """Read `to_json`'s text."""
-        return cls(**json.loads(text))
+        values = json.loads(text)
+        return cls(**{**values, "limits": Limits(**values["limits"])})
 
     def wanted_stride(self, video_frames: int, rate: Callable[[], Fraction]) -> int:
         """The distance between two frames of a clip, were the video long enough.
