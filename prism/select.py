@@ -104,6 +104,7 @@ def select(
 
     Raises:
         ConfigError: a class has fewer training clips than `vpc`; it is named.
+        StoreError: the store is damaged, or was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
@@ -122,6 +123,7 @@ def _selected(store: ClipStore, config: SelectConfig, device: torch.device) -> C
     clips = store.clips("train")
     chosen = choose(store, config, device)
     frames = as_pixels(clips.frames[chosen])
+    store.check_unchanged()
     return CondensedSet.pack(
         frames,
         torch.ones(frames.shape[:2], dtype=torch.bool),

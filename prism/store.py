@@ -83,6 +83,7 @@ class ClipStore:
         self.path = path
         self.header = header
         self.sources = sources
+        self._stamp = _stamp(path)
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> "ClipStore":
@@ -178,8 +179,23 @@ class ClipStore:
 
         height, width = self.size
         shape = (len(self), self.num_frames, 3, height, width)
+        self.check_unchanged()
         # Copy-on-write keeps the file unchanged and spares torch's warning about read-only memory.
-        return torch.from_numpy(np.memmap(self.path / "frames.u8", np.uint8, mode="c", shape=shape))
+        frames = np.memmap(self.path / "frames.u8", np.uint8, mode="c", shape=shape)
+        self.check_unchanged()
+        return torch.from_numpy(frames)
+
+    def check_unchanged(self) -> None:
+        """Refuse clips that are no longer those that were opened, by their file's place, size and time.
+
+        Raises:
+            StoreError: the store was changed, replaced or moved since.
+        """
+        if _stamp(self.path) != self._stamp:
+            raise StoreError(
+                f"store '{self.path}' was changed, replaced or moved while it was being used. Nothing that was "
+                "made of it since is saved; start again from a store that stays as it is."
+            )
 
     def positions(self, split: str) -> range:
         """The positions of a split's clips; they are contiguous."""
@@ -238,6 +254,14 @@ class ClipStore:
                     f"{option} = {vpc}, but class '{name}' has {count} training clips. "
                     f"Lower {option.rpartition('.')[2]}, or ingest more clips per video."
                 )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = (path / "frames.u8").stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _read_header(path: Path) -> StoreHeader:

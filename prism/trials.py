@@ -27,10 +27,11 @@ Config = EvaluateConfig | RetrieveConfig
 
 @dataclass(frozen=True)
 class Trainee:
-    """Clips to train on for one seed, and what the result says of them."""
+    """Clips to train on for one seed, what the result says of them, and the store that they are in, if any."""
 
     clips: Clips | Draw
     subject: Subject
+    store: ClipStore | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def run_trials(
 
     Raises:
         ConfigError: the set and the data do not fit each other.
-        StoreError: the split is empty.
+        StoreError: the split is empty, or a store was changed meanwhile.
         OutputError: the output exists or cannot be written.
     """
     task = TASKS[verb]
@@ -103,6 +104,9 @@ def run_trials(
             started = time.monotonic()
             loss = examination.train(trainee.clips, seed)
             runs.append(Run(seed, examination.score(), loss, round(time.monotonic() - started, 3)))
+            for read in (store, trainee.store):
+                if read is not None:
+                    read.check_unchanged()
             name, subject = label or trainee.subject.method, trainee.subject
             result = Result(name, task, PROTOCOL, subject, scored, as_dict(config), tuple(runs), provenance())
             if output is not None:
@@ -172,9 +176,9 @@ def _of_store(
 
     def trainee(seed: int) -> Trainee:
         if not config.train_vpc:
-            return Trainee(everything, subject("full", everything))
+            return Trainee(everything, subject("full", everything), source)
         clips = everything.subset(source.sample(config.train_vpc, generator(seed, "subset")))
-        return Trainee(clips, subject("subset", clips))
+        return Trainee(clips, subject("subset", clips), source)
 
     return (trainee(config.seed + i) for i in range(config.seeds))
 

@@ -3,8 +3,9 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from prism.store import SPLITS, ClipStore
 if TYPE_CHECKING:
     from prism.ingest.working import WorkingFolder
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,24 @@ class Plan:
     listing: Listing
     videos: Sequence[VideoSource]
     flip: bool
+
+    @cached_property
+    def stamps(self) -> list[str]:
+        """For every video a digest of its files' names, sizes and times when the run began."""
+        return [_stamp(video.path) for video in self.videos]
+
+    def check_unchanged(self) -> None:
+        """Refuse to make a store of videos that changed while they were decoded.
+
+        Raises:
+            SourceError: the first of them is named.
+        """
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            if _stamp(video.path) != stamp:
+                raise SourceError(
+                    f"video '{video.relative}' was changed or moved since the run began. Run the same command "
+                    "again; it starts again."
+                )
 
     @property
     def clip_bytes(self) -> int:
@@ -56,10 +75,8 @@ class Plan:
     def to_json(self) -> str:
         """The settings, and a digest that changes with the name, class, split, size or time of any video."""
         digest = hashlib.sha256()
-        for video in self.videos:
-            digest.update(
-                canonical_json([video.relative, video.label, video.split, *_stamps(video.path)]).encode()
-            )
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
         content = {
             "version": PLAN_VERSION,
             "settings": as_dict(self.config),
@@ -118,7 +135,8 @@ def ingest(
 
     Raises:
         ConfigError: an option is wrong, or `workers` is below 1.
-        SourceError: the source is missing or wrong, or a class has no usable training video.
+        SourceError: the source is missing or wrong, a class has no usable training video, or a video was changed
+            while it was read.
         OutputError: the output exists, cannot be written, or the disk is full.
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
     """
@@ -183,17 +201,20 @@ def read_flip(root: Path) -> bool:
     return content["flip"]
 
 
-def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time of change of a video's files."""
+def _stamp(path: Path) -> str:
+    """A digest of name, size and time of change of a video's files."""
     from prism.ingest.frames import frame_files
 
+    digest = hashlib.sha256()
     for file in frame_files(path) if path.is_dir() else [path]:
         try:
             found = file.stat()
         except OSError:
-            yield file.name, -1, 0
+            size, time = -1, 0
         else:
-            yield file.name, found.st_size, found.st_mtime_ns
+            size, time = found.st_size, found.st_mtime_ns
+        digest.update(canonical_json([file.name, size, time]).encode())
+    return digest.hexdigest()
 
 
 def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
@@ -214,6 +235,7 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
             note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
         if not folder.is_complete:
             _decode(plan, folder, num_workers, progress)
+            plan.check_unchanged()
             _check_classes(plan, folder)
             with writing(output, plan.offsets[-1]):
                 assemble(
