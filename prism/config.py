@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from prism.errors import ConfigError
+from prism.runtime import read_text
 
 T = TypeVar("T")
 
@@ -484,7 +485,7 @@ def _merged(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path).replace("\r\n", "\n"))
     except FileNotFoundError:
         raise ConfigError(f"recipe '{path}' does not exist.") from None
     except (OSError, ValueError, RecursionError) as error:

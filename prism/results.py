@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ResultError
-from prism.runtime import canonical_json, parse_json, write_atomically
+from prism.runtime import canonical_json, parse_json, read_text, write_atomically
 
 FORMAT = "prism-result"
 VERSION = 1
@@ -144,7 +144,7 @@ class Result:
         """
         path = Path(path)
         try:
-            content = parse_json(path.read_text(encoding="utf-8"))
+            content = parse_json(read_text(path))
         except FileNotFoundError:
             raise ResultError(f"result '{path}' does not exist.") from None
         except (OSError, ValueError):

@@ -153,6 +153,26 @@ def parse_json(text: str) -> Any:
     return value
 
 
+MAX_TEXT_BYTES = 2**28
+"""No text file that PRISM reads is larger; the longest official list has 30 MB."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a stranger may have written, or may have put in a file's place.
+
+    Raises:
+        OSError: it is missing, cannot be read, or is a folder.
+        ValueError: it is a pipe or a device, which may never end, is too large, or is not UTF-8.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError("it is a pipe or a device, not a file")
+    with path.open("rb") as file:
+        data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise ValueError(f"it is larger than {MAX_TEXT_BYTES:,} bytes")
+    return data.decode("utf-8-sig")
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with path.open("rb") as file:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism.errors import ConfigError, StoreError
-from prism.runtime import canonical_json, file_sha256, parse_json
+from prism.runtime import canonical_json, file_sha256, parse_json, read_text
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -270,7 +270,7 @@ def _read_header(path: Path) -> StoreHeader:
     if not (path / "store.json").is_file():
         raise StoreError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
     try:
-        content = parse_json((path / "store.json").read_text(encoding="utf-8"))
+        content = parse_json(read_text(path / "store.json"))
     except (OSError, ValueError) as error:
         raise StoreError(f"store '{path}' has an unreadable store.json: {error}.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

@@ -1,7 +1,6 @@
 """Ingest: from a labelled folder or list of videos to a clip store, in parallel and resumable."""
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from prism.runtime import (
     canonical_json,
     check_output,
     discard_older,
+    parse_json,
     partial_path,
+    read_text,
     replace_folder,
     stop_signal,
     writing,
@@ -193,8 +194,8 @@ def read_flip(root: Path) -> bool:
     if not file.exists():
         return True
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_json(read_text(file))
+    except (OSError, ValueError) as error:
         raise SourceError(f"'{file}' cannot be read: {error}.") from None
     if not isinstance(content, dict) or set(content) != {"flip"} or type(content["flip"]) is not bool:
         raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
