@@ -6,7 +6,6 @@ under the source, so no list can reach beyond it.
 
 import csv
 import io
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import Any
 from prism.errors import SourceError
 from prism.ingest.frames import is_image
 from prism.ingest.listing import VIDEO_SUFFIXES, Listing, require_folder
-from prism.runtime import read_text
+from prism.runtime import parse_json, read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
 
@@ -98,8 +97,8 @@ def read_json(path: Path) -> Any:
         SourceError: the file cannot be read or is not JSON.
     """
     try:
-        return json.loads(_read_text(path))
-    except (ValueError, RecursionError) as error:
+        return parse_json(_read_text(path))
+    except ValueError as error:
         raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
 
 
