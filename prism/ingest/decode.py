@@ -42,7 +42,7 @@ class _Missing(Exception):
 
 
 def read_clips(
-    path: Path, choose: Callable[[int], list[Window]], num_frames: int, size: int, limits: Limits
+    path: Path, choose: Callable[[int], list[Window]], num_frames: int, size: int, limits: Limits, root: Path
 ) -> tuple[int, list[Window], list[Array]]:
     """Decode the clips of one video, holding no more than their frames.
 
@@ -52,6 +52,7 @@ def read_clips(
         num_frames: frames of a clip (T).
         size: height and width in pixels; the short side is resized to it, then the centre is cropped.
         limits: what the video may cost; the system keeps those of memory and time (`ingest/worker.py`).
+        root: the source; a frame that is a link may not lead out of it.
 
     Returns:
         The number of frames of the video, the windows, and for each a clip (T, 3, size, size) uint8, RGB.
@@ -59,7 +60,7 @@ def read_clips(
     Raises:
         VideoError: the video cannot be used; the reason is its message.
     """
-    for video_frames, read in _ways(path, size, limits):
+    for video_frames, read in _ways(path, size, limits, root):
         try:
             windows = choose(video_frames)
             indices = [window.indices(num_frames, video_frames) for window in windows]
@@ -85,12 +86,15 @@ def frame_rate(path: Path) -> Fraction:
     return rate
 
 
-def _ways(path: Path, size: int, limits: Limits) -> Iterator[tuple[int, Read]]:
+def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[int, Read]]:
     """The number of frames and how to read some, the best way first."""
     if path.is_dir():
         images = frame_files(path)
         _require_motion(len(images))
-        yield len(images), lambda wanted: {index: _read_image(images[index], size, limits) for index in wanted}
+        yield (
+            len(images),
+            lambda wanted: {index: _read_image(images[index], size, limits, root) for index in wanted},
+        )
         return
     if not path.is_file():
         raise VideoError("there is no such file.")
@@ -267,7 +271,11 @@ def _fit_frame(frame: "av.VideoFrame", size: int, limits: Limits) -> Array:
         raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
 
 
-def _read_image(path: Path, size: int, limits: Limits) -> Array:
+def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        raise VideoError(f"frame '{path.name}' is a link that leaves the source.")
+    if path.exists() and not path.is_file():
+        raise VideoError(f"frame '{path.name}' is no file.")
     try:
         with Image.open(path) as image:
             _check_frame(image.width, image.height, limits)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from prism.config import IngestConfig
@@ -46,6 +47,11 @@ class Task:
     clips_per_video: int
     seed: int
     limits: Limits
+
+    @property
+    def root(self) -> Path:
+        """The source that the video is in."""
+        return Path(self.path).parents[len(PurePosixPath(self.relative).parts) - 1]
 
     def to_json(self) -> str:
         """One line of text."""

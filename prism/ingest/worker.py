@@ -32,7 +32,7 @@ def decode(task: Task) -> Outcome:
         return task.windows(video_frames, lambda: frame_rate(path))
 
     try:
-        video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size, task.limits)
+        video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size, task.limits, task.root)
     except VideoError as error:
         return Outcome(reason=str(error))
     except OSError as error:
