@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
 DEMO ?= runs/demo
+FUZZ_SECONDS ?= 60
 
-.PHONY: help install demo test faults check clean
+.PHONY: help install demo test faults fuzz audit check clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
 	@echo "make test    run the tests (6 minutes at most)"
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
+	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 16 kinds)"
+	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
 	@echo "make check   formatter, linter, types, architecture"
 	@echo "make clean   remove the environment and the demo"
 
@@ -30,6 +33,14 @@ test: install
 
 faults: install
 	OMP_NUM_THREADS=1 PRISM_FAULTS=long $(RUN)/python -m pytest -n 2 tests/faults
+
+fuzz: install
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	OMP_NUM_THREADS=1 $(RUN)/python tests/faults/fuzz.py $(FUZZ_SECONDS)
+
+audit: install
+	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e '.[audit]'
+	$(RUN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
 
 check: install
 	$(RUN)/ruff format --check .

@@ -6,6 +6,7 @@ under the source, so no list can reach beyond it.
 
 import csv
 import io
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 from prism.errors import SourceError
 from prism.ingest.frames import is_image
 from prism.ingest.listing import VIDEO_SUFFIXES, Listing, require_folder
-from prism.runtime import parse_json, read_text
+from prism.runtime import read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
 
@@ -97,8 +98,8 @@ def read_json(path: Path) -> Any:
         SourceError: the file cannot be read or is not JSON.
     """
     try:
-        return parse_json(_read_text(path))
-    except ValueError as error:
+        return json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
         raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
 
 
@@ -212,6 +213,8 @@ def _require_training_videos(listing: Listing, entries: Sequence[Entry], linked:
     """A class that vanished from the data would make the task easier without a word: refuse it."""
     trained = {video.label for video in listing.videos if video.split == "train"}
     hint = f" Linked folders are not searched ('{linked[0]}')." if linked else ""
+    if not entries:
+        raise SourceError(f"the annotation files of '{listing.root}' list no videos for train or test.")
     if not listing.videos:
         first = f"the first is '{entries[0].name}'"
         raise SourceError(

@@ -81,6 +81,12 @@ def make_ucf(path: Path) -> None:
         (path / video).touch()
 
 
+def make_hmdb(path: Path) -> None:
+    (path / "clap").mkdir(parents=True)
+    (path / "clap/a.avi").touch()
+    (path / "clap_test_split1.txt").write_text("a.avi 1\n")
+
+
 def make_folder(path: Path) -> None:
     for video in ("jump/a.mp4", "walk/b.mp4"):
         (path / video).parent.mkdir(parents=True)
@@ -97,6 +103,7 @@ KINDS = {
     "recipe": Kind(lambda path: path.write_text("[condense]\nlr = 2.0\n"), read_recipe),
     "list": Kind(make_list, lambda path: list_videos(path, IngestConfig(layout="csv")), "given.csv"),
     "ucf101": Kind(make_ucf, lambda path: list_videos(path, IngestConfig(layout="ucf101"))),
+    "hmdb51": Kind(make_hmdb, lambda path: list_videos(path, IngestConfig(layout="hmdb51"))),
     "folder": Kind(make_folder, lambda path: make_plan(path, IngestConfig(val_fraction=0, test_fraction=0))),
     "anything": Kind(make_set, describe),
 }
@@ -337,6 +344,10 @@ SPOILED: dict[str, dict[str, Spoil]] = {
         "with an unknown class": inside("testlist01.txt", text("<script>/v_a_g02_c01.avi\n")),
         "with a video twice": inside("testlist01.txt", text("Archery/v_a_g01_c01.avi\n")),
         "that is binary": inside("testlist01.txt", data(b"\xff\n")),
+    },
+    "hmdb51": {
+        "that uses no video": inside("clap_test_split1.txt", text("a.avi 0\n")),
+        "with a path above": inside("clap_test_split1.txt", text("../a.avi 1\n")),
     },
     "folder": {
         "missing": gone,
