@@ -131,7 +131,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     write_store(folder / "store", train=2, val=0, test=1)
     write_store(folder / "large", train=10, val=0, test=1)
-    write_classes(folder / "videos", videos=3, num_frames=6)
+    write_classes(folder / "videos", videos=2, num_frames=6)
     select(folder / "store", output=folder / "set")
     evaluated()(folder, folder / "result.json")
     return folder
