@@ -10,7 +10,7 @@ NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (ROOT / "docs" / "guarantees.
 
 
 def test_every_promise_in_a_table_names_a_test():
-    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8").partition("## Figures")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise")]
     assert len(rows) >= 20
     assert all("::test_" in row for row in rows)
