@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from prism.errors import OutputError
-from prism.runtime import canonical_json, versions, write_atomically
+from prism.runtime import canonical_json, claim, versions, write_atomically
 from prism.store import ClipStore
 
 KEPT_BYTES = 2**30
@@ -59,9 +59,8 @@ def _read(path: Path, kind: str, num_rows: int) -> Tensor | None:
 
 
 def _keep(path: Path, kind: str, values: Tensor) -> None:
-    # A store may lie where nothing can be written, or another run may clear the same cache.
-    with contextlib.suppress(OSError, OutputError):
-        path.parent.mkdir(exist_ok=True)
+    # A store may lie where nothing can be written, or another run may fill or clear the same cache.
+    with contextlib.suppress(OSError, OutputError), claim(path):
         write_atomically(path, safetensors.torch.save({kind: values.contiguous()}))
         files = sorted(path.parent.glob(f"{kind}-*.safetensors"), key=lambda file: file.stat().st_mtime_ns)
         total = sum(file.stat().st_size for file in files)

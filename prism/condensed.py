@@ -244,8 +244,11 @@ def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
-        kind = "is a folder, not a condensed set" if path.is_dir() else "does not exist"
-        raise CondensedError(f"'{path}' {kind}.")
+        if not path.exists():
+            raise CondensedError(f"'{path}' does not exist.")
+        raise CondensedError(
+            f"'{path}' is a {'folder' if path.is_dir() else 'pipe or a device'}, not a condensed set."
+        )
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from prism.errors import ConfigError
+from prism.runtime import read_text
 
 T = TypeVar("T")
 
@@ -135,6 +136,16 @@ the usual folders in it are searched."""
     group_pattern: str = ""
     """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
 recordings are set apart whole; empty: videos are set apart one by one."""
+    min_side: int = 8
+    """A video whose frames are lower or narrower than this many pixels is skipped."""
+    max_pixels: int = 2**25
+    """A video whose frames have more pixels (height times width) is skipped; the default admits 7680 by 4320."""
+    max_seconds: float = 14400.0
+    """A video that plays longer than this many seconds is skipped."""
+    max_decode_seconds: float = 600.0
+    """A video whose decoding takes longer than this many seconds is skipped."""
+    max_decode_bytes: int = 2**32
+    """A video whose decoding takes more bytes of memory is skipped."""
     flip: Flip = "auto"
     """Whether a horizontal flip keeps the labels: `off` where left and right differ; `auto` follows the \
 prism.json of the source, and is on without one."""
@@ -169,6 +180,14 @@ prism.json of the source, and is on without one."""
             _require("ingest", key, share, 0 <= share < 1, "at least 0 and below 1")
         has_group = _num_groups(self.group_pattern) > 0 or not self.group_pattern
         _require("ingest", "group_pattern", self.group_pattern, has_group, "a regular expression with a group (…)")
+        _require("ingest", "min_side", self.min_side, 1 <= self.min_side <= 4096, "between 1 and 4096")
+        _require("ingest", "max_pixels", self.max_pixels, self.max_pixels >= 1, "at least 1")
+        for key, seconds in (("max_seconds", self.max_seconds), ("max_decode_seconds", self.max_decode_seconds)):
+            _require("ingest", key, seconds, 0 < seconds <= 1e9, "above 0 and at most 1e9")
+        # A decoding process takes a quarter of that before it has seen a video.
+        _require(
+            "ingest", "max_decode_bytes", self.max_decode_bytes, self.max_decode_bytes >= 2**29, "at least 2^29"
+        )
         _require_choice("ingest", "flip", self.flip, Flip)
 
 
@@ -522,7 +541,7 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_text(path).replace("\r\n", "\n"))
     except FileNotFoundError:
         raise ConfigError(f"recipe '{path}' does not exist.") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -20,6 +20,8 @@ def describe(path: str | Path) -> dict[str, Any]:
         return _store(ClipStore.open(path))
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
+    if not path.is_file():
+        raise ArtifactError(f"'{path}' is a pipe or a device, not a file.")
     with path.open("rb") as file:
         start = file.read(64)
     # The length at the start of a set may begin with the bytes of " {", but it also has zeros; text has none.

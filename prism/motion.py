@@ -9,6 +9,7 @@ is a falling one: that makes the time-reversed pairs, which only the order of fr
 unordered frames of one clip do tell which coordinate it moves, and so a class from all but its opposite.
 """
 
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -25,10 +26,13 @@ from prism.progress import progress_bar
 from prism.runtime import (
     canonical_json,
     check_output,
+    claim,
     derive_seed,
+    discard_older,
     partial_path,
-    replace_atomically,
-    write_atomically,
+    replace_folder,
+    sync_folder,
+    write_synced,
     writing,
 )
 
@@ -194,13 +198,16 @@ def write_video(path: Path, frames: Array) -> None:
     # The same bytes every time: no threads, and no macroblock tree, whose rate control reads memory that x264
     # never wrote when a picture is this small (seen with MALLOC_PERTURB_).
     options = {"crf": "18", "preset": "veryfast", "threads": "1", "mbtree": "0"}
-    with writing(path), av.open(str(path), "w", format="mp4") as container:
+    data = io.BytesIO()
+    with av.open(data, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=FRAMES_PER_SECOND, options=options)
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
         container.mux(stream.encode())
+    with writing(path):
+        write_synced(path, data.getvalue())
 
 
 def _videos(config: MotionConfig) -> Iterator[tuple[str, str, int]]:
@@ -239,21 +246,19 @@ def write_motion(
     """
     config = with_options(MotionConfig, "motion", config, options)
     output = Path(os.path.abspath(output))
-    check_output(output, overwrite)
-    if output.exists() and not (output / "prism.json").is_file():
-        raise OutputError(f"output '{output}' is not a data set of prism motion, so it is not overwritten.")
-    partial = partial_path(output)
-    try:
-        with writing(output):
+    with claim(output):
+        discard_older(output)
+        check_output(output, overwrite)
+        if output.exists() and not (output / "prism.json").is_file():
+            raise OutputError(f"output '{output}' is not a data set of prism motion, so it is not overwritten.")
+        partial = partial_path(output)
+        try:
+            with writing(output):
+                shutil.rmtree(partial, ignore_errors=True)
+                _write_videos(partial, config, progress)
+                replace_folder(partial, output)
+        finally:
             shutil.rmtree(partial, ignore_errors=True)
-            _write_videos(partial, config, progress)
-            # Left and right change places in a mirror; ingest reads this.
-            write_atomically(partial / "prism.json", (canonical_json({"flip": False}) + "\n").encode())
-            if output.exists():
-                shutil.rmtree(output)
-            replace_atomically(partial, output)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
     return output
 
 
@@ -261,9 +266,16 @@ def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:
     for split in ("train", "test"):
         for label in MOTIONS:
             (folder / split / label).mkdir(parents=True)
+    # Left and right change places in a mirror; ingest reads this.
+    write_synced(folder / "prism.json", (canonical_json({"flip": False}) + "\n").encode())
     videos = list(_videos(config))
     bar = progress_bar("Drawing", len(videos), "videos", enabled=progress)
     with bar as advance:
         for video in videos:
             _write_one(folder, video, config)
             advance()
+    for split in ("train", "test"):
+        for label in MOTIONS:
+            sync_folder(folder / split / label)
+        sync_folder(folder / split)
+    sync_folder(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ResultError
-from prism.runtime import canonical_json, parse_json, versions, write_atomically
+from prism.runtime import canonical_json, parse_json, read_text, versions, write_atomically
 
 FORMAT = "prism-result"
 VERSION = 1
@@ -178,11 +178,12 @@ class Result:
         """
         path = Path(path)
         try:
-            content = parse_json(path.read_text(encoding="utf-8"))
+            content = parse_json(read_text(path))
         except FileNotFoundError:
             raise ResultError(f"result '{path}' does not exist.") from None
-        except (OSError, ValueError):
-            raise ResultError(f"'{path}' is not a result: it is not JSON.") from None
+        except (OSError, ValueError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise ResultError(f"'{path}' is not a result, which is JSON: {problem}.") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ResultError(f"'{path}' is not a result: it does not say format '{FORMAT}'.")
         if content.get("version") != VERSION:
@@ -202,8 +203,10 @@ class Result:
                 _runs(content["runs"], task),
                 _typed(dict, content["provenance"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ResultError(f"'{path}' is not a valid result: {error!r}.") from None
+        except KeyError as error:
+            raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
+        except (TypeError, ValueError) as error:
+            raise ResultError(f"'{path}' is not a valid result: {error}.") from None
 
 
 def percent(summary: tuple[float, float, int]) -> str:

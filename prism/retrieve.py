@@ -15,6 +15,7 @@ from prism.config import RetrieveConfig, with_options
 from prism.errors import ConfigError
 from prism.protocols import CLEAN
 from prism.results import Result
+from prism.runtime import claim
 from prism.store import ClipStore
 from prism.train import Draw, outputs_of, train
 from prism.trials import Examination, run_trials
@@ -56,25 +57,26 @@ def retrieve(
 
     Raises:
         ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
-        OutputError: the output exists or cannot be written.
+        OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
     """
     config = with_options(RetrieveConfig, "retrieve", config, options)
-    return run_trials(
-        "retrieve",
-        config,
-        CLEAN,
-        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
-        condensed,
-        data,
-        train_store=train_store,
-        output=output,
-        label=label,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-        progress=progress,
-    )
+    with claim(output):
+        return run_trials(
+            "retrieve",
+            config,
+            CLEAN,
+            lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+            condensed,
+            data,
+            train_store=train_store,
+            output=output,
+            label=label,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            progress=progress,
+        )
 
 
 class Embedder(nn.Module):

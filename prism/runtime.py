@@ -167,6 +167,26 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
     return "nothing differs"
 
 
+MAX_TEXT_BYTES = 2**28
+"""No text file that PRISM reads is larger; the longest official list has 30 MB."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a stranger may have written, or may have put in a file's place.
+
+    Raises:
+        OSError: it is missing, cannot be read, or is a folder.
+        ValueError: it is a pipe or a device, which may never end, is too large, or is not UTF-8.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError("it is a pipe or a device, not a file")
+    with path.open("rb") as file:
+        data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise ValueError(f"it is larger than {MAX_TEXT_BYTES:,} bytes")
+    return data.decode("utf-8-sig")
+
+
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
     with path.open("rb") as file:
@@ -206,14 +226,20 @@ def check_output_file(path: Path, overwrite: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn a failing write into one sentence that names the path and the space that is left."""
+def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
+    """Turn a failing write into one sentence that names the path, the bytes it takes and those that are left.
+
+    Args:
+        path: what is written.
+        num_bytes: its size, where that is known.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
-            raise OutputError(f"no space left to write '{path}' ({free / 2**20:.1f} MiB free).") from None
+            takes = "" if num_bytes is None else f", which takes {num_bytes:,} bytes"
+            raise OutputError(f"no space left to write '{path}'{takes} ({free / 2**20:.1f} MiB free).") from None
         raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.") from None
 
 
@@ -232,25 +258,108 @@ def replace_atomically(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+def replace_folder(source: Path, target: Path) -> None:
+    """Give a finished, synced folder its final name; an older one of that name makes room whole, then goes."""
+    discard_older(target)
+    if target.exists():
+        os.rename(target, _older_path(target))
+    replace_atomically(source, target)
+    discard_older(target)
+
+
+def discard_older(path: Path) -> None:
+    """Remove the older folder that `replace_folder` had to leave behind, unless it is still the only one."""
+    if path.exists():
+        shutil.rmtree(_older_path(path), ignore_errors=True)
+
+
+def _older_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
 def hold(descriptor: int, path: Path) -> None:
     """Keep other runs off an open file or folder until it is closed; the end of a process frees it.
 
     Raises:
-        OutputError: another run holds it.
+        OutputError: another run holds it; its process is named where the system tells it.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OutputError(f"another run is writing '{path}'. Wait for it, or choose another output.") from None
+        raise OutputError(
+            f"another run is writing '{path}'{_holder(descriptor)}. Wait for it, or choose another output."
+        ) from None
     except OSError:
         # A file system without locks: the user has to know how many runs there are.
         return
+
+
+def _holder(descriptor: int) -> str:
+    """` (process …)`, the one that holds an open file; empty where the system does not tell."""
+    found = os.fstat(descriptor)
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    with contextlib.suppress(OSError):
+        # 1: FLOCK  ADVISORY  WRITE 15672 fe:00:2146339 0 EOF; those that wait have an arrow after the number.
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
+                return f" (process {fields[4]})"
+    return ""
+
+
+@contextlib.contextmanager
+def claim(output: str | Path | None) -> Iterator[None]:
+    """Keep other runs off an output while the block runs; the end of a process gives it up.
+
+    Args:
+        output: a file or folder to be written; None claims nothing.
+
+    Raises:
+        OutputError: another run has claimed it, or its folder cannot be written.
+    """
+    if output is None:
+        yield
+        return
+    lock = Path(output).with_name(f".{Path(output).name}.lock")
+    descriptor = _locked(lock, Path(output))
+    try:
+        yield
+    finally:
+        # Before it is given up: a run that waits for nothing else must not lose its own.
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(lock: Path, output: Path) -> int:
+    while True:
+        with writing(output):
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+        try:
+            hold(descriptor, output)
+            # A run that has ended since the file was opened here took it along: what is held is no file any more.
+            if lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
 
 
 def discard(path: Path) -> None:
     """Remove a file, and the unfinished one that a killed run may have left beside it."""
     partial_path(path).unlink(missing_ok=True)
     path.unlink(missing_ok=True)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file that no power cut can empty, once the folder that it is in is synced too."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -261,11 +370,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     partial = partial_path(path)
     try:
-        with writing(path):
-            with partial.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+        with writing(path, len(data)):
+            write_synced(partial, data)
             replace_atomically(partial, path)
     except BaseException:
         with contextlib.suppress(OSError):

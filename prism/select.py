@@ -11,7 +11,7 @@ from prism.clips import as_pixels
 from prism.condensed import CondensedSet
 from prism.config import SelectConfig, as_dict, with_options
 from prism.embeddings import Embedder, train_embeddings
-from prism.runtime import check_output_file, generator, pick_device, versions
+from prism.runtime import check_output_file, claim, generator, pick_device, versions
 from prism.store import ClipStore
 
 
@@ -104,17 +104,27 @@ def select(
 
     Raises:
         ConfigError: a class has fewer training clips than `vpc`; it is named.
-        OutputError: the output exists or cannot be written.
+        StoreError: the store is damaged, or was changed meanwhile.
+        OutputError: the output exists, cannot be written, or another run is writing it.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     config = with_options(SelectConfig, "select", config, options)
     store.require_vpc(config.vpc, "select.vpc")
-    if output is not None:
-        check_output_file(Path(output), overwrite)
+    with claim(output):
+        if output is not None:
+            check_output_file(Path(output), overwrite)
+        condensed = _selected(store, config, pick_device(device))
+        if output is not None:
+            condensed.save(output)
+    return condensed
+
+
+def _selected(store: ClipStore, config: SelectConfig, device: torch.device) -> CondensedSet:
     clips = store.clips("train")
-    chosen = choose(store, config, pick_device(device))
+    chosen = choose(store, config, device)
     frames = as_pixels(clips.frames[chosen])
-    condensed = CondensedSet.pack(
+    store.check_unchanged()
+    return CondensedSet.pack(
         frames,
         torch.ones(frames.shape[:2], dtype=torch.bool),
         clips.labels[chosen],
@@ -130,6 +140,3 @@ def select(
             "clips": [store.sources[i].path for i in chosen.tolist()],
         },
     )
-    if output is not None:
-        condensed.save(output)
-    return condensed

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism.errors import ConfigError, StoreError
-from prism.runtime import canonical_json, file_sha256, parse_json
+from prism.runtime import canonical_json, file_sha256, parse_json, read_text
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -84,6 +84,7 @@ class ClipStore:
         self.path = path
         self.header = header
         self.sources = sources
+        self._stamp = _stamp(path)
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> "ClipStore":
@@ -184,8 +185,23 @@ class ClipStore:
 
         height, width = self.size
         shape = (len(self), self.num_frames, 3, height, width)
+        self.check_unchanged()
         # Copy-on-write keeps the file unchanged and spares torch's warning about read-only memory.
-        return torch.from_numpy(np.memmap(self.path / "frames.u8", np.uint8, mode="c", shape=shape))
+        frames = np.memmap(self.path / "frames.u8", np.uint8, mode="c", shape=shape)
+        self.check_unchanged()
+        return torch.from_numpy(frames)
+
+    def check_unchanged(self) -> None:
+        """Refuse clips that are no longer those that were opened, by their file's place, size and time.
+
+        Raises:
+            StoreError: the store was changed, replaced or moved since.
+        """
+        if _stamp(self.path) != self._stamp:
+            raise StoreError(
+                f"store '{self.path}' was changed, replaced or moved while it was being used. Nothing that was "
+                "made of it since is saved; start again from a store that stays as it is."
+            )
 
     def positions(self, split: str) -> range:
         """The positions of a split's clips; they are contiguous."""
@@ -266,13 +282,21 @@ class ClipStore:
                 )
 
 
+def _stamp(path: Path) -> tuple[int, ...]:
+    try:
+        found = (path / "frames.u8").stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _read_header(path: Path) -> StoreHeader:
     if not path.exists():
         raise StoreError(f"store '{path}' does not exist.")
     if not (path / "store.json").is_file():
         raise StoreError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
     try:
-        content = parse_json((path / "store.json").read_text(encoding="utf-8"))
+        content = parse_json(read_text(path / "store.json"))
     except (OSError, ValueError) as error:
         raise StoreError(f"store '{path}' has an unreadable store.json: {error}.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:

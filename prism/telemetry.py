@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ResultError
-from prism.runtime import canonical_json, hold, writing
+from prism.runtime import canonical_json, hold, read_text, writing
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -93,7 +93,7 @@ class Telemetry:
         """
         path = Path(path)
         try:
-            lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+            lines = read_text(path).split("\n")[:-1]
             records = tuple(json.loads(line) for line in lines)
         except (OSError, ValueError, RecursionError) as error:
             raise ResultError(f"'{path}' is not a telemetry file: {error}.") from None

@@ -26,10 +26,11 @@ Config = EvaluateConfig | RetrieveConfig
 
 @dataclass(frozen=True)
 class Trainee:
-    """Clips to train on for one seed, and what the result says of them."""
+    """Clips to train on for one seed, what the result says of them, and the store that they are in, if any."""
 
     clips: Clips | Draw
     subject: Subject
+    store: ClipStore | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def run_trials(
 
     Raises:
         ConfigError: the set and the data do not fit each other.
-        StoreError: the split is empty.
+        StoreError: the split is empty, or a store was changed meanwhile.
         ResultError: `resume` finds the result of another run.
         OutputError: the output exists or cannot be written.
     """
@@ -111,8 +112,10 @@ def run_trials(
     lead, what = METRICS[task][0], f"{verb[:-1].title()}ing"
     with progress_bar(what, len(wanted), "seeds", enabled=progress, done=len(done)) as advance:
         for seed in (seed for seed in wanted if seed not in done):
-            clips, started = trainee(seed).clips, time.monotonic()
-            loss, scores = examination.judge(clips, seed)
+            shown, started = trainee(seed), time.monotonic()
+            loss, scores = examination.judge(shown.clips, seed)
+            for read in filter(None, (store, shown.store)):
+                read.check_unchanged()
             run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
             runs = sorted([*runs, run], key=lambda run: run.seed)
             result = replace(result, runs=tuple(runs), provenance=provenance())
@@ -197,9 +200,9 @@ def _of_store(
 
     def trainee(seed: int) -> Trainee:
         if not config.train_vpc:
-            return Trainee(everything, subject("full", everything))
+            return Trainee(everything, subject("full", everything), source)
         clips = everything.subset(source.sample(config.train_vpc, generator(seed, "subset")))
-        return Trainee(clips, subject("subset", clips))
+        return Trainee(clips, subject("subset", clips), source)
 
     return trainee
 

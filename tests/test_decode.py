@@ -10,13 +10,17 @@ import pytest
 from PIL import Image
 from videos import KINDS, SIZE, numbered, shown_number, write_audio, write_numbered, write_numbered_images
 
+from prism.config import IngestConfig
 from prism.errors import VideoError
 from prism.ingest import decode
 from prism.ingest.sampling import Window
+from prism.ingest.task import Limits
+
+LIMITS = Limits.of(IngestConfig())
 
 
 def read(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> tuple[int, list[np.ndarray]]:
-    count, _, clips = decode.read_clips(path, lambda count: list(windows), num_frames, size)
+    count, _, clips = decode.read_clips(path, lambda count: list(windows), num_frames, size, LIMITS, path.parent)
     return count, clips
 
 
@@ -116,7 +120,7 @@ def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
     data = kinds[kind].read_bytes()
     path = tmp_path / kinds[kind].name
     path.write_bytes(data[: len(data) * 8 // 10])
-    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE)[0]
+    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE, LIMITS, path.parent)[0]
     assert 30 < count < 50
     assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
 
@@ -124,7 +128,7 @@ def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
 def test_a_truncated_mp4_whose_index_comes_first_is_used(tmp_path):
     path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
     path.write_bytes(path.read_bytes()[:-1000])
-    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE)[0]
+    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE, LIMITS, path.parent)[0]
     assert 10 < count < 60
     assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
 
@@ -139,7 +143,9 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path):
     size = int.from_bytes(data[at + 4 : at + 8], "little")
     data[at + 8 : at + 8 + size] = b"\xff" * size
     path.write_bytes(data)
-    count, _, clips = decode.read_clips(path, lambda count: [Window(0, 1), Window(count - 6, 1)], 6, SIZE)
+    count, _, clips = decode.read_clips(
+        path, lambda count: [Window(0, 1), Window(count - 6, 1)], 6, SIZE, LIMITS, path.parent
+    )
     assert count >= 35
     assert [shown_number(frame) for frame in clips[0]] == list(range(6))
     assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))

@@ -18,14 +18,15 @@ import numpy as np
 import pytest
 from videos import shown_number, write_audio, write_classes, write_numbered, write_numbered_images
 
+from prism import runtime
 from prism.config import IngestConfig
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
-from prism.ingest import assemble, build, pool
+from prism.ingest import assemble, build, pool, worker
 from prism.ingest.assemble import PixelStatistics
 from prism.ingest.build import ingest
 from prism.ingest.sampling import Window
-from prism.ingest.task import Outcome, Task
-from prism.ingest.working import working_folder
+from prism.ingest.task import Limits, Outcome, Task
+from prism.ingest.working import WorkingFolder, working_folder
 from prism.runtime import partial_path
 from prism.store import ClipStore
 
@@ -229,10 +230,59 @@ def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert partial_path(output).exists()
 
 
+def task_of(video: Path, slots: Path) -> Task:
+    """A training video to decode to the start of a file."""
+    limits = Limits.of(IngestConfig())
+    return Task(str(video), video.name, True, str(slots), 0, 4, 2, "stride", 2.0, 32, 1, 0, limits)
+
+
 def test_what_is_done_is_not_decoded_again(source, expected, tmp_path, monkeypatch):
     unfinished(source, tmp_path / "store", monkeypatch)
     monkeypatch.setattr(pool, "Worker", None)
     assert files(make(source, tmp_path / "store").path) == expected
+
+
+def test_a_run_that_is_stopped_before_its_store_has_a_name_only_names_it(source, expected, tmp_path, monkeypatch):
+    def stop(*folders: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "replace_folder", stop)
+        with pytest.raises(Interrupted):
+            make(source, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    monkeypatch.setattr(pool, "Worker", None)
+    monkeypatch.setattr(assemble, "assemble", None)
+    assert files(make(source, tmp_path / "store").path) == expected
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_what_a_run_leaves_that_is_stopped_once_its_store_has_a_name_goes(source, expected, tmp_path, monkeypatch):
+    def stop(folder: WorkingFolder) -> None:
+        raise KeyboardInterrupt
+
+    make(source, tmp_path / "store", IngestConfig(num_frames=5, size=16))
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkingFolder, "remove", stop)
+        patch.setattr(runtime, "discard_older", lambda path: None)
+        with pytest.raises(Interrupted):
+            make(source, tmp_path / "store", overwrite=True)
+    assert len(leftovers(tmp_path / "store")) == 2
+    with pytest.raises(OutputError, match="exists already"):
+        make(source, tmp_path / "store")
+    assert files(tmp_path / "store") == expected
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plans_slots(source, tmp_path):
+    with working_folder(tmp_path / "folder", "old plan", [0, 10]) as old:
+        slots = old.slots
+    with working_folder(tmp_path / "folder", "new plan", [0, 10**6]) as new:
+        task = task_of(source / "jump/v0.mp4", slots)
+        with pytest.raises(OutputError, match="cannot be written"):
+            worker.decode(task)
+        assert not any(new.slots.read_bytes())
+        assert not slots.exists()
 
 
 def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_path, monkeypatch, capfd):
@@ -365,7 +415,7 @@ def test_a_disk_that_is_full_at_the_end_leaves_what_is_done(source, expected, tm
 
 
 def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
-    task = Task(str(source / "jump/v0.mp4"), "jump/v0.mp4", True, "/dev/full", 0, 4, 2, "stride", 2.0, 32, 1, 0)
+    task = task_of(source / "jump/v0.mp4", Path("/dev/full"))
     worker = pool.Worker()
     try:
         with pytest.raises(OutputError, match="no space left to write '/dev/full'"):

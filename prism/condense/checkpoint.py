@@ -62,10 +62,12 @@ class Checkpoint:
             with safetensors.safe_open(path, framework="pt") as file:
                 content = parse_json((file.metadata() or {})["prism"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if (content["format"], content["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
             found = cls(
-                int(content["iteration"]),
+                _count(content["iteration"]),
                 dict(content["source"]),
-                int(content["telemetry_bytes"]),
+                _count(content["telemetry_bytes"]),
                 float(content["seconds"]),
                 tensors,
             )
@@ -77,6 +79,12 @@ class Checkpoint:
                 "Repeat that run's options, or start again with --overwrite."
             )
         return found
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**60:
+        raise ValueError(f"{value!r} is not a count")
+    return value
 
 
 def damaged(path: Path, error: Exception) -> CheckpointError:

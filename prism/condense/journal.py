@@ -129,6 +129,7 @@ class Journal:
 
     def save_checkpoint(self) -> None:
         """Put everything on disk that the next iteration depends on."""
+        self.run.store.check_unchanged()
         length = self.telemetry.sync()
         tensors = self.run.tensors()
         Checkpoint(self.run.iteration, self.source, length, self.seconds, tensors).save(self.checkpoint)

@@ -147,6 +147,7 @@ def condense(
         OutputError: the output exists or cannot be written.
         CheckpointError: `resume` finds the checkpoint of another run.
         DivergedError: a loss is not finite; the last checkpoint stays.
+        StoreError: the store was changed meanwhile; the last checkpoint stays.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
@@ -166,9 +167,11 @@ def condense(
     if output is None:
         while run.iteration < run.num_iterations:
             run.step()
+        store.check_unchanged()
         return run.videos.condensed(store, config, source)
     with Journal(run, Path(output), source, resume=resume, overwrite=overwrite) as journal:
         journal.iterate(checkpoint_seconds, progress)
+        store.check_unchanged()
         condensed = run.videos.condensed(store, config, source)
         journal.finish(condensed)
     return condensed

@@ -5,6 +5,7 @@ under the source, so no list can reach beyond it.
 """
 
 import csv
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 from prism.errors import SourceError
 from prism.ingest.frames import is_image
 from prism.ingest.listing import VIDEO_SUFFIXES, Listing, require_folder
+from prism.runtime import read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
 
@@ -80,9 +82,11 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_text(path)
     except UnicodeDecodeError:
         raise SourceError(f"'{path}' is not UTF-8 text.") from None
+    except ValueError as error:
+        raise SourceError(f"'{path}' cannot be read: {error}.") from None
     except OSError as error:
         raise SourceError(f"'{path}' cannot be read: {error.strerror}.") from None
 
@@ -106,23 +110,15 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
         SourceError: the file cannot be read, a column is missing, or a cell is empty.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file, skipinitialspace=True)
-            for column in columns:
-                if column not in (rows.fieldnames or ()):
-                    found = ", ".join(rows.fieldnames or ()) or "nothing"
-                    raise SourceError(f"list '{path}' has no column '{column}', only {found}.")
-            for row in rows:
-                yield (
-                    rows.line_num,
-                    {column: _cell(row[column], column, rows.line_num, path) for column in columns},
-                )
-    except UnicodeDecodeError:
-        raise SourceError(f"list '{path}' is not UTF-8 text.") from None
+        rows = csv.DictReader(io.StringIO(_read_text(path), newline=""), skipinitialspace=True)
+        for column in columns:
+            if column not in (rows.fieldnames or ()):
+                found = ", ".join(rows.fieldnames or ()) or "nothing"
+                raise SourceError(f"list '{path}' has no column '{column}', only {found[:200]}.")
+        for row in rows:
+            yield rows.line_num, {column: _cell(row[column], column, rows.line_num, path) for column in columns}
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
-    except OSError as error:
-        raise SourceError(f"list '{path}' cannot be read: {error.strerror}.") from None
 
 
 def _cell(value: str | None, column: str, line: int, path: Path) -> str:
@@ -217,6 +213,8 @@ def _require_training_videos(listing: Listing, entries: Sequence[Entry], linked:
     """A class that vanished from the data would make the task easier without a word: refuse it."""
     trained = {video.label for video in listing.videos if video.split == "train"}
     hint = f" Linked folders are not searched ('{linked[0]}')." if linked else ""
+    if not entries:
+        raise SourceError(f"the annotation files of '{listing.root}' list no videos for train or test.")
     if not listing.videos:
         first = f"the first is '{entries[0].name}'"
         raise SourceError(

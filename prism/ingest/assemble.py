@@ -16,7 +16,7 @@ import numpy as np
 from prism.ingest.listing import VideoSource
 from prism.ingest.sampling import Window
 from prism.ingest.working import WorkingFolder
-from prism.runtime import sync_folder
+from prism.runtime import sync_folder, write_synced
 from prism.store import SPLITS, ClipSource, StoreHeader, clips_csv
 
 
@@ -150,8 +150,5 @@ def _skipped_csv(skipped: Mapping[str, str]) -> str:
 
 def _write(path: Path, text: str) -> str:
     data = text.encode()
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    write_synced(path, data)
     return hashlib.sha256(data).hexdigest()

@@ -1,11 +1,10 @@
 """Ingest: from a labelled folder or list of videos to a clip store, in parallel and resumable."""
 
 import hashlib
-import json
 import os
-import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,16 @@ from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingest.layouts import list_videos
 from prism.ingest.listing import Listing, VideoSource
 from prism.ingest.splits import assign_splits
-from prism.ingest.task import Task
+from prism.ingest.task import Limits, Task
 from prism.progress import note, progress_bar
 from prism.runtime import (
     canonical_json,
     check_output,
+    discard_older,
+    parse_json,
     partial_path,
-    replace_atomically,
+    read_text,
+    replace_folder,
     stop_signal,
     writing,
 )
@@ -30,8 +32,11 @@ from prism.store import SPLITS, ClipStore
 if TYPE_CHECKING:
     from prism.ingest.working import WorkingFolder
 
-PLAN_VERSION = 1
-RARE = ("random_test_windows", "train_list")
+PLAN_VERSION = 2
+RARE = (
+    *("random_test_windows", "train_list"),
+    *("min_side", "max_pixels", "max_seconds", "max_decode_seconds", "max_decode_bytes"),
+)
 """Options that are recorded only where they are used: without them a store has the bytes that it always had."""
 
 
@@ -43,6 +48,24 @@ class Plan:
     listing: Listing
     videos: Sequence[VideoSource]
     flip: bool
+
+    @cached_property
+    def stamps(self) -> list[str]:
+        """For every video a digest of its files' names, sizes and times when the run began."""
+        return [_stamp(video.path) for video in self.videos]
+
+    def check_unchanged(self) -> None:
+        """Refuse to make a store of videos that changed while they were decoded.
+
+        Raises:
+            SourceError: the first of them is named.
+        """
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            if _stamp(video.path) != stamp:
+                raise SourceError(
+                    f"video '{video.relative}' was changed or moved since the run began. Run the same command "
+                    "again; it starts again."
+                )
 
     @property
     def clip_bytes(self) -> int:
@@ -65,10 +88,8 @@ class Plan:
     def to_json(self) -> str:
         """The settings, and a digest that changes with the name, class, split, size or time of any video."""
         digest = hashlib.sha256()
-        for video in self.videos:
-            digest.update(
-                canonical_json([video.relative, video.label, video.split, *_stamps(video.path)]).encode()
-            )
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
         content = {
             "version": PLAN_VERSION,
             "settings": self.settings,
@@ -94,6 +115,7 @@ class Plan:
             clips_per_video=config.clips_per_video,
             seed=config.seed,
             random_test_windows=config.random_test_windows if video.split == "test" else 0,
+            limits=Limits.of(config),
         )
 
 
@@ -127,7 +149,8 @@ def ingest(
 
     Raises:
         ConfigError: an option is wrong, or `workers` is below 1.
-        SourceError: the source is missing or wrong, or a class has no usable training video.
+        SourceError: the source is missing or wrong, a class has no usable training video, or a video was changed
+            while it was read.
         OutputError: the output exists, cannot be written, or the disk is full.
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
     """
@@ -150,6 +173,12 @@ def _processors() -> int:
 
 
 def _check_store_output(output: Path, overwrite: bool) -> None:
+    from prism.ingest.working import discard_named
+
+    # What a run leaves that is killed after its store has got its name.
+    discard_older(output)
+    if output.exists():
+        discard_named(partial_path(output))
     check_output(output, overwrite)
     if output.exists() and not (output / "store.json").is_file():
         raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
@@ -178,25 +207,28 @@ def read_flip(root: Path) -> bool:
     if not file.exists():
         return True
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        content = parse_json(read_text(file))
+    except (OSError, ValueError) as error:
         raise SourceError(f"'{file}' cannot be read: {error}.") from None
     if not isinstance(content, dict) or set(content) != {"flip"} or type(content["flip"]) is not bool:
         raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
     return content["flip"]
 
 
-def _stamps(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Name, size and time of change of a video's files."""
+def _stamp(path: Path) -> str:
+    """A digest of name, size and time of change of a video's files."""
     from prism.ingest.frames import frame_files
 
+    digest = hashlib.sha256()
     for file in frame_files(path) if path.is_dir() else [path]:
         try:
             found = file.stat()
         except OSError:
-            yield file.name, -1, 0
+            size, time = -1, 0
         else:
-            yield file.name, found.st_size, found.st_mtime_ns
+            size, time = found.st_size, found.st_mtime_ns
+        digest.update(canonical_json([file.name, size, time]).encode())
+    return digest.hexdigest()
 
 
 def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
@@ -215,19 +247,24 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
         elif folder.outcomes:
             done = len(folder.outcomes)
             note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
-        _decode(plan, folder, num_workers, progress)
-        _check_classes(plan, folder)
+        if not folder.is_complete:
+            _decode(plan, folder, num_workers, progress)
+            plan.check_unchanged()
+            _check_classes(plan, folder)
+            with writing(output, plan.offsets[-1]):
+                assemble(
+                    folder,
+                    list(plan.videos),
+                    plan.listing.skipped,
+                    num_frames=plan.config.num_frames,
+                    size=plan.config.size,
+                    flip=plan.flip,
+                    settings=plan.settings,
+                )
+                folder.complete()
         with writing(output):
-            assemble(
-                folder,
-                list(plan.videos),
-                plan.listing.skipped,
-                num_frames=plan.config.num_frames,
-                size=plan.config.size,
-                flip=plan.flip,
-                settings=plan.settings,
-            )
-            _publish(folder, output)
+            replace_folder(folder.finished, output)
+        folder.remove()
 
 
 def _decode(plan: Plan, folder: "WorkingFolder", num_workers: int, progress: bool) -> None:
@@ -267,14 +304,3 @@ def _check_classes(plan: Plan, folder: "WorkingFolder") -> None:
             f"class '{label}' has no usable training video: all {len(lost)} were skipped, the first ('{first}') "
             f"because {reason}"
         )
-
-
-def _publish(folder: "WorkingFolder", output: Path) -> None:
-    """Give the finished store its name, in place of an older one."""
-    old = output.with_name(f".{output.name}.old")
-    if output.exists():
-        shutil.rmtree(old, ignore_errors=True)
-        os.rename(output, old)
-    replace_atomically(folder.finished, output)
-    folder.remove()
-    shutil.rmtree(old, ignore_errors=True)

@@ -26,6 +26,7 @@ from PIL import Image
 from prism.errors import VideoError
 from prism.ingest.frames import frame_files
 from prism.ingest.sampling import Window
+from prism.ingest.task import Limits
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -41,7 +42,7 @@ class _Missing(Exception):
 
 
 def read_clips(
-    path: Path, choose: Callable[[int], list[Window]], num_frames: int, size: int
+    path: Path, choose: Callable[[int], list[Window]], num_frames: int, size: int, limits: Limits, root: Path
 ) -> tuple[int, list[Window], list[Array]]:
     """Decode the clips of one video, holding no more than their frames.
 
@@ -50,6 +51,8 @@ def read_clips(
         choose: given the number of frames of the video, at least 2, the windows to read.
         num_frames: frames of a clip (T).
         size: height and width in pixels; the short side is resized to it, then the centre is cropped.
+        limits: what the video may cost; the system keeps those of memory and time (`ingest/worker.py`).
+        root: the source; a frame that is a link may not lead out of it.
 
     Returns:
         The number of frames of the video, the windows, and for each a clip (T, 3, size, size) uint8, RGB.
@@ -57,7 +60,7 @@ def read_clips(
     Raises:
         VideoError: the video cannot be used; the reason is its message.
     """
-    for video_frames, read in _ways(path, size):
+    for video_frames, read in _ways(path, size, limits, root):
         try:
             windows = choose(video_frames)
             indices = [window.indices(num_frames, video_frames) for window in windows]
@@ -83,26 +86,58 @@ def frame_rate(path: Path) -> Fraction:
     return rate
 
 
-def _ways(path: Path, size: int) -> Iterator[tuple[int, Read]]:
+def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[int, Read]]:
     """The number of frames and how to read some, the best way first."""
     if path.is_dir():
         images = frame_files(path)
         _require_motion(len(images))
-        yield len(images), lambda wanted: {index: _read_image(images[index], size) for index in wanted}
+        yield (
+            len(images),
+            lambda wanted: {index: _read_image(images[index], size, limits, root) for index in wanted},
+        )
         return
     if not path.is_file():
         raise VideoError("there is no such file.")
     if path.stat().st_size == 0:
         raise VideoError("the file is empty.")
+    time_base = _check_header(path, limits)
     times = _packet_times(path)
+    shown = [time for time in times if time is not None]
+    if shown and time_base:
+        _check_seconds(float((max(shown) - min(shown)) * time_base), limits)
     if len(times) > 1:
         if None not in times and len(set(times)) == len(times):
-            ordered = sorted(time for time in times if time is not None)
-            yield len(times), lambda wanted: _read_by_time(path, ordered, wanted, size)
-        yield len(times), lambda wanted: _read_in_order(path, wanted, size)
+            shown.sort()
+            yield len(times), lambda wanted: _read_by_time(path, shown, wanted, size, limits)
+        yield len(times), lambda wanted: _read_in_order(path, wanted, size, limits)
     count = sum(1 for _ in _decoded_frames(path))
     _require_motion(count)
-    yield count, lambda wanted: _read_in_order(path, wanted, size)
+    yield count, lambda wanted: _read_in_order(path, wanted, size, limits)
+
+
+def _check_header(path: Path, limits: Limits) -> Fraction | None:
+    """Refuse a video by what it says of itself, before anything is decoded, and return the unit of its times.
+
+    A header may lie: times and frames are checked as they come.
+    """
+    with _opened(path) as (container, stream):
+        width, height = stream.codec_context.width, stream.codec_context.height
+        if width and height:
+            _check_frame(width, height, limits)
+        _check_seconds(container.duration / av.time_base if container.duration else 0.0, limits)
+        return stream.time_base
+
+
+def _check_seconds(seconds: float, limits: Limits) -> None:
+    if seconds > limits.max_seconds:
+        raise VideoError(f"it plays for {seconds:.0f} seconds, more than max_seconds = {limits.max_seconds:g}.")
+
+
+def _check_frame(width: int, height: int, limits: Limits) -> None:
+    if width * height > limits.max_pixels:
+        raise VideoError(f"its frames have {width}×{height} pixels, more than max_pixels = {limits.max_pixels}.")
+    if min(width, height) < limits.min_side:
+        raise VideoError(f"its frames have {width}×{height} pixels, less than min_side = {limits.min_side}.")
 
 
 def _require_motion(video_frames: int) -> None:
@@ -118,6 +153,8 @@ def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
     try:
         # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
         container = av.open(str(path.absolute()), options={"protocol_whitelist": "file"})
+    except MemoryError:
+        raise
     except (FFmpegError, OSError) as error:
         raise VideoError(f"it cannot be opened as a video: {_reason(error)}.") from None
     with container:
@@ -141,6 +178,8 @@ def _packets(container: "InputContainer", stream: "VideoStream") -> "Iterator[av
     """The whole packets of a stream, up to its end or to where the file is broken off."""
     try:
         yield from (packet for packet in container.demux(stream) if packet.size and not packet.is_corrupt)
+    except MemoryError:
+        raise
     except (FFmpegError, OSError):
         return
 
@@ -151,7 +190,7 @@ def _packet_times(path: Path) -> list[int | None]:
         return [packet.pts for packet in _packets(container, stream) if not packet.is_discard]
 
 
-def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: int) -> Frames:
+def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: int, limits: Limits) -> Frames:
     """Seek to the key frame before the first wanted frame and decode up to the last.
 
     Raises:
@@ -161,7 +200,7 @@ def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: i
     found = {}
     for frame in _decoded_frames(path, since=min(index_at)):
         if frame.pts in index_at:
-            found[index_at[frame.pts]] = _fit_frame(frame, size)
+            found[index_at[frame.pts]] = _fit_frame(frame, size, limits)
         if frame.pts is None or len(found) == len(index_at) or frame.pts > max(index_at):
             break
     if len(found) < len(index_at):
@@ -169,7 +208,7 @@ def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: i
     return found
 
 
-def _read_in_order(path: Path, wanted: Collection[int], size: int) -> Frames:
+def _read_in_order(path: Path, wanted: Collection[int], size: int, limits: Limits) -> Frames:
     """Decode from the start and count.
 
     Raises:
@@ -178,7 +217,7 @@ def _read_in_order(path: Path, wanted: Collection[int], size: int) -> Frames:
     found = {}
     for index, frame in enumerate(_decoded_frames(path)):
         if index in wanted:
-            found[index] = _fit_frame(frame, size)
+            found[index] = _fit_frame(frame, size, limits)
         if len(found) == len(wanted):
             return found
     raise _Missing
@@ -203,6 +242,9 @@ def _decoded_frames(path: Path, since: int | None = None) -> "Iterator[av.VideoF
 def _frames_of(stream: "VideoStream", packet: "av.Packet | None") -> "list[av.VideoFrame]":
     try:
         return stream.codec_context.decode(packet)
+    except MemoryError:
+        # A frame that is left out for want of memory would shift all that follow.
+        raise
     except (FFmpegError, OSError):
         return []
 
@@ -221,16 +263,22 @@ def _packets_since(container: "InputContainer", stream: "VideoStream", since: in
     yield from packets
 
 
-def _fit_frame(frame: "av.VideoFrame", size: int) -> Array:
+def _fit_frame(frame: "av.VideoFrame", size: int, limits: Limits) -> Array:
+    _check_frame(frame.width, frame.height, limits)
     try:
         return _fit(frame.to_ndarray(format="rgb24"), size)
     except (FFmpegError, ValueError, OSError) as error:
         raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
 
 
-def _read_image(path: Path, size: int) -> Array:
+def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
+    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+        raise VideoError(f"frame '{path.name}' is a link that leaves the source.")
+    if path.exists() and not path.is_file():
+        raise VideoError(f"frame '{path.name}' is no file.")
     try:
         with Image.open(path) as image:
+            _check_frame(image.width, image.height, limits)
             return _fit(np.asarray(image.convert("RGB")), size)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise VideoError(f"frame '{path.name}' cannot be read: {_reason(error)}.") from None

@@ -132,9 +132,15 @@ def _add_class(listing: Listing, folder: Path, split: str) -> None:
 
 
 def _is_list(path: Path) -> bool:
+    # A pipe of that name would wait for ever.
+    if not path.is_file():
+        return False
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
-    return set(CSV_COLUMNS) <= set(next(csv.reader([header], skipinitialspace=True), ()))
+    try:
+        return set(CSV_COLUMNS) <= set(next(csv.reader([header], skipinitialspace=True), ()))
+    except csv.Error:
+        return False
 
 
 def _csv(source: Path) -> Listing:

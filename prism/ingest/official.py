@@ -78,9 +78,9 @@ def _ucf_classes(path: Path) -> dict[str, tuple[int, str]]:
     """Number and name of each class, by its name in one case."""
     classes: dict[str, tuple[int, str]] = {}
     for where, line in read_lines(path):
-        match = re.fullmatch(r"(\d+)\s+([^/\s]+)", line, re.ASCII)
+        match = re.fullmatch(r"(\d{1,9})\s+([^/\s]+)", line, re.ASCII)
         if match is None:
-            raise SourceError(f"{where} is '{line}', but it must be a number and a class.")
+            raise SourceError(f"{where} is '{line[:200]}', but it must be a number and a class.")
         number, name = int(match[1]), match[2]
         if name.casefold() in classes or number in {known for known, _ in classes.values()}:
             raise SourceError(f"{where} is '{line}', but this number or class is there already.")
@@ -91,10 +91,10 @@ def _ucf_classes(path: Path) -> dict[str, tuple[int, str]]:
 def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]]) -> Iterator[Entry]:
     """A train list has a class number after each path; a test list may."""
     for where, line in read_lines(path):
-        match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+(\d+))?", line, re.ASCII)
+        match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+(\d{1,9}))?", line, re.ASCII)
         if match is None or (split == "train" and match[3] is None):
             form = "<class>/<video>.avi and the number of the class" if split == "train" else "<class>/<video>.avi"
-            raise SourceError(f"{where} is '{line}', but it must be {form}.")
+            raise SourceError(f"{where} is '{line[:200]}', but it must be {form}.")
         folder, video, given = match.groups()
         if folder.casefold() not in classes:
             raise SourceError(f"{where} names class '{folder}', which classInd.txt does not have.")

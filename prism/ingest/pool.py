@@ -1,6 +1,8 @@
 """Decoding processes: each takes the next video, and one that dies is replaced.
 
-A thread waits for each process, so that the main thread is free to write the journal and to hear signals.
+A video that ended its process is tried again after all others, alone: the fault may have been another video's,
+which took the memory that there was. A thread waits for each process, so that the main thread is free to write
+the journal and to hear signals.
 """
 
 import contextlib
@@ -17,14 +19,24 @@ from prism.errors import OutputError
 from prism.ingest.task import READY, Outcome, Task
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingest.worker")
-ATTEMPTS = 2
-"""Processes that a video may cost: one may also die of what another process does."""
-
 Done = tuple[int, Outcome]
 
 
 class Died(Exception):
-    """A decoding process ended while it had a video."""
+    """A decoding process ended while it had a video; the message says how."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was ended because the video took too long: it would again."""
+        return str(self) == signal.SIGALRM.name
+
+    def outcome(self, task: Task) -> Outcome:
+        """What is noted of the video."""
+        if self.is_late:
+            return Outcome(
+                reason=f"decoding it takes longer than max_decode_seconds = {task.limits.max_decode_seconds:g}."
+            )
+        return Outcome(reason=f"decoding it ended its process ({self}).")
 
 
 class Worker:
@@ -86,14 +98,21 @@ class Pool:
         task_of: what is to be done with the video of a number.
         numbers: the numbers of the videos, by which their outcomes are known.
         num_workers: processes, at least 1.
+        tries_again: whether a video that ended its process gets another one.
     """
 
-    def __init__(self, task_of: Callable[[int], Task], numbers: Sequence[int], num_workers: int) -> None:
-        self._task_of = task_of
+    def __init__(
+        self,
+        task_of: Callable[[int], Task],
+        numbers: Sequence[int],
+        num_workers: int,
+        tries_again: bool = True,
+    ) -> None:
+        self._task_of, self._tries_again = task_of, tries_again
         self._numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in numbers:
             self._numbers.put(number)
-        self._results: queue.SimpleQueue[Done | Exception] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[tuple[int, Outcome | Died] | Exception] = queue.SimpleQueue()
         num_workers = min(num_workers, len(numbers))
         self._left = len(numbers)
         self._keepers = [_Keeper() for _ in range(num_workers)]
@@ -116,6 +135,7 @@ class Pool:
         Raises:
             OutputError: clips cannot be written.
         """
+        again: list[int] = []
         while self._left:
             try:
                 result = self._results.get(timeout=0.2)
@@ -125,14 +145,26 @@ class Pool:
             if isinstance(result, Exception):
                 raise result
             self._left -= 1
-            yield result
+            number, outcome = result
+            if isinstance(outcome, Outcome):
+                yield number, outcome
+            elif self._tries_again and not outcome.is_late:
+                again.append(number)
+            else:
+                yield number, outcome.outcome(self._task_of(number))
+        if again:
+            with Pool(self._task_of, again, 1, tries_again=False) as alone:
+                yield from alone.results()
 
     def _serve(self, keeper: "_Keeper") -> None:
         """One thread: keep one process busy until there are no more videos."""
         try:
             while not keeper.closed:
                 number = self._numbers.get_nowait()
-                self._results.put((number, keeper.decode(self._task_of(number))))
+                try:
+                    self._results.put((number, keeper.decode(self._task_of(number))))
+                except Died as death:
+                    self._results.put((number, death))
         except queue.Empty:
             pass
         except Exception as error:
@@ -150,17 +182,17 @@ class _Keeper:
         self.closed = False
 
     def decode(self, task: Task) -> Outcome:
-        """Decode with a fresh process if the last one died; give a video up that kills them."""
-        how = ""
-        for _ in range(ATTEMPTS):
-            try:
-                self.worker = self.worker or Worker()
-                return self.worker.ask(task)
-            except Died as death:
-                if self.closed:
-                    break
-                self.worker, how = None, str(death)
-        return Outcome(reason=f"decoding it ended its process ({how}).")
+        """Decode, with a fresh process if the last one died.
+
+        Raises:
+            Died: the process has ended.
+        """
+        self.worker = self.worker or Worker()
+        try:
+            return self.worker.ask(task)
+        except Died:
+            self.worker = None
+            raise
 
     def close(self) -> None:
         """Kill the process, whatever it is doing."""

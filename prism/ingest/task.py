@@ -2,14 +2,32 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+from prism.config import IngestConfig
 from prism.ingest.sampling import Window, centre_window, random_windows, stride_at
 
 READY = "ready"
 """The first line of a decoding process."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a video may cost; the fields are options of `IngestConfig`."""
+
+    min_side: int
+    max_pixels: int
+    max_seconds: float
+    max_decode_seconds: float
+    max_decode_bytes: int
+
+    @classmethod
+    def of(cls, config: IngestConfig) -> "Limits":
+        """The limits that a config sets."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -28,7 +46,13 @@ class Task:
     size: int
     clips_per_video: int
     seed: int
+    limits: Limits
     random_test_windows: int = 0
+
+    @property
+    def root(self) -> Path:
+        """The source that the video is in."""
+        return Path(self.path).parents[len(PurePosixPath(self.relative).parts) - 1]
 
     def to_json(self) -> str:
         """One line of text."""
@@ -37,7 +61,8 @@ class Task:
     @classmethod
     def from_json(cls, text: str) -> "Task":
         """Read `to_json`'s text."""
-        return cls(**json.loads(text))
+        values = json.loads(text)
+        return cls(**{**values, "limits": Limits(**values["limits"])})
 
     def wanted_stride(self, video_frames: int, rate: Callable[[], Fraction]) -> int:
         """The distance between two frames of a clip, were the video long enough.

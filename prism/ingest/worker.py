@@ -7,13 +7,16 @@ guard can ingest, nothing heavy is inherited, and the video that killed a proces
 import contextlib
 import json
 import os
+import resource
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from prism.errors import OutputError, VideoError
 from prism.ingest.decode import frame_rate, read_clips
 from prism.ingest.sampling import Window
-from prism.ingest.task import READY, Outcome, Task
+from prism.ingest.task import READY, Limits, Outcome, Task
 from prism.runtime import writing
 
 
@@ -29,13 +32,13 @@ def decode(task: Task) -> Outcome:
         return task.windows(video_frames, lambda: frame_rate(path))
 
     try:
-        video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size)
+        video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size, task.limits, task.root)
     except VideoError as error:
         return Outcome(reason=str(error))
     except OSError as error:
         return Outcome(reason=f"it cannot be read: {error.strerror}.")
     except MemoryError:
-        return Outcome(reason="it takes more memory than there is.")
+        return Outcome(reason="it takes more memory than there is, or than max_decode_bytes allows.")
     with writing(Path(task.slots)), open(task.slots, "r+b") as file:
         file.seek(task.offset)
         for clip in clips:
@@ -54,10 +57,29 @@ def main() -> None:
 
 
 def _answer(line: str) -> str:
+    task = Task.from_json(line)
     try:
-        return json.dumps(decode(Task.from_json(line)).to_dict())
+        with _bounded(task.limits):
+            return json.dumps(decode(task).to_dict())
     except OutputError as error:
         return json.dumps({"error": str(error)})
+
+
+@contextlib.contextmanager
+def _bounded(limits: Limits) -> Iterator[None]:
+    """Let the system keep the limits: what needs too much memory fails, what takes too long ends this process.
+
+    A library that hangs or computes for hours comes to no line of Python, so nothing less than the end will do.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = limits.max_decode_bytes if most == resource.RLIM_INFINITY else min(limits.max_decode_bytes, most)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limits.max_decode_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """The unfinished store: a slot on disk for every clip, and a journal of the videos that are done.
 
-    .STORE.partial/plan.json       what is being made: settings and a digest of every source file's size and time
-    .STORE.partial/journal.jsonl   a line for each video that is done, written after its frames are on disk
-    .STORE.partial/slots.u8        the clips of all videos in their final order, holes where a video fails
-    .STORE.partial/store/          the finished store, on its way to its own name
+    .STORE.partial/plan.json        what is being made: settings and a digest of every source file's size and time
+    .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
+    .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
+    .STORE.partial/store/           the finished store, on its way to its own name
 
-A run that finds the folder of the same plan goes on where the journal ends; another plan starts again.
+A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. The slots
+go when the store is complete, so a folder without them holds a complete store, or one that has got its name.
 """
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -20,7 +22,7 @@ from pathlib import Path
 
 from prism.errors import OutputError
 from prism.ingest.task import Outcome
-from prism.runtime import hold, writing
+from prism.runtime import hold, sync_folder, write_synced, writing
 
 SYNC_SECONDS = 3.0
 
@@ -31,12 +33,14 @@ class WorkingFolder:
 
     Args:
         path: the folder.
+        plan: what is being made.
         offsets: for every video the byte where its slots start, and at the end their whole size.
         outcomes: what became of the videos that are done, by their position.
         restarted: an unfinished store of another plan was here.
     """
 
     path: Path
+    plan: str
     offsets: Sequence[int]
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     restarted: bool = False
@@ -45,8 +49,12 @@ class WorkingFolder:
 
     @property
     def slots(self) -> Path:
-        """The file of the clips' slots."""
-        return self.path / "slots.u8"
+        """The file of the clips' slots.
+
+        Its name tells plans apart: a decoding process that outlived a killed run must not write into those of
+        another one.
+        """
+        return self.path / f"slots-{hashlib.sha256(self.plan.encode()).hexdigest()[:16]}.u8"
 
     @property
     def journal(self) -> Path:
@@ -77,8 +85,20 @@ class WorkingFolder:
         """The folder of the finished store."""
         return self.path / "store"
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the finished store holds everything, so that only its name is missing."""
+        return (self.finished / "store.json").is_file() and not self.slots.exists()
+
+    def complete(self) -> None:
+        """Let go of what the finished store was made from."""
+        self.slots.unlink()
+        self.journal.unlink()
+
     def read_journal(self) -> None:
         """Take over what an earlier run has done; a line that was cut off, and all after it, is dropped."""
+        if self.is_complete:
+            return
         whole = 0
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
@@ -90,11 +110,19 @@ class WorkingFolder:
                 break
             self.outcomes[video] = outcome
             whole += len(line)
-        os.truncate(self.journal, whole)
+        with writing(self.journal):
+            os.truncate(self.journal, whole)
 
     def remove(self) -> None:
         """Delete the folder and all in it."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def discard_named(path: Path) -> None:
+    """Remove the working folder of a run that was killed after its store had got its name."""
+    with contextlib.suppress(OSError, OutputError), _held(path):
+        if {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
+            shutil.rmtree(path)
 
 
 @contextlib.contextmanager
@@ -112,17 +140,20 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> Iterator[Wo
     with writing(path):
         path.mkdir(exist_ok=True)
     with _held(path):
-        folder = WorkingFolder(path, offsets)
+        folder = WorkingFolder(path, plan, offsets)
         if not _has_plan(path, plan):
             folder.restarted = (path / "plan.json").exists()
-            _start(folder, plan)
+            _start(folder)
+        elif not (folder.slots.exists() and folder.journal.exists()) and not folder.is_complete:
+            _start(folder)
         folder.read_journal()
         yield folder
 
 
 @contextlib.contextmanager
 def _held(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDONLY)
+    with writing(path):
+        descriptor = os.open(path, os.O_RDONLY)
     try:
         hold(descriptor, path)
         yield
@@ -135,18 +166,21 @@ def _has_plan(path: Path, plan: str) -> bool:
     return file.is_file() and file.read_text(encoding="utf-8") == plan
 
 
-def _start(folder: WorkingFolder, plan: str) -> None:
+def _start(folder: WorkingFolder) -> None:
     names = {entry.name for entry in folder.path.iterdir()}
-    if not names <= {"plan.json", "journal.jsonl", "slots.u8", "store"}:
+    slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
+    if not names <= {"plan.json", "journal.jsonl", "store", *slots}:
         raise OutputError(f"'{folder.path}' is in the way, and no unfinished store. Move it away.")
     try:
-        with writing(folder.path):
+        with writing(folder.path, folder.offsets[-1]):
             # The plan goes first, and comes last: it promises the other files.
-            for name in ("plan.json", "journal.jsonl", "slots.u8"):
+            for name in ("plan.json", "journal.jsonl", *sorted(slots)):
                 (folder.path / name).unlink(missing_ok=True)
+            shutil.rmtree(folder.finished, ignore_errors=True)
             folder.journal.touch()
             _reserve(folder.slots, folder.offsets[-1])
-            (folder.path / "plan.json").write_text(plan, encoding="utf-8")
+            write_synced(folder.path / "plan.json", folder.plan.encode())
+            sync_folder(folder.path)
     except OutputError:
         folder.remove()
         raise

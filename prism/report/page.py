@@ -15,7 +15,7 @@ from prism.report.series import SHAPES
 from prism.report.sheet import Sheet
 from prism.report.sources import Loaded, load_results
 from prism.report.text import printable
-from prism.runtime import check_output_file, write_atomically
+from prism.runtime import check_output_file, claim, write_atomically
 
 SECONDS_PER_FRAME = 0.125
 
@@ -37,12 +37,13 @@ def report(
     Raises:
         ConfigError: there is nothing to show.
         ResultError: a result file is missing or damaged.
-        OutputError: the output exists or cannot be written.
+        OutputError: the output exists, cannot be written, or another run is writing it.
     """
     output = Path(output)
     loaded = load_results(results) if results or not sheets else []
-    check_output_file(output, overwrite)
-    write_atomically(output, build_page(loaded, sheets).encode())
+    with claim(output):
+        check_output_file(output, overwrite)
+        write_atomically(output, build_page(loaded, sheets).encode())
     return output
 
 

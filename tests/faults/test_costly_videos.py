@@ -1,0 +1,247 @@
+"""Videos that cost too much, and decoding processes that fail: one video is lost at most, with its reason."""
+
+import csv
+import struct
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+from scale import either
+from videos import write_classes, write_numbered
+
+from prism.config import IngestConfig
+from prism.errors import ConfigError
+from prism.ingest import decode, pool
+from prism.ingest.build import ingest
+from prism.ingest.task import Limits, Task
+from prism.store import ClipStore
+
+CONFIG = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    return write_classes(tmp_path / "source", videos=3, num_frames=8)
+
+
+def skipped(store: ClipStore) -> dict[str, str]:
+    with (store.path / "skipped.csv").open(newline="") as file:
+        return {row["path"]: row["reason"] for row in csv.DictReader(file)}
+
+
+def write_huge(path: Path, side: int) -> None:
+    """A video of very large frames."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(
+            "libx264", rate=1, options={"preset": "ultrafast", "x264-params": "threads=1"}
+        )
+        stream.width = stream.height = side
+        stream.pix_fmt = "yuv420p"
+        for _ in range(2):
+            container.mux(stream.encode(av.VideoFrame(side, side, "yuv420p")))
+        container.mux(stream.encode())
+
+
+def write_huge_images(folder: Path, side: int = 8192) -> None:
+    folder.mkdir()
+    for name in ("1.png", "2.png"):
+        Image.new("1", (side, side)).save(folder / name)
+
+
+def write_tiny(folder: Path) -> None:
+    """Frames of one pixel; no codec writes such a video."""
+    folder.mkdir()
+    for name in ("1.png", "2.png"):
+        Image.new("RGB", (1, 1)).save(folder / name)
+
+
+def write_long(path: Path, seconds: int = 36_000) -> None:
+    """A video of ten hours that has four frames."""
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=25, options={"bf": "0"})
+        stream.width = stream.height = 32
+        stream.pix_fmt = "yuv420p"
+        stream.codec_context.time_base = Fraction(1, 25)
+        for at in range(4):
+            frame = av.VideoFrame.from_ndarray(np.zeros((32, 32, 3), np.uint8))
+            frame.pts, frame.time_base = at * seconds * 25 // 3, Fraction(1, 25)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+def claim_frames(path: Path, box: bytes, claims: dict[int, int]) -> None:
+    """Let a box of an mp4 file's index claim frames that the file does not have: byte in the box, number."""
+    write_numbered(path, 8)
+    data = bytearray(path.read_bytes())
+    start = data.index(box) + len(box)
+    for at, number in claims.items():
+        data[start + at : start + at + 4] = struct.pack(">I", number)
+    path.write_bytes(data)
+
+
+def test_a_video_beyond_a_limit_is_skipped_and_the_limit_is_named(source, tmp_path):
+    side = either(5800, 8192)
+    write_huge(source / "jump/huge.mp4", side)
+    write_huge_images(source / "jump/huge")
+    write_tiny(source / "jump/tiny")
+    write_long(source / "jump/long.mp4")
+    store = ingest(source, tmp_path / "store", workers=2, **CONFIG)
+    assert skipped(store) == {
+        "jump/huge": "its frames have 8192×8192 pixels, more than max_pixels = 33554432.",
+        "jump/huge.mp4": f"its frames have {side}×{side} pixels, more than max_pixels = 33554432.",
+        "jump/long.mp4": "it plays for 36000 seconds, more than max_seconds = 14400.",
+        "jump/tiny": "its frames have 1×1 pixels, less than min_side = 8.",
+    }
+    assert len(store) == 6
+
+
+def test_limits_are_options(source, tmp_path):
+    write_tiny(source / "jump/tiny")
+    write_long(source / "jump/long.mp4")
+    wide = CONFIG | {"min_side": 1, "max_seconds": 1e6}
+    assert skipped(ingest(source, tmp_path / "wide", **wide)) == {}
+    write_numbered(source / "walk/large.mp4", 8, height=128, width=128)
+    store = ingest(source, tmp_path / "narrow", max_pixels=64 * 64, **wide)
+    assert skipped(store) == {"walk/large.mp4": "its frames have 128×128 pixels, more than max_pixels = 4096."}
+    with pytest.raises(ConfigError, match=r"ingest\.max_decode_bytes = 1000, but it must be at least 2\^29"):
+        IngestConfig(max_decode_bytes=1000)
+
+
+CLAIMS = {
+    "sample sizes": (b"stsz", [8]),
+    "samples of one size": (b"stsz", [4, 8]),
+    "sample times": (b"stts", [4]),
+    "samples of one duration": (b"stts", [8]),
+    "chunks": (b"stsc", [4]),
+    "offsets": (b"stco", [4]),
+}
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_header_that_claims_billions_of_frames_costs_neither_time_nor_memory(tmp_path, name):
+    box, places = CLAIMS[name]
+    slots = tmp_path / "slots"
+    slots.write_bytes(bytes(10**6))
+    config = IngestConfig(max_decode_seconds=20.0, max_decode_bytes=2**30)
+    worker = pool.Worker()
+    try:
+        for count in (2**31 - 1, 2**31, 2**32 - 1):
+            claim_frames(tmp_path / "video.mp4", box, dict.fromkeys(places, count))
+            outcome = worker.ask(task_of(tmp_path / "video.mp4", slots, config))
+            assert outcome.reason or outcome.video_frames == 8
+        assert peak_bytes(worker) < 2**28
+    finally:
+        worker.end()
+
+
+def task_of(video: Path, slots: Path, config: IngestConfig) -> Task:
+    limits = Limits.of(config)
+    return Task(str(video), video.name, True, str(slots), 0, 4, 1, "stride", 2.0, 32, 1, 0, limits)
+
+
+def peak_bytes(worker: pool.Worker) -> int:
+    """The most memory that a decoding process has held."""
+    lines = Path(f"/proc/{worker.process.pid}/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+# Decoding processes that fail. A script stands for the worker and does something to it at a video called v2.
+
+WORKER = """
+import os, signal, sys, time
+from pathlib import Path
+from prism.ingest import worker
+decode, read_clips, folder = worker.decode, worker.read_clips, Path(sys.argv[1])
+def log(text):
+    with (folder / "log").open("a") as file:
+        file.write(text + "\\n")
+def first_time(task):
+    try:
+        (folder / task.relative.replace("/", "-")).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+def failing(task):
+    log("begin " + task.relative)
+    if "v2" in task.relative:
+        {what}
+    outcome = decode(task)
+    worker.read_clips = read_clips
+    log("end " + task.relative)
+    return outcome
+worker.decode = failing
+worker.main()
+"""
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    """`log(what)`: let every decoding process do something at v2; the lines that it has written by the end."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+
+    def failing(what: str) -> Path:
+        script = folder / "worker.py"
+        script.write_text(WORKER.replace("{what}", what))
+        monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-P", str(script), str(folder)))
+        return folder / "log"
+
+    return failing
+
+
+def test_a_video_whose_process_died_once_is_tried_again_alone_and_nothing_is_lost(source, tmp_path, log):
+    expected = ingest(source, tmp_path / "expected", **CONFIG)
+    lines = log("first_time(task) and os.kill(os.getpid(), signal.SIGKILL)")
+    store = ingest(source, tmp_path / "store", workers=3, **CONFIG)
+    assert store.header == expected.header
+    assert skipped(store) == {}
+    # Whatever is tried again begins when everything before it has ended.
+    *first, a, b, c, d = lines.read_text().splitlines()
+    assert sorted(line for line in first if "v2" in line) == ["begin jump/v2.mp4", "begin walk/v2.mp4"]
+    assert [a, c] == [b.replace("end", "begin"), d.replace("end", "begin")]
+    assert {a, c} == {"begin jump/v2.mp4", "begin walk/v2.mp4"}
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGABRT"])
+def test_a_video_that_ends_its_process_twice_is_listed(source, tmp_path, log, name):
+    lines = log(f"os.kill(os.getpid(), signal.{name})")
+    store = ingest(source, tmp_path / "store", workers=2, **CONFIG)
+    reason = f"decoding it ended its process ({name})."
+    assert skipped(store) == {"jump/v2.mp4": reason, "walk/v2.mp4": reason}
+    assert lines.read_text().count("begin jump/v2.mp4") == 2
+    assert len(store) == 4
+
+
+def test_a_video_that_hangs_its_process_is_listed_after_its_time_and_not_tried_again(source, tmp_path, log):
+    lines = log("time.sleep(600)")
+    store = ingest(source, tmp_path / "store", workers=2, max_decode_seconds=1.0, **CONFIG)
+    reason = "decoding it takes longer than max_decode_seconds = 1."
+    assert skipped(store) == {"jump/v2.mp4": reason, "walk/v2.mp4": reason}
+    assert lines.read_text().count("begin jump/v2.mp4") == 1
+
+
+def test_an_allocation_that_fails_loses_one_video(source, tmp_path, log):
+    log("worker.read_clips = lambda *arguments: bytearray(2**30)")
+    store = ingest(source, tmp_path / "store", workers=2, max_decode_bytes=2**30, **CONFIG)
+    reason = "it takes more memory than there is, or than max_decode_bytes allows."
+    assert skipped(store) == {"jump/v2.mp4": reason, "walk/v2.mp4": reason}
+
+
+def test_a_decoder_that_runs_out_of_memory_does_not_pass_for_one_that_skips_a_frame(tmp_path, monkeypatch):
+    """A frame that is left out in silence would shift all that follow."""
+    path = write_numbered(tmp_path / "video.mp4", 8)
+    with decode._opened(path) as (_, stream):
+
+        class Exhausted:
+            codec_context = stream.codec_context
+
+        def exhausted(packet: object) -> None:
+            raise av.error.MemoryError(12, "Cannot allocate memory")
+
+        monkeypatch.setattr(Exhausted, "codec_context", type("Context", (), {"decode": staticmethod(exhausted)}))
+        with pytest.raises(MemoryError):
+            decode._frames_of(Exhausted, None)  # type: ignore[arg-type]

@@ -1,0 +1,193 @@
+"""Every single write, sync and rename of every verb fails once: a sentence, nothing half done, and it goes on."""
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import write_store
+from disk import FailingDisk
+from videos import write_classes
+
+from prism.condense.loop import condense
+from prism.errors import OutputError
+from prism.evaluate import evaluate
+from prism.ingest import pool, worker, working
+from prism.ingest.build import ingest
+from prism.ingest.task import Outcome, Task
+from prism.motion import MOTIONS, write_motion
+from prism.report import page, report
+from prism.results import Result
+from prism.retrieve import retrieve
+from prism.select import select
+
+
+class Here:
+    """A decoding process that is none, so that the failing disk is the one it writes to."""
+
+    class process:
+        """What is killed when a pool is closed."""
+
+        @staticmethod
+        def kill() -> None: ...
+
+    def ask(self, task: Task) -> Outcome:
+        return worker.decode(task)
+
+    def end(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A run that writes an output: how it is started, how it is repeated, and what of the output must agree."""
+
+    output: str
+    start: Callable[[Path, Path], object]
+    repeat: Callable[[Path, Path], object]
+    seen: Callable[[Path], Any] = Path.read_bytes
+
+
+def folder_bytes(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
+    }
+
+
+def result_content(path: Path) -> dict[str, Any]:
+    content = json.loads(Result.load(path).to_json())
+    del content["provenance"], content["summary"]
+    for run in content["runs"]:
+        del run["seconds"]
+    return content
+
+
+def condensed(**more: bool) -> Callable[[Path, Path], object]:
+    return lambda inputs, output: condense(
+        inputs / "store",
+        output=output,
+        width=4,
+        batch_real=1,
+        iterations=2,
+        warmup=0,
+        cooldown=0,
+        checkpoint_seconds=0,
+        device="cpu",
+        **more,
+    )
+
+
+def selected(**more: bool) -> Callable[[Path, Path], object]:
+    # The embeddings are kept in the store, so it has to be on the failing disk.
+    return lambda _, output: select(
+        output.parent / "store", output=output, method="herding", epochs=0, width=4, device="cpu", **more
+    )
+
+
+SCHEDULE: dict[str, Any] = {"width": 4, "epochs": 1, "seeds": 2, "device": "cpu"}
+
+
+def evaluated(**more: bool) -> Callable[[Path, Path], object]:
+    return lambda inputs, output: evaluate(inputs / "set", inputs / "store", output=output, **SCHEDULE, **more)
+
+
+def retrieved(**more: bool) -> Callable[[Path, Path], object]:
+    return lambda inputs, output: retrieve(inputs / "set", inputs / "large", output=output, **SCHEDULE, **more)
+
+
+def ingested(**more: bool) -> Callable[[Path, Path], object]:
+    return lambda inputs, output: ingest(
+        inputs / "videos", output, num_frames=4, stride=1, size=16, workers=1, progress=False, **more
+    )
+
+
+def drawn(**more: bool) -> Callable[[Path, Path], object]:
+    return lambda _, output: write_motion(
+        output, train_per_class=1, test_per_class=1, num_frames=8, size=32, progress=False, **more
+    )
+
+
+VERBS = {
+    "motion": Verb("motion", drawn(), drawn(), folder_bytes),
+    "ingest": Verb("store", ingested(), ingested(), folder_bytes),
+    "condense": Verb("set", condensed(), condensed(resume=True)),
+    "select": Verb("chosen", selected(), selected()),
+    "evaluate": Verb("result.json", evaluated(), evaluated(overwrite=True), result_content),
+    "retrieve": Verb("recall.json", retrieved(), retrieved(overwrite=True), result_content),
+    "report": Verb(
+        "page.html",
+        lambda inputs, output: report([inputs / "result.json"], output),
+        lambda inputs, output: report([inputs / "result.json"], output),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_store(folder / "store", train=2, val=0, test=1)
+    write_store(folder / "large", train=10, val=0, test=1)
+    write_classes(folder / "videos", videos=2, num_frames=6)
+    select(folder / "store", output=folder / "set")
+    evaluated()(folder, folder / "result.json")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def quick_and_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working, "SYNC_SECONDS", 0.0)
+    for label in MOTIONS.keys() - {"left", "right"}:
+        monkeypatch.delitem(MOTIONS, label)
+    monkeypatch.setattr(pool, "Worker", Here)
+    monkeypatch.setattr(page, "build_page", lambda loaded: "<p>A page that takes no time to draw.</p>")
+
+
+def prepared(folder: Path, name: str, inputs: Path) -> Path:
+    """A new folder on the failing disk, with the store that a selection writes its embeddings to."""
+    folder.mkdir()
+    if name == "select":
+        shutil.copytree(inputs / "store", folder / "store")
+    return folder
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
+@pytest.mark.parametrize("name", VERBS)
+def test_whichever_write_fails_nothing_is_half_done_and_the_run_goes_on(name, error, inputs, tmp_path):
+    verb = VERBS[name]
+    plain = prepared(tmp_path / "plain", name, inputs)
+    with FailingDisk(plain) as counting:
+        verb.start(inputs, plain / verb.output)
+    expected, names = verb.seen(plain / verb.output), sorted(path.name for path in plain.iterdir())
+    total = len(counting.operations)
+    assert total >= 4
+    for n in range(1, total + 1):
+        folder = prepared(tmp_path / f"n{n}", name, inputs)
+        output = folder / verb.output
+        with FailingDisk(folder, n, error) as disk:
+            message = refusal(lambda: verb.start(inputs, output))  # noqa: B023
+        what = disk.operations[n - 1]
+        if message is None:
+            # Embeddings that cannot be kept are made again.
+            assert "cache" in what
+        else:
+            assert str(folder) in message, what
+            assert "\n" not in message
+            assert ("no space left" in message) == (error == errno.ENOSPC), what
+            # What has got its name before the failure is complete, and a run that is repeated says so.
+            again = refusal(lambda: verb.repeat(inputs, output))  # noqa: B023
+            assert again is None or "exists already" in again, what
+        assert verb.seen(output) == expected, what
+        assert sorted(path.name for path in folder.iterdir()) == names, what
+
+
+def refusal(run: Callable[[], object]) -> str | None:
+    """The sentence with which a run ended, or None if it went through."""
+    try:
+        run()
+    except OutputError as error:
+        return str(error)
+    return None

@@ -1,0 +1,117 @@
+"""Paths in files and folders of strangers: nothing outside the source is followed, opened or waited for."""
+
+import os
+from pathlib import Path
+
+import pytest
+from videos import write_classes, write_numbered, write_numbered_images
+
+from prism.cli import shown
+from prism.config import IngestConfig
+from prism.errors import PrismError, SourceError
+from prism.ingest.build import ingest
+from prism.ingest.layouts import list_videos
+from prism.store import ClipStore
+
+OPTIONS = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
+STRANGE = ["a\nb", "\x1b[2J\x1b]0;owned\x07", "<script>alert(1)<!--", "‮evil", "a,b\"c'd", "-rf", " spaces "]
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    write_numbered(tmp_path / "secret.mp4", 8)
+    (tmp_path / "outside").mkdir()
+    write_numbered(tmp_path / "outside/secret.mp4", 8)
+    return write_classes(tmp_path / "source", videos=2, num_frames=8)
+
+
+def listed(source: Path, **options: str) -> set[str]:
+    return {video.relative for video in list_videos(source, IngestConfig(**options)).videos}  # type: ignore[arg-type]
+
+
+def test_links_that_leave_the_source_are_listed_as_skipped_whatever_they_are_called(source, tmp_path):
+    before = listed(source)
+    (source / "jump/link.mp4").symlink_to(tmp_path / "secret.mp4")
+    (source / "jump/up.mp4").symlink_to("../../secret.mp4")
+    (source / "jump/chain.mp4").symlink_to("link.mp4")
+    (source / "jump/frames").symlink_to(tmp_path / "outside")
+    (source / "stolen").symlink_to(tmp_path / "outside")
+    found = list_videos(source, IngestConfig())
+    assert {video.relative for video in found.videos} == before
+    assert set(found.skipped.values()) == {"it is a link that leaves the source."}
+    assert {"jump/link.mp4", "jump/up.mp4", "jump/chain.mp4", "stolen/secret.mp4"} == found.skipped.keys()
+
+
+def test_devices_and_pipes_in_the_place_of_videos_are_skipped_and_nobody_waits(source, tmp_path):
+    os.mkfifo(source / "jump/pipe.mp4")
+    (source / "jump/zero.mp4").symlink_to("/dev/zero")
+    (source / "jump/terminal.mp4").symlink_to("/dev/tty")
+    os.mkfifo(source / "list.csv")
+    (source / "jump/frames").mkdir()
+    for name in ("1.png", "2.png"):
+        os.mkfifo(source / "jump/frames" / name)
+    (source / "jump/linked").mkdir()
+    write_numbered_images(tmp_path / "images", 2)
+    for name in ("1.png", "2.png"):
+        (source / "jump/linked" / name).symlink_to(tmp_path / "images" / f"frame{name}")
+    store = ingest(source, tmp_path / "store", workers=2, max_decode_seconds=20.0, **OPTIONS)
+    assert {video.path for video in store.sources} == {f"{c}/v{k}.mp4" for c in ("jump", "walk") for k in range(2)}
+    skipped = (store.path / "skipped.csv").read_text()
+    assert "jump/pipe.mp4,there is no such file." in skipped
+    assert "jump/zero.mp4,it is a link that leaves the source." in skipped
+    assert "jump/frames,frame '1.png' is no file." in skipped
+    assert "jump/linked,frame '1.png' is a link that leaves the source." in skipped
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.mp4", "x/../../secret.mp4", "{root}/secret.mp4", "/dev/zero", "jump/\0"]
+)
+def test_a_list_cannot_reach_outside_its_folder(source, tmp_path, path):
+    listing = source / "list.csv"
+    listing.write_text(f"path,label,split\n{path.format(root=tmp_path)},jump,train\n")
+    with pytest.raises(SourceError, match=r"outside the list's folder|has no path"):
+        list_videos(listing, IngestConfig())
+
+
+def test_a_list_that_names_links_and_devices_inside_does_not_follow_them(source, tmp_path):
+    (source / "jump/link.mp4").symlink_to(tmp_path / "secret.mp4")
+    (source / "deep").symlink_to(tmp_path / "outside")
+    rows = ["jump/link.mp4", "deep/secret.mp4", "jump/v0.mp4"]
+    (source / "list.csv").write_text("path,label,split\n" + "".join(f"{row},jump,train\n" for row in rows))
+    found = list_videos(source / "list.csv", IngestConfig())
+    assert {video.relative for video in found.videos} == {"jump/v0.mp4"}
+    assert set(found.skipped) == {"jump/link.mp4", "deep/secret.mp4"}
+
+
+def test_strange_names_are_kept_to_the_byte_and_shown_escaped(source, tmp_path):
+    for name in STRANGE:
+        for k in range(2):
+            write_numbered(source / name / f"{name}{k}.mp4", 8)
+    store = ingest(source, tmp_path / "store", workers=2, **OPTIONS)
+    again = ClipStore.open(store.path)
+    assert set(again.classes) == {"jump", "walk", *STRANGE}
+    assert shown(repr(list(again.classes))).isprintable()
+
+
+def test_a_message_about_a_strange_name_is_one_harmless_line(source, tmp_path, capsys):
+    from prism.cli import run
+
+    evil = source / "\x1b[2J\nfake: done"
+    evil.mkdir()
+    (evil / "v.mp4").touch()
+    assert run(lambda: ingest(source, tmp_path / "store", workers=1, **OPTIONS)) == 1
+    said = capsys.readouterr().err.rstrip("\n").splitlines()
+    assert said[-1].startswith("prism: class '\\x1b[2J\\nfake: done' has no usable training video")
+    assert said[-1].isprintable()
+
+
+def test_a_recipe_that_extends_something_outside_reads_recipes_and_nothing_else(tmp_path):
+    from prism.config import read_recipe
+
+    (tmp_path / "secret").write_text("password = 'hunter2'\n")
+    (tmp_path / "deep").mkdir()
+    recipe = tmp_path / "deep/recipe.toml"
+    recipe.write_text('extends = "../secret"\n')
+    with pytest.raises(PrismError) as caught:
+        read_recipe(recipe)
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,147 @@
+"""Two runs, one output: the second is told who the first is, and the lock of a dead one is none."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import write_store
+from videos import write_classes
+
+from prism.condense.loop import condense
+from prism.errors import OutputError
+from prism.evaluate import evaluate
+from prism.ingest.build import ingest
+from prism.motion import write_motion
+from prism.report import page, report
+from prism.retrieve import retrieve
+from prism.runtime import claim
+from prism.select import select
+
+HOLD = {
+    "the output": "from prism.runtime import claim\nwith claim(output):\n    wait()\n",
+    "its telemetry": (
+        "from prism.telemetry import TelemetryWriter, telemetry_path\n"
+        "writer = TelemetryWriter(telemetry_path(output))\nwait()\n"
+    ),
+    "its working folder": (
+        "from prism.ingest.working import working_folder\nfrom prism.runtime import partial_path\n"
+        "with working_folder(partial_path(output), 'plan', [0, 1]):\n    wait()\n"
+    ),
+}
+"""What another run may hold, and how."""
+SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}
+RUNS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
+    "motion": (
+        "the output",
+        lambda _, output: write_motion(
+            output, train_per_class=1, test_per_class=1, num_frames=8, size=32, progress=False
+        ),
+    ),
+    "ingest": (
+        "its working folder",
+        lambda inputs, output: ingest(inputs / "videos", output, num_frames=4, stride=1, size=16, progress=False),
+    ),
+    "condense": (
+        "its telemetry",
+        lambda inputs, output: condense(
+            inputs / "store", output=output, width=4, batch_real=1, iterations=1, device="cpu"
+        ),
+    ),
+    "select": ("the output", lambda inputs, output: select(inputs / "store", output=output)),
+    "evaluate": (
+        "the output",
+        lambda inputs, output: evaluate(inputs / "set", inputs / "store", output=output, **SCHEDULE),
+    ),
+    "retrieve": (
+        "the output",
+        lambda inputs, output: retrieve(inputs / "set", inputs / "store", output=output, **SCHEDULE),
+    ),
+    "report": ("the output", lambda inputs, output: report([inputs / "result.json"], output)),
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inputs")
+    write_store(folder / "store", train=10, val=0, test=1)
+    write_classes(folder / "videos", videos=3, num_frames=6)
+    select(folder / "store", output=folder / "set")
+    evaluate(folder / "set", folder / "store", output=folder / "result.json", **SCHEDULE)
+    return folder
+
+
+@contextmanager
+def another_run(holds: str, output: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds what a run on this output would hold, until it is killed."""
+    script = (
+        "import sys\nfrom pathlib import Path\noutput = Path(sys.argv[1])\n"
+        "def wait():\n    print('held', flush=True)\n    sys.stdin.read()\n" + HOLD[holds]
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, output],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_second_run_names_the_first_and_the_lock_of_a_dead_run_does_not_block(
+    name, inputs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(page, "build_page", lambda loaded: "<p>")
+    holds, run = RUNS[name]
+    output = tmp_path / "output"
+    with another_run(holds, output) as first:
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(OutputError, match=rf"another run is writing .* \(process {first.pid}\)\. Wait for it"):
+            run(inputs, output)
+        assert sorted(tmp_path.rglob("*")) == before
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        run(inputs, output)
+    assert output.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_claim_ends_with_its_block_and_leaves_nothing(tmp_path):
+    for _ in range(2):
+        with claim(tmp_path / "output"), pytest.raises(OutputError), claim(tmp_path / "output"):
+            raise AssertionError("two runs hold one output")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_claim_on_a_file_that_its_holder_took_along_is_made_again(tmp_path, monkeypatch):
+    """The file is opened, its holder ends and removes it, and only then is it locked: it locks nothing."""
+    from prism import runtime
+
+    hold, lock = runtime.hold, tmp_path / ".output.lock"
+    gone: list[bool] = []
+
+    def hold_late(descriptor: int, path: Path) -> None:
+        if not gone:
+            gone.append(True)
+            lock.unlink()
+        hold(descriptor, path)
+
+    monkeypatch.setattr(runtime, "hold", hold_late)
+    with claim(tmp_path / "output"):
+        assert lock.exists()
+
+
+def test_nothing_is_claimed_without_an_output():
+    with claim(None), claim(None):
+        pass
