@@ -12,7 +12,6 @@ from cyclopts.config import Dict
 
 from prism.config import (
     CondenseConfig,
-    Device,
     EvaluateConfig,
     IngestConfig,
     MotionConfig,
@@ -22,7 +21,7 @@ from prism.config import (
     read_recipe,
 )
 from prism.errors import ConfigError, PrismError
-from prism.runtime import versions
+from prism.runtime import Device, versions
 
 Output = Annotated[Path, Parameter(name=["--output", "-o"])]
 Recipe = Annotated[

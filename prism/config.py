@@ -23,7 +23,6 @@ RECIPES = Path(__file__).parent / "recipes"
 MAX_COUNT = 2**40
 """No count is larger: beyond 64 bits the libraries below would raise errors of their own."""
 
-Device = Literal["auto", "cpu", "cuda"]
 Storage = Literal["float32", "float16", "uint8"]
 Init = Literal["noise", "real"]
 Insertion = Literal["gradient", "never", "random", "l2"]

@@ -147,7 +147,7 @@ class Result:
 
     def __str__(self) -> str:
         scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
-        return f"{self.label}: {scores}{f'. Caution: {caution}' if (caution := self.caution) else ''}"
+        return "\n".join(filter(None, (f"{self.label}: {scores}", self.caution and f"Caution: {self.caution}")))
 
     @property
     def caution(self) -> str:

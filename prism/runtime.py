@@ -20,13 +20,15 @@ import time
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from prism.config import Device
 from prism.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     import torch
+
+Device = Literal["auto", "cpu", "cuda"]
+"""Where networks may run."""
 
 
 def derive_seed(seed: int, name: str, *indices: int | str) -> int:

@@ -114,11 +114,11 @@ def run_trials(
         for seed in (seed for seed in wanted if seed not in done):
             shown, started = trainee(seed), time.monotonic()
             loss, scores = examination.judge(shown.clips, seed)
-            for read in filter(None, (store, shown.store)):
-                read.check_unchanged()
             run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
             runs = sorted([*runs, run], key=lambda run: run.seed)
             result = replace(result, runs=tuple(runs), provenance=provenance())
+            for read in filter(None, (store, shown.store)):
+                read.check_unchanged()
             if output is not None:
                 result.save(output)
             advance(1, **{HEADINGS[lead]: f"{100 * run.scores[lead]:.1f}%"})

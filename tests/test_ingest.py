@@ -108,7 +108,8 @@ def test_random_test_windows_hold_the_frames_that_the_index_names_and_differ(wit
 
 
 def test_a_test_video_too_short_for_three_windows_gives_some_again():
-    task = Task("", "v.mp4", False, "", 0, 4, 1, "stride", 2.0, 32, 1, 0, random_test_windows=3)
+    limits = Limits.of(IngestConfig())
+    task = Task("", "v.mp4", False, "", 0, 4, 1, "stride", 2.0, 32, 1, 0, limits, random_test_windows=3)
     centre, *drawn = task.windows(5, lambda: Fraction(25))
     assert centre == Window(0, 1)
     assert {window.start for window in drawn} == {0, 1}

@@ -30,7 +30,8 @@ README_COMMANDS = [command for block in blocks("sh") for command in commands(blo
 
 
 def test_the_readme_shows_commands():
-    assert {command[0] for command in README_COMMANDS} == {"ingest", "condense", "evaluate", "select", "report"}
+    shown = {command[0] for command in README_COMMANDS}
+    assert shown == {"ingest", "condense", "evaluate", "select", "report", "reproduce"}
 
 
 @pytest.mark.parametrize("command", README_COMMANDS, ids=" ".join)

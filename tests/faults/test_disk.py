@@ -143,7 +143,7 @@ def quick_and_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     for label in MOTIONS.keys() - {"left", "right"}:
         monkeypatch.delitem(MOTIONS, label)
     monkeypatch.setattr(pool, "Worker", Here)
-    monkeypatch.setattr(page, "build_page", lambda loaded: "<p>A page that takes no time to draw.</p>")
+    monkeypatch.setattr(page, "build_page", lambda loaded, sheets: "<p>A page that takes no time to draw.</p>")
 
 
 def prepared(folder: Path, name: str, inputs: Path) -> Path:

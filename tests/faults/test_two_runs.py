@@ -102,7 +102,7 @@ def another_run(holds: str, output: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_run_names_the_first_and_the_lock_of_a_dead_run_does_not_block(
     name, inputs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(page, "build_page", lambda loaded: "<p>")
+    monkeypatch.setattr(page, "build_page", lambda loaded, sheets: "<p>")
     holds, run = RUNS[name]
     output = tmp_path / "output"
     with another_run(holds, output) as first:
