@@ -3,11 +3,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin
+PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 DEMO ?= runs/demo
 BENCH ?= runs/bench
 FUZZ_SECONDS ?= 60
 
-.PHONY: help install demo test bench faults fuzz audit check clean
+.PHONY: help install demo test bench faults fuzz audit lock check clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
@@ -16,15 +17,20 @@ help:
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
 	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 16 kinds)"
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
+	@echo "make lock    write the hashes of the pinned dependencies anew (needs the network)"
 	@echo "make check   formatter, linter, types, architecture"
 	@echo "make clean   remove the environment, the demo and the measurements"
 
 install: $(VENV)/.installed
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+# Three steps, because pip checks all hashes of a command or none, and torch has another file on every index that
+# builds it. The first runs no package's code; the last may fetch nothing, so what the lock lacks is an error.
+$(VENV)/.installed: pyproject.toml constraints.txt requirements-dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PRISM needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
+	$(PIP) -c constraints.txt torch
+	$(PIP) --no-index --no-build-isolation -e '.[dev]'
 	@touch $@
 
 demo: install
@@ -40,12 +46,19 @@ faults: install
 	OMP_NUM_THREADS=1 PRISM_FAULTS=long $(RUN)/python -m pytest -n 2 tests/faults
 
 fuzz: install
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	$(PIP) --no-build-isolation -c constraints.txt -e '.[fuzz]'
 	OMP_NUM_THREADS=1 $(RUN)/python tests/faults/fuzz.py $(FUZZ_SECONDS)
 
 audit: install
-	$(RUN)/python -m pip install --quiet --disable-pip-version-check -e '.[audit]'
+	$(PIP) --no-build-isolation -c constraints.txt -e '.[audit]'
 	$(RUN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
+
+# Without the install, which would want the hashes of a new dependency before it can ask for them.
+lock:
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) uv
+	UV_CUSTOM_COMPILE_COMMAND="make lock" $(RUN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
+		--no-deps --generate-hashes --no-annotate --no-emit-package torch -o requirements-dev.txt constraints.txt
 
 check: install
 	$(RUN)/ruff format --check .

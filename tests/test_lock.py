@@ -1,0 +1,69 @@
+"""The development install takes what the repository knows: every pinned version has its hashes."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LOCK = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
+CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+WITHOUT_HASHES = "torch"
+"""The one package that has another file on every index that builds it."""
+
+
+def normal(name: str) -> str:
+    """A package's name as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins(text: str) -> dict[str, str]:
+    """The version of every package that a requirements file pins."""
+    return {normal(name): version for name, version in re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)}
+
+
+def needs(table: dict, *keys: str) -> set[str]:
+    """The names of the packages that lists of requirements in a table ask for."""
+    return {normal(re.split(r"[^\w.-]", requirement)[0]) for key in keys for requirement in table[key]}
+
+
+def test_every_pinned_version_but_torch_stands_in_the_lock_and_nothing_else():
+    pinned = pins(CONSTRAINTS)
+    lines = [line for line in CONSTRAINTS.splitlines() if not line.startswith("#")]
+    assert len(pinned) == len(lines) > 40
+    del pinned[WITHOUT_HASHES]
+    assert pins(LOCK) == pinned
+
+
+def test_every_version_in_the_lock_has_a_hash():
+    requirements = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", LOCK, flags=re.MULTILINE).strip())
+    assert len(requirements) == len(pins(LOCK))
+    for requirement in requirements:
+        first, *hashes = requirement.replace("\\\n", "\n").splitlines()
+        assert hashes, f"{first} has no hash: run make lock"
+        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} *", line) for line in hashes), first
+
+
+@pytest.mark.parametrize("text", [LOCK, CONSTRAINTS], ids=["lock", "constraints"])
+def test_no_address_stands_in_what_is_pinned(text):
+    assert not re.search(r"://|--(extra-)?index|--find-links|@", text)
+
+
+def test_whatever_the_project_asks_for_to_be_built_run_and_tested_is_pinned():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = needs(project["build-system"], "requires") | needs(project["project"], "dependencies")
+    asked |= needs(project["project"]["optional-dependencies"], "dev")
+    assert asked <= pins(CONSTRAINTS).keys()
+
+
+def test_make_install_fetches_only_torch_without_a_hash():
+    commands = subprocess.run(
+        ["make", "--dry-run", "--always-make", "install"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    locked, torch, project = [line for line in commands.splitlines() if "pip install" in line]
+    assert "--require-hashes" in locked
+    assert locked.endswith("-r requirements-dev.txt")
+    assert torch.endswith(f"-c constraints.txt {WITHOUT_HASHES}")
+    assert "--no-index --no-build-isolation" in project
