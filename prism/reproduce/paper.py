@@ -115,7 +115,7 @@ def exhibit(name: str) -> Exhibit:
 def _exhibit(name: str) -> Exhibit:
     content = _content()[name]
     rows = _rows(name)
-    names = [data for data in data_sets() if any(row.get(data) for row in rows)]
+    names = [data for data in content.get("data", data_sets()) if any(row.get(data) for row in rows)]
     return Exhibit(name, content["title"], content["place"], {data: _cells(content, rows, data) for data in names})
 
 
@@ -124,7 +124,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
     content = _content()[name]
     if "rows_of" not in content:
         return content["rows"]
-    more = {row["label"]: row for row in content["rows"]}
+    more = {row["label"]: row for row in content.get("rows", [])}
     return [_joined(row, more.get(row["label"], {})) for row in _rows(content["rows_of"])]
 
 
