@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from prism.errors import OutputError
-from prism.runtime import canonical_json, claim, versions, write_atomically
+from prism.runtime import canonical_json, claim, lock_path, versions, write_atomically
 from prism.store import ClipStore
 
 KEPT_BYTES = 2**30
@@ -44,6 +44,10 @@ def remembered(
     digest = hashlib.sha256(identity.encode()).hexdigest()
     path = store.path / "cache" / f"{kind}-{digest[:16]}.safetensors"
     found = _read(path, kind, num_rows)
+    if found is not None and lock_path(path).exists():
+        # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
+        with contextlib.suppress(OSError, OutputError), claim(path):
+            pass
     if found is None:
         found = compute().cpu()
         _keep(path, kind, found)

@@ -309,6 +309,11 @@ def _holder(descriptor: int) -> str:
     return ""
 
 
+def lock_path(output: Path) -> Path:
+    """The file that a run locks while it writes an output: hidden, beside it."""
+    return output.with_name(f".{output.name}.lock")
+
+
 @contextlib.contextmanager
 def claim(output: str | Path | None) -> Iterator[None]:
     """Keep other runs off an output while the block runs; the end of a process gives it up.
@@ -322,7 +327,7 @@ def claim(output: str | Path | None) -> Iterator[None]:
     if output is None:
         yield
         return
-    lock = Path(output).with_name(f".{Path(output).name}.lock")
+    lock = lock_path(Path(output))
     descriptor = _locked(lock, Path(output))
     try:
         yield

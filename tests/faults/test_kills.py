@@ -18,7 +18,7 @@ from prism.motion import MOTIONS, write_motion
 from prism.results import Result
 
 KILLS = either(5, 50)
-"""Kills of each verb; there are five of them."""
+"""Kills of each verb; reproduce, which runs the others, gets half as many."""
 
 
 @dataclass(frozen=True)
