@@ -3,8 +3,8 @@
 import csv
 import io
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +133,7 @@ class Comparison:
         used = [c for c in COLUMNS if c not in same and set(texts[c]) - {"", "–"}]
         everywhere = [f"{c.heading} {texts[c][0]}" for c in same if texts[c][0]]
         said = [f"All lines: {', '.join(everywhere)}."] if everywhere else []
-        return Sheet(title, [*said, *self.notes], used, list(self.lines), self.plots)
+        return Sheet(title, [*said, *self.notes], used, list(self.lines))
 
     @property
     def plots(self) -> list[Picture]:
@@ -248,27 +248,51 @@ def _raw(line: Line) -> list[object]:
     ]
 
 
-def compare(
-    exhibit: Exhibit,
-    scale: str,
-    places: Sequence[Place],
-    sets: Mapping[Path, CondensedSet],
-    results: Mapping[Path, Result],
-    failures: Mapping[Path, str],
-) -> Comparison:
+@dataclass(frozen=True)
+class Made:
+    """What a table says of a set; the set itself may take a gigabyte.
+
+    Attributes:
+        keyframes: stored frames of one video, on average.
+        seconds: time to condense it; 0 where it is not recorded.
+        fingerprint: that of the set.
+    """
+
+    keyframes: float
+    float32_bytes: int
+    num_bytes: int
+    seconds: float
+    fingerprint: str
+
+    @classmethod
+    def of(cls, condensed: CondensedSet, path: Path) -> "Made":
+        """The record of a set and its file."""
+        keyframes, size = condensed.num_keyframes / len(condensed), path.stat().st_size
+        return cls(keyframes, condensed.float32_bytes, size, _condense_seconds(path), condensed.fingerprint)
+
+
+@dataclass
+class Progress:
+    """What a reproduction has so far, by file.
+
+    Attributes:
+        failures: the steps that ended in a divergence, with its sentence.
+    """
+
+    sets: dict[Path, Made] = field(default_factory=dict)
+    results: dict[Path, Result] = field(default_factory=dict)
+    failures: dict[Path, str] = field(default_factory=dict)
+
+
+def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progress) -> Comparison:
     """The comparison as far as its sets and results are there."""
-    return Comparison(exhibit, scale, tuple(_line(place, sets, results, failures) for place in places))
+    return Comparison(exhibit, scale, tuple(_line(place, done) for place in places))
 
 
-def _line(
-    place: Place,
-    sets: Mapping[Path, CondensedSet],
-    results: Mapping[Path, Result],
-    failures: Mapping[Path, str],
-) -> Line:
+def _line(place: Place, done: Progress) -> Line:
     cell, store = place.cell, place.store
-    made = [sets[step.path] for step in place.sets if step.path in sets]
-    scored = [results[step.path] for step in place.scores if step.path in results]
+    made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
+    scored = [done.results[step.path] for step in place.scores if step.path in done.results]
     runs = [run for result in scored for run in result.runs]
     full = 4 * store.clip_bytes * len(store.positions("train"))
     # All real clips are no set: they are counted as the store holds them.
@@ -280,13 +304,15 @@ def _line(
         place.is_same_data,
         " and ".join(sorted({result.protocol for result in scored})),
         _pooled([run.scores[cell.metric] for run in runs]) if runs else None,
-        store.num_frames if whole else _mean([one.num_keyframes / len(one) for one in made]),
+        store.num_frames if whole else _mean([one.keyframes for one in made]),
         full if whole else round(_mean([one.float32_bytes for one in made])),
         full // 4 if whole else round(_mean([one.num_bytes for one in made])),
         full,
-        _mean([seconds for step in place.sets if (seconds := _condense_seconds(step.path))]),
+        _mean([one.seconds for one in made if one.seconds]),
         _mean([run.seconds for run in runs]),
-        next((failures[step.path] for step in (*place.sets, *place.scores) if step.path in failures), ""),
+        next(
+            (done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures), ""
+        ),
         " ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
     )
 

@@ -1,7 +1,7 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from prism.errors import DivergedError, Interrupted, OutputError
 from prism.evaluate import evaluate
 from prism.progress import note
 from prism.report import report
-from prism.reproduce.compare import Comparison, compare
+from prism.reproduce.compare import Comparison, Made, Progress, compare
 from prism.reproduce.paper import exhibit
 from prism.reproduce.plan import Place, ScoreStep, SetStep, command, plan
 from prism.results import Result
@@ -20,19 +20,6 @@ from prism.retrieve import retrieve
 from prism.runtime import check_output_file, first_difference, write_atomically
 from prism.select import select
 from prism.store import ClipStore
-
-
-@dataclass
-class Progress:
-    """What a reproduction has so far.
-
-    Attributes:
-        failures: the steps that ended in a divergence, with its sentence.
-    """
-
-    sets: dict[Path, CondensedSet] = field(default_factory=dict)
-    results: dict[Path, Result] = field(default_factory=dict)
-    failures: dict[Path, str] = field(default_factory=dict)
 
 
 def reproduce(
@@ -81,12 +68,12 @@ def reproduce(
             continue
         note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=progress)
         _run(step, store, done, device, progress)
-        _write(compare(chosen, scale, places, done.sets, done.results, done.failures), table)
-    found = compare(chosen, scale, places, done.sets, done.results, done.failures)
+        _write(compare(chosen, scale, places, done), table)
+    found = compare(chosen, scale, places, done)
     if not dry_run:
         _write(found, table)
         page = table.with_name(f"{table.name}.html")
-        report(list(done.results), page, sheets=[found.sheet], overwrite=True)
+        report(list(done.results), page, sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
     return found
 
 
@@ -111,7 +98,7 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
         condensed = CondensedSet.load(step.path)
         made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
         _require_same(step.path, made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
-        done.sets[step.path] = condensed
+        done.sets[step.path] = Made.of(condensed, step.path)
         return True
     if step.made and step.made.path not in done.sets:
         return False
@@ -138,7 +125,7 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, device: st
         return
     try:
         if isinstance(step, SetStep):
-            done.sets[step.path] = _make(step, store, device, progress)
+            done.sets[step.path] = Made.of(_make(step, store, device, progress), step.path)
         else:
             done.results[step.path] = _score(step, store, device, progress)
     except DivergedError as error:
