@@ -15,6 +15,8 @@ STORAGE = "storage"
 """The metric of a table that counts bytes and trains nothing."""
 FLOOR, CEILING = "Random", "Whole Dataset"
 """Rows that every table of scores gets, whether the paper prints them there or not."""
+WHOLE = "whole"
+"""What files call the ceiling."""
 NETWORK = "convnet3d"
 """The paper's network where a table names no other."""
 
@@ -177,23 +179,27 @@ def _text(row: dict[str, Any], column: _Column, data: str) -> str | None:
 
 
 def _cell(row: dict[str, Any], column: _Column, data: str) -> Cell:
-    recipes = row.get("recipe", "")
-    whole = not recipes
-    vpc = 0 if whole else column.vpc
+    by_vpc, name = _recipes(row), _name(row)
+    vpc = column.vpc if by_vpc else 0
+    recipe = at_most(vpc, by_vpc) if by_vpc else ""
     text = _text(row, column, data)
     printed = Printed.parse(text) if text else None
-    by_vpc = recipes if isinstance(recipes, dict) else {"1": recipes}
-    name = by_vpc["1"].rpartition("/")[2] or "whole"
-    recipe = "" if whole else at_most(column.vpc, by_vpc)
-    storage, full = (_storage(which, of, data) for which, of in ((name, vpc), ("whole", 0)))
+    storage, full = (_storage(which, of, data) for which, of in ((name, vpc), (WHOLE, 0)))
     share = 100 * storage.mean / full.mean if storage and full else 0.0
     return Cell(row["label"], name, recipe, vpc, column.network, column.metric, printed, storage, share)
 
 
+def _recipes(row: dict[str, Any]) -> dict[str, str]:
+    """A row's recipes by videos per class; none for all real clips."""
+    written = row.get("recipe", {})
+    return written if isinstance(written, dict) else {"1": written}
+
+
+def _name(row: dict[str, Any]) -> str:
+    return _recipes(row)["1"].rpartition("/")[2] if _recipes(row) else WHOLE
+
+
 def _storage(name: str, vpc: int, data: str) -> Printed | None:
-    for row in _content()["table2"]["rows"]:
-        recipes = row.get("recipe", "")
-        first = recipes["1"] if isinstance(recipes, dict) else recipes
-        if (first.rpartition("/")[2] or "whole") == name and str(vpc) in row.get(data, {}):
-            return Printed.parse(row[data][str(vpc)])
-    return None
+    (row,) = [row for row in _content()["table2"]["rows"] if _name(row) == name] or [{}]
+    text = row.get(data, {}).get(str(vpc))
+    return Printed.parse(text) if text else None
