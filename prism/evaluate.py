@@ -11,7 +11,6 @@ from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, with_options
 from prism.protocols import PROTOCOLS
 from prism.results import METRICS, Result
-from prism.runtime import claim
 from prism.store import ClipStore
 from prism.train import Draw, outputs_of, top_k, train
 from prism.trials import Examination, run_trials
@@ -54,22 +53,21 @@ def evaluate(
         ResultError: `resume` finds the result of another run.
     """
     config = with_options(EvaluateConfig, "evaluate", config, options)
-    with claim(output):
-        return run_trials(
-            "evaluate",
-            config,
-            PROTOCOLS[config.protocol],
-            lambda store, where, num_clips: _prepare(store, config, where, num_clips),
-            condensed,
-            data,
-            train_store=train_store,
-            output=output,
-            label=label,
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            progress=progress,
-        )
+    return run_trials(
+        "evaluate",
+        config,
+        PROTOCOLS[config.protocol],
+        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+        condensed,
+        data,
+        train_store=train_store,
+        output=output,
+        label=label,
+        resume=resume,
+        overwrite=overwrite,
+        device=device,
+        progress=progress,
+    )
 
 
 def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num_clips: int) -> Examination:

@@ -15,7 +15,6 @@ from prism.config import RetrieveConfig, with_options
 from prism.errors import ConfigError
 from prism.protocols import CLEAN
 from prism.results import Result
-from prism.runtime import claim
 from prism.store import ClipStore
 from prism.train import Draw, outputs_of, train
 from prism.trials import Examination, run_trials
@@ -61,22 +60,21 @@ def retrieve(
         ResultError: `resume` finds the result of another run.
     """
     config = with_options(RetrieveConfig, "retrieve", config, options)
-    with claim(output):
-        return run_trials(
-            "retrieve",
-            config,
-            CLEAN,
-            lambda store, where, num_clips: _prepare(store, config, where, num_clips),
-            condensed,
-            data,
-            train_store=train_store,
-            output=output,
-            label=label,
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            progress=progress,
-        )
+    return run_trials(
+        "retrieve",
+        config,
+        CLEAN,
+        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+        condensed,
+        data,
+        train_store=train_store,
+        output=output,
+        label=label,
+        resume=resume,
+        overwrite=overwrite,
+        device=device,
+        progress=progress,
+    )
 
 
 class Embedder(nn.Module):

@@ -13,8 +13,8 @@ from prism.config import EvaluateConfig, RetrieveConfig, as_dict
 from prism.errors import ConfigError, ResultError
 from prism.progress import progress_bar
 from prism.protocols import Protocol
-from prism.results import HEADINGS, METRICS, Data, Result, Run, Subject, relative_to_result
-from prism.runtime import check_output_file, first_difference, generator, pick_device, provenance
+from prism.results import HEADINGS, Data, Result, Run, Subject, relative_to_result
+from prism.runtime import check_output_file, claim, first_difference, generator, pick_device, provenance
 from prism.store import ClipStore
 from prism.train import Draw
 
@@ -88,7 +88,7 @@ def run_trials(
         ConfigError: the set and the data do not fit each other.
         StoreError: the split is empty, or a store was changed meanwhile.
         ResultError: `resume` finds the result of another run.
-        OutputError: the output exists or cannot be written.
+        OutputError: the output exists, cannot be written, or another run is writing it.
     """
     task = TASKS[verb]
     store = data if isinstance(data, ClipStore) else ClipStore.open(data)
@@ -96,33 +96,52 @@ def run_trials(
         raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
     if resume and output is None:
         raise ConfigError("resume needs the result to go on with. Name it with --output.")
-    if output is not None:
-        check_output_file(Path(output), overwrite or resume)
-    trainee = _trainees(condensed, train_store, store, config, output, verb)
-    first = trainee(config.seed)
-    name, scored = label or first.subject.method, _data(store, protocol.split(config.split), output)
-    result = Result(name, task, protocol.name, first.subject, scored, as_dict(config), (), provenance())
-    found = _found(Path(output), result) if resume and output and Path(output).exists() else None
-    runs, wanted = list(found.runs) if found else [], range(config.seed, config.seed + config.seeds)
-    done = {run.seed for run in runs if run.seed in wanted}
-    if found and len(done) == len(wanted):
-        return found
-    examination = prepare(store, pick_device(device), first.subject.num_videos)
-    result = replace(result, data=replace(scored, chance=examination.chance))
-    lead, what = METRICS[task][0], f"{verb[:-1].title()}ing"
-    with progress_bar(what, len(wanted), "seeds", enabled=progress, done=len(done)) as advance:
-        for seed in (seed for seed in wanted if seed not in done):
+    with claim(output):
+        if output is not None:
+            check_output_file(Path(output), overwrite or resume)
+        trainee = _trainees(condensed, train_store, store, config, output, verb)
+        first = trainee(config.seed)
+        name, scored = label or first.subject.method, _data(store, protocol.split(config.split), output)
+        result = Result(name, task, protocol.name, first.subject, scored, as_dict(config), (), provenance())
+        found = _found(Path(output), result) if resume and output and Path(output).exists() else None
+        if found and {run.seed for run in found.runs} >= set(_seeds(config)):
+            return found
+        examination = prepare(store, pick_device(device), first.subject.num_videos)
+        runs = found.runs if found else ()
+        result = replace(result, data=replace(scored, chance=examination.chance), runs=runs)
+        seeds = [seed for seed in _seeds(config) if seed not in {run.seed for run in runs}]
+        return _train_on(seeds, result, trainee, examination, store, output, progress)
+
+
+def _train_on(
+    seeds: list[int],
+    result: Result,
+    trainee: Callable[[int], Trainee],
+    examination: Examination,
+    store: ClipStore,
+    output: str | Path | None,
+    progress: bool,
+) -> Result:
+    """The result with a run for each of these seeds beside those it has, saved after every one."""
+    lead, total = result.metrics[0], result.config["seeds"]
+    what = "Evaluating" if result.task == "classification" else "Retrieving"
+    with progress_bar(what, total, "seeds", enabled=progress, done=total - len(seeds)) as advance:
+        for seed in seeds:
             shown, started = trainee(seed), time.monotonic()
             loss, scores = examination.judge(shown.clips, seed)
             run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
-            runs = sorted([*runs, run], key=lambda run: run.seed)
-            result = replace(result, runs=tuple(runs), provenance=provenance())
+            runs = tuple(sorted([*result.runs, run], key=lambda run: run.seed))
+            result = replace(result, runs=runs, provenance=provenance())
             for read in filter(None, (store, shown.store)):
                 read.check_unchanged()
             if output is not None:
                 result.save(output)
             advance(1, **{HEADINGS[lead]: f"{100 * run.scores[lead]:.1f}%"})
     return result
+
+
+def _seeds(config: Config) -> range:
+    return range(config.seed, config.seed + config.seeds)
 
 
 def _found(path: Path, wanted: Result) -> Result:
