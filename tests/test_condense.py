@@ -12,10 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import safetensors
+import safetensors.torch
 import torch
 from conftest import CrashingAt
 
-from prism.condense import journal
+from prism.condense import journal, loop
 from prism.condense.checkpoint import Checkpoint, checkpoint_path
 from prism.condense.insertion import RULES
 from prism.condense.loop import Condensation, condense
@@ -26,7 +28,7 @@ from prism.config import CondenseConfig
 from prism.encodings import DTYPES
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.keyframes import render
-from prism.runtime import partial_path
+from prism.runtime import partial_path, versions
 from prism.store import ClipStore
 from prism.telemetry import Telemetry, telemetry_path
 
@@ -454,6 +456,13 @@ def test_resuming_on_another_store_is_refused(store, make_store, tmp_path, crash
         run_tiny(make_store(seed=9), tmp_path / "set", resume=True)
 
 
+def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
+    interrupted(store, tmp_path / "set", crashing_at)
+    monkeypatch.setattr(loop, "versions", lambda: versions() | {"torch": "9.9"})
+    with pytest.raises(CheckpointError, match=r"its versions\.torch is '.*', not '9\.9'"):
+        run_tiny(store, tmp_path / "set", resume=True)
+
+
 def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, tmp_path, crashing_at):
     output = tmp_path / "set"
     interrupted(store, output, crashing_at)
@@ -473,8 +482,6 @@ def test_resume_without_a_checkpoint_starts_from_the_beginning(store, tmp_path):
 
 @pytest.mark.parametrize("damage", ["truncated", "text", "empty", "no tensors", "other shapes", "nested"])
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashing_at, damage):
-    import safetensors.torch
-
     interrupted(store, tmp_path / "set", crashing_at)
     path = checkpoint_path(tmp_path / "set")
     whole = path.read_bytes()
@@ -522,6 +529,22 @@ def test_the_class_that_diverged_is_the_one_that_is_named(store):
     with pytest.raises(DivergedError, match="class0"):
         run.check_finite(torch.tensor([float("inf"), 1.0]))
     run.check_finite(torch.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("part", ["frames", "momentum.0", "mean_gradients"])
+def test_a_checkpoint_of_spoiled_values_is_not_written_and_the_good_one_stays(store, tmp_path, monkeypatch, part):
+    def step(run: Condensation, step=Condensation.step) -> dict:
+        done = step(run)
+        if run.iteration == 3:
+            run.tensors()[part].view(-1)[0] = float("inf")
+        return done
+
+    monkeypatch.setattr(Condensation, "step", step)
+    with pytest.raises(DivergedError, match=rf"{part} .* not finite after iteration 2\..*--lr 0\.1 .* stays\."):
+        run_tiny(store, tmp_path / "set", checkpoint_seconds=0, gradient_decay=0.5)
+    with safetensors.safe_open(checkpoint_path(tmp_path / "set"), framework="pt") as file:
+        assert json.loads(file.metadata()["prism"])["iteration"] == 2
+        assert file.get_tensor(part).isfinite().all()
 
 
 def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp_path):

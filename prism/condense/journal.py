@@ -130,8 +130,9 @@ class Journal:
     def save_checkpoint(self) -> None:
         """Put everything on disk that the next iteration depends on."""
         self.run.store.check_unchanged()
-        length = self.telemetry.sync()
         tensors = self.run.tensors()
+        self.run.check_good(tensors)
+        length = self.telemetry.sync()
         Checkpoint(self.run.iteration, self.source, length, self.seconds, tensors).save(self.checkpoint)
 
     def finish(self, condensed: CondensedSet) -> None:

@@ -93,6 +93,15 @@ class Condensation:
             f"{remedy(self.videos.trainable)} The last checkpoint stays."
         )
 
+    def check_good(self, state: dict[str, Tensor]) -> None:
+        """Stop before a checkpoint of values that the next iteration could not go on from replaces a good one."""
+        spoiled = [name for name, values in state.items() if not values.isfinite().all()]
+        if spoiled:
+            raise DivergedError(
+                f"the values of {', '.join(spoiled)} are not finite after iteration {self.iteration - 1}. "
+                f"{remedy(self.videos.trainable)} The last checkpoint stays."
+            )
+
     def tensors(self) -> dict[str, Tensor]:
         """What a checkpoint must hold, beside the iteration: streams of randomness have no state."""
         state = dict(self.videos.state())
@@ -146,7 +155,7 @@ def condense(
         ConfigError: an option does not fit the store.
         OutputError: the output exists or cannot be written.
         CheckpointError: `resume` finds the checkpoint of another run.
-        DivergedError: a loss is not finite; the last checkpoint stays.
+        DivergedError: a loss, or what a checkpoint would hold, is not finite; the last checkpoint stays.
         StoreError: the store was changed meanwhile; the last checkpoint stays.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
