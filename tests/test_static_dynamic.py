@@ -53,6 +53,14 @@ def test_static_images_start_as_frames_of_real_clips_of_the_videos_class(make_st
     assert [len(set(clips[:4])), len(set(clips[4:]))] == [2, 3]
 
 
+@pytest.mark.parametrize(("train", "vpc"), [(1, 1), (1, 4), (3, 2), (2, 5)])
+def test_images_of_a_class_with_too_few_clips_start_as_different_frames_of_them(make_store, train, vpc):
+    store = make_store(train=train)
+    for seed in range(20):
+        images = StaticDynamic.start(store, config(vpc=vpc, seed=seed), CPU).static.detach()
+        assert len(images.unique(dim=0)) == len(images) == 4 * vpc
+
+
 def test_memories_start_as_noise_and_the_hallucinator_as_pytorch_would(store):
     videos = StaticDynamic.start(store, config(vpc=2), CPU)
     assert videos.dynamic.shape == (8, 8, 48, 48)

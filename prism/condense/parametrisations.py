@@ -199,8 +199,7 @@ class StaticDynamic:
     def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "StaticDynamic":
         """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
         num = MEMORIES * config.vpc
-        frames = store.clips("train").frames[_repeated_sample(store, num, generator(config.seed, "videos"))]
-        frames = held_frames(frames, generator(config.seed, "video frames"))[:, 0]
+        frames = _random_frames(store, num, config.seed)
         noise = (len(frames), store.num_frames, *store.size)
         dynamic = torch.randn(noise, generator=generator(config.seed, "memories"))
         hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")
@@ -254,11 +253,20 @@ class StaticDynamic:
         return finished(encoding, store, config, source)
 
 
-def _repeated_sample(store: ClipStore, num: int, draw: torch.Generator) -> Tensor:
-    """Positions of `num` training clips of each class; a class with fewer gives all it has, again and again."""
-    chosen, counts = store.sample(num, draw), store.counts("train").clamp(max=num)
-    first = counts.cumsum(0) - counts
-    return chosen[(first[:, None] + torch.arange(num) % counts[:, None]).flatten()]
+def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:
+    """`num` training frames (C·num, 3, H, W) of each class, each of another clip.
+
+    A class with fewer clips gives all it has, again and again, by frames that lie as far apart as they can.
+    """
+    chosen, counts = store.sample(num, generator(seed, "videos")), store.counts("train").clamp(max=num)[:, None]
+    turn, within = torch.arange(num) // counts, torch.arange(num) % counts
+    turns = (num + counts - 1) // counts
+    place = (counts.cumsum(0) - counts + within).flatten()
+    times = torch.randint(store.num_frames, (len(place),), generator=generator(seed, "video frames"))
+    # The frame of a clip's first turn is drawn; the others follow from it, so that no two are the same.
+    first = torch.arange(len(place)).view_as(turn).gather(1, within)
+    times = (times[first] + turn * store.num_frames // turns) % store.num_frames
+    return store.clips("train").frames[chosen[place], times.flatten()]
 
 
 PARAMETRISATIONS: dict[str, type[Parametrisation]] = {
