@@ -300,6 +300,15 @@ def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_pa
     assert ClipStore.open(tmp_path / "other").num_frames == 5
 
 
+def test_a_store_begun_with_another_decoder_starts_again(source, expected, tmp_path, monkeypatch, capfd):
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "decoders", lambda: {"av": "1.0"})
+        unfinished(source, tmp_path / "store", patch)
+    store = ingest(source, tmp_path / "store", CONFIG, workers=2, progress=True)
+    assert "have changed: starting again." in capfd.readouterr().err
+    assert files(store.path) == expected
+
+
 def test_a_foreign_folder_in_the_way_is_left_alone(source, tmp_path):
     mine = partial_path(tmp_path / "store")
     mine.mkdir()
@@ -346,6 +355,26 @@ def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
     first = store.sources[at].start + 50
     assert [shown_number(frame) for frame in frames[at]] == [first, first + 2, first + 4, first + 6]
     assert files(make(root, tmp_path / "again", config, workers=1).path) == files(store.path)
+
+
+def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_keeps_its_split(tmp_path, capfd):
+    root = write_classes(tmp_path / "root")
+    for split in ("train", "test"):
+        (root / split).mkdir()
+        for label in ("jump", "walk"):
+            shutil.copytree(root / label, root / split / label)
+    for label in ("jump", "walk"):
+        shutil.rmtree(root / label)
+    for video in (root / "test/walk").iterdir():
+        video.write_bytes(b"")
+    config = IngestConfig(num_frames=4, size=32, val_fraction=0)
+    store = ingest(root, tmp_path / "store", config, workers=1, progress=True)
+    assert " ".join(capfd.readouterr().err.split()) == (
+        "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
+        "because the file is empty. Splits are settled before videos are read, and are not cut again: mend or "
+        "remove those videos and ingest again."
+    )
+    assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]
 
 
 def test_a_class_left_without_training_videos_is_named_with_the_first_reason(source, tmp_path):

@@ -2,9 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import metadata
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,7 +88,7 @@ class Plan:
         return {key: value for key, value in options.items() if key not in RARE or value != defaults[key]}
 
     def to_json(self) -> str:
-        """The settings, and a digest that changes with the name, class, split, size or time of any video."""
+        """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
         digest = hashlib.sha256()
         for video, stamp in zip(self.videos, self.stamps, strict=True):
             digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
@@ -94,6 +96,7 @@ class Plan:
             "version": PLAN_VERSION,
             "settings": self.settings,
             "flip": self.flip,
+            "versions": decoders(),
             "videos": digest.hexdigest(),
         }
         return canonical_json(content, indent=1)
@@ -215,6 +218,11 @@ def read_flip(root: Path) -> bool:
     return content["flip"]
 
 
+def decoders() -> dict[str, str]:
+    """The versions that decide the pixels of a clip: a store is not begun with one and finished with another."""
+    return {name: metadata.version(name) for name in ("prism-condense", "av", "pillow")}
+
+
 def _stamp(path: Path) -> str:
     """A digest of name, size and time of change of a video's files."""
     from prism.ingest.frames import frame_files
@@ -250,7 +258,7 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
         if not folder.is_complete:
             _decode(plan, folder, num_workers, progress)
             plan.check_unchanged()
-            _check_classes(plan, folder)
+            _check_classes(plan, folder, progress)
             with writing(output, plan.offsets[-1]):
                 assemble(
                     folder,
@@ -291,16 +299,31 @@ def _decode(plan: Plan, folder: "WorkingFolder", num_workers: int, progress: boo
         folder.sync()
 
 
-def _check_classes(plan: Plan, folder: "WorkingFolder") -> None:
-    """Refuse a store in which a class has nothing to train on."""
-    usable = {v.label for i, v in enumerate(plan.videos) if v.split == "train" and folder.outcomes[i].windows}
-    for label in sorted({video.label for video in plan.videos}):
-        if label in usable:
-            continue
-        lost = [i for i, v in enumerate(plan.videos) if v.split == "train" and v.label == label]
-        first, reason = plan.videos[lost[0]].relative, folder.outcomes[lost[0]].reason
-        folder.remove()
-        raise SourceError(
-            f"class '{label}' has no usable training video: all {len(lost)} were skipped, the first ('{first}') "
-            f"because {reason}"
-        )
+def _check_classes(plan: Plan, folder: "WorkingFolder", progress: bool) -> None:
+    """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
+    for split in ("train", "val", "test"):
+        for sentence in _lost_classes(plan, folder, split):
+            if split == "train":
+                folder.remove()
+                raise SourceError(sentence)
+            note(
+                f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
+                "remove those videos and ingest again.",
+                enabled=progress,
+            )
+
+
+def _lost_classes(plan: Plan, folder: "WorkingFolder", split: str) -> Iterator[str]:
+    """A sentence for every class of whose videos in a split none could be used."""
+    of_class: dict[str, list[int]] = defaultdict(list)
+    for number, video in enumerate(plan.videos):
+        if video.split == split:
+            of_class[video.label].append(number)
+    what = {"train": "training", "val": "validation"}.get(split, split)
+    for label, numbers in sorted(of_class.items()):
+        if not any(folder.outcomes[number].windows for number in numbers):
+            first, reason = plan.videos[numbers[0]].relative, folder.outcomes[numbers[0]].reason
+            yield (
+                f"class '{label}' has no usable {what} video: all {len(numbers)} were skipped, the first "
+                f"('{first}') because {reason}"
+            )
