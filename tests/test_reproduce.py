@@ -313,11 +313,19 @@ def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, mo
 
 
 def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
-    reproduced(store, tmp_path / "out", tiny, dry_run=True, progress=True)
+    reproduced(store, tmp_path / "out", tiny, dry_run=True)
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 7
     assert all(line.startswith("prism ") for line in said)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_says_when_nothing_is_missing(store, tmp_path, tiny, capsys):
+    reproduced(store, tmp_path / "out", tiny)
+    before = contents(tmp_path / "out")
+    reproduced(store, tmp_path / "out", tiny, dry_run=True)
+    assert capsys.readouterr().err == "Nothing is missing: 3 sets and 4 results are there.\n"
+    assert contents(tmp_path / "out") == before
 
 
 def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):

@@ -60,21 +60,28 @@ def reproduce(
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)
+    if dry_run:
+        _say_what_is_missing(steps, done)
+        return compare(chosen, scale, places, done)
     for count, (step, store) in enumerate(steps, 1):
-        is_done = _take(step, store, done)
-        if dry_run and not is_done:
-            note(command(step, store), enabled=progress)
-        if dry_run or is_done:
+        if _take(step, store, done):
             continue
         note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=progress)
         _run(step, store, done, device, progress)
         _write(compare(chosen, scale, places, done), table)
     found = compare(chosen, scale, places, done)
-    if not dry_run:
-        _write(found, table)
-        page = table.with_name(f"{table.name}.html")
-        report(list(done.results), page, sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
+    _write(found, table)
+    page = table.with_name(f"{table.name}.html")
+    report(list(done.results), page, sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
     return found
+
+
+def _say_what_is_missing(steps: Sequence[tuple[SetStep | ScoreStep, ClipStore]], done: Progress) -> None:
+    missing = [command(step, store) for step, store in steps if not _take(step, store, done)]
+    for line in missing:
+        note(line)
+    if not missing:
+        note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
 
 
 def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:
