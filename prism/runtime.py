@@ -97,6 +97,18 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
+VOLATILE = frozenset(
+    [
+        *("commit", "command", "host", "system", "processor", "threads", "gpu", "date"),
+        *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
+    ]
+)
+"""The names under which results, telemetry and tables tell of the clock, the machine and the user's words.
+
+Whatever else PRISM writes is the same in two runs of one command on one machine.
+"""
+
+
 def provenance() -> dict[str, Any]:
     """Who computed a result, with what and when: for telemetry and results, never for artifacts."""
     import torch

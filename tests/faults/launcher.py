@@ -37,6 +37,8 @@ class Launcher:
 
     def __enter__(self) -> "Launcher":
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        # A second thread that waits must not take the processor from another test.
+        environment["OMP_WAIT_POLICY"] = "passive"
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__],
             stdin=subprocess.PIPE,
@@ -46,12 +48,22 @@ class Launcher:
         )
         return self
 
-    def run(self, *arguments: object, kill_after: float | None = None) -> Ended:
-        """Run `prism` with some arguments, and kill it with SIGKILL if it still runs after some seconds."""
+    def run(
+        self, *arguments: object, kill_after: float | None = None, threads: int = 1, terminal: bool = False
+    ) -> Ended:
+        """Run `prism` with some arguments.
+
+        Args:
+            arguments: what stands behind `prism`.
+            kill_after: seconds after which it is killed with SIGKILL if it still runs.
+            threads: those of PyTorch.
+            terminal: whether it is to believe that it prints to a terminal, and draw its progress bar.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.NamedTemporaryFile("r", errors="replace") as printed:
             order = {"arguments": [str(a) for a in arguments], "printed": printed.name, "kill_after": kill_after}
+            order |= {"threads": threads, "terminal": terminal}
             print(json.dumps(order), file=self._process.stdin, flush=True)
             answer = json.loads(self._process.stdout.readline())
             return Ended(answer["code"], printed.read(), answer["seconds"])
@@ -69,6 +81,7 @@ def serve() -> None:
     import torch
     import torch._dynamo  # an optimiser imports it when it is made
 
+    import prism.report.page  # noqa: F401 (and with it what draws plots)
     from prism.ingest import working
 
     # Every video is put on disk at once, so that a kill finds a journal to go on from.
@@ -78,11 +91,13 @@ def serve() -> None:
         print(json.dumps(_do(**json.loads(line))), file=answers)
 
 
-def _do(arguments: list[str], printed: str, kill_after: float | None) -> dict[str, float]:
+def _do(
+    arguments: list[str], printed: str, kill_after: float | None, threads: int, terminal: bool
+) -> dict[str, float]:
     started = time.monotonic()
     child = os.fork()
     if child == 0:
-        _become(arguments, printed)
+        _become(arguments, printed, threads, terminal)
     watch = os.pidfd_open(child)
     try:
         if not select.select([watch], [], [], kill_after)[0]:
@@ -93,13 +108,17 @@ def _do(arguments: list[str], printed: str, kill_after: float | None) -> dict[st
     return {"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - started}
 
 
-def _become(arguments: list[str], printed: str) -> None:
+def _become(arguments: list[str], printed: str, threads: int, terminal: bool) -> None:
     """Go on as a run of `prism` in a session of its own, and never come back."""
     import traceback
+
+    import torch
 
     code = 1
     try:
         os.setsid()
+        torch.set_num_threads(threads)
+        os.environ.update({"FORCE_COLOR": "1"} if terminal else {})
         output = os.open(printed, os.O_WRONLY | os.O_TRUNC)
         for descriptor in (1, 2):
             os.dup2(output, descriptor)
