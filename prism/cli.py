@@ -34,6 +34,12 @@ Recipe = Annotated[
 ]
 Overwrite = Annotated[bool, Parameter(negative="", help="Replace an existing output.")]
 DeviceOption = Annotated[Device, Parameter(help="Where networks run; auto takes a GPU if there is one.")]
+SideBySide = Annotated[
+    int | None,
+    Parameter(
+        help="Networks that are trained side by side, at most; all cores by default. No score depends on it."
+    ),
+]
 ProgressOption = Annotated[bool, Parameter(help="Show a progress bar on a terminal.")]
 Options = Parameter(name="*")
 
@@ -204,6 +210,7 @@ def evaluate(
     recipe: Recipe = None,
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
+    workers: SideBySide = None,
     progress: ProgressOption = True,
     config: Annotated[EvaluateConfig, Options] = EvaluateConfig(),  # noqa: B008
 ) -> None:
@@ -238,6 +245,7 @@ def evaluate(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        workers=workers,
         progress=progress,
     )
     say(str(result))
@@ -256,6 +264,7 @@ def retrieve(
     recipe: Recipe = None,
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
+    workers: SideBySide = None,
     progress: ProgressOption = True,
     config: Annotated[RetrieveConfig, Options] = RetrieveConfig(),  # noqa: B008
 ) -> None:
@@ -290,6 +299,7 @@ def retrieve(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        workers=workers,
         progress=progress,
     )
     say(str(result))

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from prism import models
 from prism.cache import remembered
-from prism.clips import to_model_input
+from prism.clips import Clips, to_model_input
 from prism.config import EvaluateConfig
-from prism.runtime import generator
+from prism.runtime import generator, in_one_thread
 from prism.store import ClipStore
 from prism.train import train
 
@@ -55,12 +55,18 @@ def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor
     if embedder.epochs:
         models.check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
     models.allocate(network, device)
-    if embedder.epochs:
-        schedule = EvaluateConfig(epochs=embedder.epochs, batch_size=BATCH_SIZE)
-        train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
-    else:
-        models.initialise(network, generator(embedder.seed, "init", device=device))
+    with in_one_thread(device):
+        if embedder.epochs:
+            schedule = EvaluateConfig(epochs=embedder.epochs, batch_size=BATCH_SIZE)
+            train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
+        else:
+            models.initialise(network, generator(embedder.seed, "init", device=device))
+        return _embeddings(network, clips, store)
+
+
+@torch.no_grad()
+def _embeddings(network: models.Network, clips: Clips, store: ClipStore) -> Tensor:
+    device = next(network.parameters()).device
     network.eval()
-    with torch.no_grad():
-        parts = (to_model_input(part.to(device), store.normalisation) for part in clips.frames.split(BATCH_SIZE))
-        return torch.cat([network.embed(part).float().cpu() for part in parts])  # type: ignore[operator]
+    parts = (to_model_input(part.to(device), store.normalisation) for part in clips.frames.split(BATCH_SIZE))
+    return torch.cat([network.embed(part).float().cpu() for part in parts])

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from prism import models
 from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, with_options
+from prism.models import Network
 from prism.protocols import PROTOCOLS
 from prism.results import METRICS, Result
 from prism.store import ClipStore
@@ -27,6 +27,7 @@ def evaluate(
     resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
+    workers: int | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Result:
@@ -44,6 +45,8 @@ def evaluate(
         resume: keep the runs of the result that is there and train the seeds that it lacks.
         overwrite: replace an output.
         device: `auto`, `cpu` or `cuda`.
+        workers: networks that are trained side by side, at most; by default as many as PyTorch would use
+            threads. The scores do not depend on it.
         progress: show a progress bar.
 
     Raises:
@@ -57,7 +60,7 @@ def evaluate(
         "evaluate",
         config,
         PROTOCOLS[config.protocol],
-        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+        lambda store, num_clips: _prepare(store, config, num_clips),
         condensed,
         data,
         train_store=train_store,
@@ -66,35 +69,33 @@ def evaluate(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        workers=workers,
         progress=progress,
     )
 
 
-def _prepare(store: ClipStore, config: EvaluateConfig, device: torch.device, num_clips: int) -> Examination:
+def _prepare(store: ClipStore, config: EvaluateConfig, num_clips: int) -> Examination:
     protocol, num_classes = PROTOCOLS[config.protocol], len(store.classes)
     passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
-    network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
-    batch_size = min(config.batch_size, num_clips)
-    models.check_memory(network, batch_size, device)
-    models.allocate(network, device)
     labels, checkpoints = torch.cat([clips.labels for clips in passes]), protocol.checkpoints(config.epochs)
+    batch_size = min(config.batch_size, num_clips)
 
     # In batches no larger than those of training, so that scoring takes no memory that was not counted; but where
     # a batch is standardised, its size is part of the protocol.
     shown = config.batch_size if protocol.standardises_batches else batch_size
 
-    def score(flips: torch.Generator | None) -> dict[str, float]:
+    def score(network: Network, flips: torch.Generator | None) -> dict[str, float]:
         outputs = [outputs_of(network, clips, normalisation, shown, flips) for clips in passes]
         return {f"top{k}": top_k(torch.cat(outputs), labels, k) for k in (1, 5)}
 
-    def judge(clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+    def judge(network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
         scores: list[dict[str, float]] = []
 
         def look(epoch: int) -> None:
             if epoch in checkpoints:
-                scores.append(score(protocol.flips(store, seed, epoch)))
+                scores.append(score(network, protocol.flips(store, seed, epoch)))
 
         loss = train(network, clips, normalisation, config, seed=seed, flip=store.flip, after_epoch=look)
         return loss, {metric: max(one[metric] for one in scores) for metric in METRICS["classification"]}
 
-    return Examination({f"top{k}": min(1.0, k / num_classes) for k in (1, 5)}, judge)
+    return Examination({f"top{k}": min(1.0, k / num_classes) for k in (1, 5)}, batch_size, judge)

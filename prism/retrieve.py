@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prism import models
 from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import RetrieveConfig, with_options
 from prism.errors import ConfigError
+from prism.models import Network
 from prism.protocols import CLEAN
 from prism.results import Result
 from prism.store import ClipStore
@@ -36,6 +36,7 @@ def retrieve(
     resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
+    workers: int | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Result:
@@ -52,6 +53,8 @@ def retrieve(
         resume: keep the runs of the result that is there and train the seeds that it lacks.
         overwrite: replace an output.
         device: `auto`, `cpu` or `cuda`.
+        workers: networks that are trained side by side, at most; by default as many as PyTorch would use
+            threads. The scores do not depend on it.
         progress: show a progress bar.
 
     Raises:
@@ -64,7 +67,7 @@ def retrieve(
         "retrieve",
         config,
         CLEAN,
-        lambda store, where, num_clips: _prepare(store, config, where, num_clips),
+        lambda store, num_clips: _prepare(store, config, num_clips),
         condensed,
         data,
         train_store=train_store,
@@ -73,6 +76,7 @@ def retrieve(
         resume=resume,
         overwrite=overwrite,
         device=device,
+        workers=workers,
         progress=progress,
     )
 
@@ -148,22 +152,20 @@ def chance_of_recall(query_labels: Tensor, gallery_labels: Tensor, ks: tuple[int
     }
 
 
-def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num_clips: int) -> Examination:
+def _prepare(store: ClipStore, config: RetrieveConfig, num_clips: int) -> Examination:
     queries, gallery, normalisation = store.clips(config.split), store.clips("train"), store.normalisation
     if len(gallery) < max(KS):
         raise ConfigError(
             f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {len(gallery)} training "
             "clips. Ingest more."
         )
-    network = models.build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     batch_size = VIEWS * min(config.batch_size, num_clips)
-    models.check_memory(network, batch_size, device)
-    embedder = Embedder(models.allocate(network, device))
 
     def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
         return supervised_contrastive(embeddings, labels, config.temperature)
 
-    def judge(clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+    def judge(network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        embedder = Embedder(network)
         loss = train(
             embedder,
             clips,
@@ -179,4 +181,4 @@ def _prepare(store: ClipStore, config: RetrieveConfig, device: torch.device, num
         q, g = (outputs_of(embedder, clips, normalisation, batch_size) for clips in (queries, gallery))
         return loss, recall_at(q, queries.labels, g, gallery.labels)
 
-    return Examination(chance_of_recall(queries.labels, gallery.labels), judge)
+    return Examination(chance_of_recall(queries.labels, gallery.labels), batch_size, judge)

@@ -67,6 +67,26 @@ def pick_device(name: str) -> "torch.device":
     return torch.device(name)
 
 
+@contextlib.contextmanager
+def in_one_thread(device: "torch.device") -> Iterator[None]:
+    """Let PyTorch compute in this thread alone, where a CPU computes.
+
+    Several threads sum the gradients of weights in parts, and so round them otherwise than one does.
+    Threads that are begun in the block compute alone as well.
+    """
+    import torch
+
+    if device.type != "cpu":
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def versions() -> dict[str, str]:
     """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
     return {

@@ -1,20 +1,36 @@
 """Trials: what is trained on, once for each seed, and the result that grows with every one of them."""
 
+import contextlib
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Protocol as Interface
 
 import torch
 
+from prism import models
 from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, RetrieveConfig, as_dict
-from prism.errors import ConfigError, ResultError
+from prism.engine import completed
+from prism.errors import ConfigError, Interrupted, ResultError
+from prism.models import Network, TrainingMemory
 from prism.progress import progress_bar
 from prism.protocols import Protocol
 from prism.results import HEADINGS, Data, Result, Run, Subject, relative_to_result
-from prism.runtime import check_output_file, claim, first_difference, generator, pick_device, provenance
+from prism.runtime import (
+    check_output_file,
+    claim,
+    first_difference,
+    generator,
+    in_one_thread,
+    pick_device,
+    provenance,
+)
 from prism.store import ClipStore
 from prism.train import Draw
 
@@ -24,34 +40,88 @@ TASKS = {"evaluate": "classification", "retrieve": "retrieval"}
 Config = EvaluateConfig | RetrieveConfig
 
 
-@dataclass(frozen=True)
-class Trainee:
-    """Clips to train on for one seed, what the result says of them, and the store that they are in, if any."""
+class Material(Interface):
+    """What networks are trained on."""
 
-    clips: Clips | Draw
-    subject: Subject
-    store: ClipStore | None = None
+    def clips(self, seed: int) -> Clips | Draw:
+        """What is shown to the network of a seed."""
+        ...
+
+    def check_unchanged(self) -> None:
+        """Refuse clips that were changed since they were opened.
+
+        Raises:
+            StoreError: they were.
+        """
+        ...
 
 
 @dataclass(frozen=True)
 class Examination:
-    """How one verb judges what it is given; made for a store and a device before anything is trained.
+    """How one verb judges what it is given; made for a store before anything is trained.
 
     Attributes:
         chance: for each metric of the task what guessing at random scores, in 0..1.
-        judge: trains on clips from a seed and scores; returns the mean loss of the last epoch, and for each
-            metric the score, in 0..1.
+        batch_size: clips of a training step.
+        judge: trains a network on clips from a seed and scores it; returns the mean loss of the last epoch, and
+            for each metric the score, in 0..1.
     """
 
     chance: dict[str, float]
-    judge: Callable[[Clips | Draw, int], tuple[float, dict[str, float]]]
+    batch_size: int
+    judge: Callable[[Network, Clips | Draw, int], tuple[float, dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One network for each seed, trained and scored by itself.
+
+    Attributes:
+        config: says which network.
+        stopped: once it is set, training ends at the network's next layer.
+    """
+
+    config: Config
+    store: ClipStore
+    material: Material
+    examination: Examination
+    device: torch.device
+    stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __call__(self, seed: int) -> Run:
+        """Train and score the network of a seed; the scores depend on nothing but what is above.
+
+        Raises:
+            DivergedError: the loss is not finite.
+            StoreError: a store was changed meanwhile.
+            Interrupted: the run was stopped.
+        """
+        started = time.monotonic()
+        network = models.allocate(self.blank(), self.device)
+        for module in network.modules():
+            module.register_forward_pre_hook(self._go_on)
+        with in_one_thread(self.device):
+            loss, scores = self.examination.judge(network, self.material.clips(seed), seed)
+        run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
+        for read in (self.store, self.material):
+            read.check_unchanged()
+        return run
+
+    def blank(self) -> Network:
+        """The network on the meta device."""
+        config = self.config
+        return models.build_for(self.store, config.model, "meta", width=config.width, hidden=config.hidden)
+
+    def _go_on(self, *_: object) -> None:
+        if self.stopped.is_set():
+            raise Interrupted("stopped.")
 
 
 def run_trials(
     verb: str,
     config: Config,
     protocol: Protocol,
-    prepare: Callable[[ClipStore, torch.device, int], Examination],
+    prepare: Callable[[ClipStore, int], Examination],
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,
     *,
@@ -61,18 +131,20 @@ def run_trials(
     resume: bool,
     overwrite: bool,
     device: str,
+    workers: int | None,
     progress: bool,
 ) -> Result:
     """Train on a set, or on real clips, once for each seed; write the result after every one.
 
     Everything that can be refused is refused before the first network is trained. A seed draws nothing from
-    the seeds before it, so a resumed result has the runs of an uninterrupted one.
+    other seeds, so a resumed result has the runs of an uninterrupted one, and on a CPU, where every network is
+    trained in one thread, the number of threads and of networks side by side changes no score.
 
     Args:
         verb: a key of `TASKS`.
         config: its `seeds`, `seed`, `split` and `train_vpc` are used here.
         protocol: its name goes into the result, and it says which clips are scored.
-        prepare: makes the examination, from the store, the device and the number of clips to train on.
+        prepare: makes the examination, from the store and the number of clips to train on.
         condensed: the set, or its file. None with `train_store`.
         data: the store whose `config.split` is scored.
         train_store: train on real clips of this store instead: all of them, or `config.train_vpc` random
@@ -82,15 +154,20 @@ def run_trials(
         resume: keep the runs of the result that is there and train the seeds that it lacks.
         overwrite: replace an output.
         device: `auto`, `cpu` or `cuda`.
+        workers: networks that are trained side by side, if there are so many and memory suffices; None: as many
+            as PyTorch would use threads. On a GPU always one.
         progress: show a progress bar.
 
     Raises:
-        ConfigError: the set and the data do not fit each other.
+        ConfigError: the set and the data do not fit each other, or training would take more memory than there is.
         StoreError: the split is empty, or a store was changed meanwhile.
         ResultError: `resume` finds the result of another run.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     task = TASKS[verb]
+    workers = torch.get_num_threads() if workers is None else workers
+    if workers < 1:
+        raise ConfigError(f"workers = {workers}, but it must be at least 1.")
     store = data if isinstance(data, ClipStore) else ClipStore.open(data)
     if (condensed is None) == (train_store is None):
         raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
@@ -99,26 +176,27 @@ def run_trials(
     with claim(output):
         if output is not None:
             check_output_file(Path(output), overwrite or resume)
-        trainee = _trainees(condensed, train_store, store, config, output, verb)
-        first = trainee(config.seed)
-        name, scored = label or first.subject.method, _data(store, protocol.split(config.split), output)
-        result = Result(name, task, protocol.name, first.subject, scored, as_dict(config), (), provenance())
+        material, subject = _material(condensed, train_store, store, config, output, verb)
+        name, scored = label or subject.method, _data(store, protocol.split(config.split), output)
+        result = Result(name, task, protocol.name, subject, scored, as_dict(config), (), provenance())
         found = _found(Path(output), result) if resume and output and Path(output).exists() else None
         if found and {run.seed for run in found.runs} >= set(_seeds(config)):
             return found
-        examination = prepare(store, pick_device(device), first.subject.num_videos)
+        examination, where = prepare(store, subject.num_videos), pick_device(device)
+        trial = Trial(config, store, material, examination, where)
+        needs = models.check_memory(trial.blank(), examination.batch_size, where)
         runs = found.runs if found else ()
         result = replace(result, data=replace(scored, chance=examination.chance), runs=runs)
         seeds = [seed for seed in _seeds(config) if seed not in {run.seed for run in runs}]
-        return _train_on(seeds, result, trainee, examination, store, output, progress)
+        with in_one_thread(where), _threads(trial, needs, min(workers, len(seeds))) as executor:
+            return _train_on(seeds, result, trial, executor, output, progress)
 
 
 def _train_on(
     seeds: list[int],
     result: Result,
-    trainee: Callable[[int], Trainee],
-    examination: Examination,
-    store: ClipStore,
+    trial: Trial,
+    executor: Executor | None,
     output: str | Path | None,
     progress: bool,
 ) -> Result:
@@ -126,18 +204,31 @@ def _train_on(
     lead, total = result.metrics[0], result.config["seeds"]
     what = "Evaluating" if result.task == "classification" else "Retrieving"
     with progress_bar(what, total, "seeds", enabled=progress, done=total - len(seeds)) as advance:
-        for seed in seeds:
-            shown, started = trainee(seed), time.monotonic()
-            loss, scores = examination.judge(shown.clips, seed)
-            run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
+        for _, run in completed(executor, trial, seeds):
             runs = tuple(sorted([*result.runs, run], key=lambda run: run.seed))
             result = replace(result, runs=runs, provenance=provenance())
-            for read in filter(None, (store, shown.store)):
-                read.check_unchanged()
             if output is not None:
                 result.save(output)
             advance(1, **{HEADINGS[lead]: f"{100 * run.scores[lead]:.1f}%"})
     return result
+
+
+@contextlib.contextmanager
+def _threads(trial: Trial, needs: TrainingMemory, most: int) -> Iterator[Executor | None]:
+    """Threads that train networks side by side; None where one is trained after the other.
+
+    PyTorch computes without Python's lock, so threads are about as fast as processes would be.
+    """
+    num = models.num_side_by_side(needs, trial.device, most) if trial.device.type == "cpu" else 1
+    if num == 1:
+        yield None
+        return
+    with ThreadPoolExecutor(num, "prism-trial") as executor:
+        try:
+            yield executor
+        finally:
+            # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
+            trial.stopped.set()
 
 
 def _seeds(config: Config) -> range:
@@ -163,25 +254,62 @@ def _data(store: ClipStore, split: str, output: str | Path | None) -> Data:
     return Data(path, store.fingerprint, split, num_clips, len(store.classes), {}, train_bytes)
 
 
-def _trainees(
+def _material(
     condensed: CondensedSet | str | Path | None,
     train_store: ClipStore | str | Path | None,
     store: ClipStore,
     config: Config,
     output: str | Path | None,
     verb: str,
-) -> Callable[[int], Trainee]:
-    """What is trained on for a seed."""
+) -> tuple[Material, Subject]:
+    """What is trained on, and what the result says of it."""
     if condensed is not None:
-        return _of_set(condensed, store, config, output, verb)
+        return _set_material(condensed, store, config, output, verb)
     assert train_store is not None
     opened = train_store if isinstance(train_store, ClipStore) else ClipStore.open(train_store)
-    return _of_store(opened, store, config, output, verb)
+    return _store_material(opened, store, config, output, verb)
 
 
-def _of_set(
+@dataclass(frozen=True)
+class SetMaterial:
+    """A condensed set, as a whole for every seed; its clips are drawn anew in every epoch if it is random."""
+
+    condensed: CondensedSet
+
+    def clips(self, seed: int) -> Clips | Draw:
+        """The same for all seeds."""
+        return self.condensed.clips if self.condensed.is_random else self._rendered
+
+    @cached_property
+    def _rendered(self) -> Clips:
+        return self.condensed.clips()
+
+    def check_unchanged(self) -> None:
+        """Nothing: the set is in memory."""
+
+
+@dataclass(frozen=True)
+class StoreMaterial:
+    """The training clips of a store: all, or `train_vpc` random ones of each class, anew for each seed."""
+
+    store: ClipStore
+    train_vpc: int
+
+    def clips(self, seed: int) -> Clips:
+        """Those of a seed."""
+        everything = self.store.clips("train")
+        if not self.train_vpc:
+            return everything
+        return everything.subset(self.store.sample(self.train_vpc, generator(seed, "subset")))
+
+    def check_unchanged(self) -> None:
+        """Refuse a store that was changed since it was opened."""
+        self.store.check_unchanged()
+
+
+def _set_material(
     condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: str | Path | None, verb: str
-) -> Callable[[int], Trainee]:
+) -> tuple[Material, Subject]:
     path = "" if isinstance(condensed, CondensedSet) else relative_to_result(condensed, output)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     _check_same_shape(condensed, store, "the condensed set")
@@ -199,31 +327,30 @@ def _of_set(
         made_by if isinstance(made_by, dict) else {},
         condensed.fingerprint,
     )
-    trainee = Trainee(condensed.clips if condensed.is_random else condensed.clips(), subject)
-    return lambda seed: trainee
+    return SetMaterial(condensed), subject
 
 
-def _of_store(
+def _store_material(
     source: ClipStore, store: ClipStore, config: Config, output: str | Path | None, verb: str
-) -> Callable[[int], Trainee]:
+) -> tuple[Material, Subject]:
     _check_same_shape(source, store, "the store to train on")
     source.require_vpc(max(1, config.train_vpc), f"{verb}.train_vpc")
-    everything = source.clips("train")
-    path = relative_to_result(source.path, output)
-
-    def subject(method: str, clips: Clips) -> Subject:
-        num_bytes = len(clips) * source.clip_bytes
-        num_frames = len(clips) * source.num_frames
-        costs = (len(clips), num_frames, num_bytes, 4 * num_bytes)
-        return Subject("store", path, method, *costs, {}, source.fingerprint)
-
-    def trainee(seed: int) -> Trainee:
-        if not config.train_vpc:
-            return Trainee(everything, subject("full", everything), source)
-        clips = everything.subset(source.sample(config.train_vpc, generator(seed, "subset")))
-        return Trainee(clips, subject("subset", clips), source)
-
-    return trainee
+    material = StoreMaterial(source, config.train_vpc)
+    counts = source.counts("train")
+    num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
+    num_bytes = num_clips * source.clip_bytes
+    subject = Subject(
+        "store",
+        relative_to_result(source.path, output),
+        "subset" if config.train_vpc else "full",
+        num_clips,
+        num_clips * source.num_frames,
+        num_bytes,
+        4 * num_bytes,
+        {},
+        source.fingerprint,
+    )
+    return material, subject
 
 
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:

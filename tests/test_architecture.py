@@ -12,7 +12,7 @@ MODULES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 
-BASE = ["errors", "config", "runtime", "progress"]
+BASE = ["errors", "config", "runtime", "progress", "engine"]
 NOUNS = [
     *("clips", "store", "cache", "keyframes", "hallucinator", "encodings", "condensed"),
     *("results", "telemetry", "dataset"),
@@ -144,7 +144,7 @@ def test_no_module_is_named_after_nothing(module):
     assert not {"utils", "util", "helpers", "helper", "common", "misc", "manager"} & set(module.split("."))
 
 
-LIGHT = ["prism", "prism.cli", "prism.config", "prism.errors", "prism.runtime", "prism.progress"]
+LIGHT = ["prism", *(f"prism.{name}" for name in ("cli", "config", "errors", "runtime", "progress", "engine"))]
 
 
 @pytest.mark.parametrize("module", LIGHT)

@@ -111,5 +111,11 @@ def check_memory(network: Network, batch_size: int, device: torch.device, *, rem
     )
 
 
+def num_side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> int:
+    """How many such trainings fit into memory at a time, in 1..`most`; for one that was checked."""
+    free = available_memory_bytes(device)
+    return most if free is None else max(1, min(most, free // needs.total_bytes))
+
+
 def _gib(num_bytes: int) -> str:
     return f"{num_bytes / 2**30:.1f} GiB"
