@@ -12,6 +12,7 @@ from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, ratios, read_arguments, report, seconds
 from prism.clips import to_model_input
 from prism.condense.loop import Condensation
+from prism.condense.moments import PRECISIONS
 from prism.store import ClipStore
 
 
@@ -65,16 +66,19 @@ class PeersLoop:
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """Seconds of an iteration of either, and how many times as fast ours is."""
+    """Seconds of an iteration of either, and how many times as fast ours is, in each precision."""
     with tempfile.TemporaryDirectory() as folder:
         store = random_store(Path(folder) / "store", sizes)
-        ours, peers = Condensation(store, paper_config(sizes), torch.device("cpu")), PeersLoop(store, sizes)
-        found = seconds({"peers": peers.step, "ours": ours.step}, sizes)
-    return {
-        "peers' iteration, s": Spread.of(found["peers"]),
-        "our iteration, s": Spread.of(found["ours"]),
-        "ratio": ratios(found["peers"], found["ours"]),
-    }
+        works = {"peers": PeersLoop(store, sizes).step}
+        for precision in PRECISIONS:
+            ours = Condensation(store, paper_config(sizes, precision=precision), torch.device("cpu"))
+            works[precision] = ours.step
+        found = seconds(works, sizes)
+    rows = {"peers' iteration, s": Spread.of(found["peers"])}
+    for precision in PRECISIONS:
+        rows[f"our iteration in {precision}, s"] = Spread.of(found[precision])
+        rows[f"ratio in {precision}"] = ratios(found["peers"], found[precision])
+    return rows
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from prism.condense import journal, loop
 from prism.condense.checkpoint import Checkpoint, checkpoint_path
 from prism.condense.insertion import RULES
 from prism.condense.loop import Condensation, condense
-from prism.condense.moments import MOMENTS
+from prism.condense.moments import MOMENTS, PRECISIONS
 from prism.condense.parametrisations import KeyFrames
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
@@ -275,6 +275,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     **{f"insertion {name}": {"insertion": name} for name in RULES},
     **{f"storage {name}": {"storage": name} for name in DTYPES},
     **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},
+    "bfloat16": {"precision": "bfloat16"},
     "parameter reading": {"gradient": "parameter"},
     "running mean": {"gradient_decay": 0.9},
     "real": {"init": "real"},
@@ -314,12 +315,14 @@ def test_every_variant_resumes_to_the_same_bytes(store, tmp_path, crashing_at, n
 # Determinism.
 
 
-def test_one_seed_gives_the_same_file_in_one_thread_and_in_two(store):
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_one_seed_gives_the_same_file_in_one_thread_and_in_two(store, precision):
+    small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03, "precision": precision}
     before, files = torch.get_num_threads(), []
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            files.append(run_tiny(store, vpc=2, width=8, batch_real=4, iterations=4, epsilon=0.03).to_bytes())
+            files.append(run_tiny(store, **small).to_bytes())
     finally:
         torch.set_num_threads(before)
     assert files[0] == files[1]

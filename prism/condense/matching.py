@@ -84,7 +84,7 @@ def real_class_means(
     Only a chunk of the clips is in memory at a time.
 
     Args:
-        network: on the device that does the work.
+        network: on the device, and in the number format, that do the work.
         frames: (N, T, C, H, W) uint8 of all clips; they may stay on disk.
         clips: (n,) positions of the clips to use, grouped by class.
         labels: (N,) class of every clip.
@@ -94,17 +94,21 @@ def real_class_means(
         view: what of the clips is embedded.
 
     Returns:
-        (C, D) on the network's device.
+        (C, D) float32 on the network's device.
     """
-    device = next(network.parameters()).device
+    weight = next(network.parameters())
+    device, precision = weight.device, weight.dtype
+
+    def embed_pixels(pixels: Tensor) -> Tensor:
+        return network.embed(to_model_input(pixels, normalisation).to(precision)).float()  # type: ignore[operator]
 
     def embed(part: Tensor) -> Tensor:
         pixels = view(frames.index_select(0, part).to(device))
         if isinstance(flips, torch.Generator):
             pixels = flip_at_random(pixels, flips)
-        embeddings = network.embed(to_model_input(pixels, normalisation))  # type: ignore[operator]
+        embeddings = embed_pixels(pixels)
         if flips is True:
-            embeddings = (embeddings + network.embed(to_model_input(pixels.flip(-1), normalisation))) / 2  # type: ignore[operator]
+            embeddings = (embeddings + embed_pixels(pixels.flip(-1))) / 2
         return embeddings
 
     embeddings = torch.cat([embed(part) for part in clips.split(chunk)])

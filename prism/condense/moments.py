@@ -1,5 +1,6 @@
 """Real moments: the random network of an iteration, and the real class means under it."""
 
+import copy
 from collections.abc import Callable
 from typing import Protocol
 
@@ -18,6 +19,11 @@ CHUNK = {"cpu": 8, "cuda": 512}
 that the system must be asked for each time, costs more than larger batches save."""
 
 
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""Number formats in which real clips are embedded. Synthetic ones always are in float32: among the rounded values
+of a pooling window another one may be the largest, which moves their gradient by 10 to 20 %."""
+
+
 class Moments(Protocol):
     """What the synthetic clips of an iteration are compared with."""
 
@@ -29,7 +35,12 @@ class Moments(Protocol):
 
 
 class Embedder:
-    """One network, refilled with random values as often as wanted, and the real clips it embeds."""
+    """One network, refilled with random values as often as wanted, and the real clips it embeds.
+
+    Attributes:
+        network: for synthetic clips, in float32.
+        real_network: for real clips, the same weights in the precision of the configuration.
+    """
 
     def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
         self.store, self.config, self.device = store, config, device
@@ -37,17 +48,24 @@ class Embedder:
         network = models.build_for(store, config.model, device, width=config.width)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
+        precision = PRECISIONS[config.precision]
+        is_own = precision == torch.float32
+        self.real_network = self.network if is_own else copy.deepcopy(self.network).to(precision)
 
     def draw_network(self, seed: int, name: str, *indices: int) -> None:
         """Fill the network with the random values of one named draw."""
         models.initialise(self.network, generator(seed, name, *indices, device=self.device))
+        if self.real_network is not self.network:
+            self.real_network.load_state_dict(self.network.state_dict())
+            # Back again: both sides are embedded by the network with the rounded weights.
+            self.network.load_state_dict(self.real_network.state_dict())
 
     def class_means(
         self, clips: Tensor, flips: torch.Generator | bool, view: View, draw: torch.Generator
     ) -> Tensor:
         """(C, D) mean embeddings of what `view` shows of the training clips at these positions, by class."""
         return real_class_means(
-            self.network,
+            self.real_network,
             self.real.frames,
             clips,
             self.real.labels,
@@ -108,6 +126,7 @@ class MomentBank(Embedder):
         key = {
             "model": self.config.model,
             "width": self.config.width or self.network.WIDTH,
+            "precision": self.config.precision,
             "seed": seed,
             "place": place,
             "generation": generation,
