@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from prism.clips import Clips, Normalisation
-from prism.encodings import ENCODINGS, Encoding, KeyFrameEncoding, tensor_problem
+from prism.encodings import ENCODINGS, Encoding, KeyFrameEncoding, keyframe_encoding, tensor_problem
 from prism.errors import ClipError, CondensedError
 from prism.runtime import canonical_json, parse_json, write_atomically
 
@@ -68,6 +68,7 @@ class CondensedSet:
         normalisation: Normalisation,
         flip: bool,
         storage: str = "float32",
+        quality: int = 50,
         source: dict[str, Any] | None = None,
     ) -> "CondensedSet":
         """Keep only the key-frames of dense frames.
@@ -76,9 +77,10 @@ class CondensedSet:
             frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
             mask: (V, T) bool, True at key-frames.
             labels: (V,) int64, ascending.
-            storage: `float32`, `float16` or `uint8`.
+            storage: `float32`, `float16` or `uint8`, or compressed as `webp`, `h264` or `av1`.
+            quality: of compression, in 0..100, higher keeps more.
         """
-        encoding = KeyFrameEncoding.encode(frames, mask, storage)
+        encoding = keyframe_encoding(frames, mask, storage, quality)
         return cls(encoding, labels, classes, normalisation, flip, source or {})
 
     def __len__(self) -> int:
@@ -103,7 +105,7 @@ class CondensedSet:
 
     @property
     def storage(self) -> str:
-        """Number format of the stored images."""
+        """Number format of the stored images, or their codec."""
         return self.encoding.storage
 
     @property
@@ -150,6 +152,9 @@ class CondensedSet:
 
         Returns:
             (n, T, C, H, W) float32 pixels in units of [0, 1] (synthetic ones may exceed it).
+
+        Raises:
+            CondensedError: compressed images are not what the set says of them.
         """
         chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
         return self.encoding.render(chosen, self.normalisation, generator)
@@ -215,15 +220,16 @@ class CondensedSet:
         if metadata["sha256"] != _digest(content, tensors):
             raise CondensedError("its checksum differs: the file was damaged or edited.")
         num_frames = _checked(metadata["num_frames"], int)
+        height, width = _checked(metadata["size"], list, int)
         condensed = cls(
-            _encoding_of(metadata).from_tensors(tensors, num_frames),
+            _encoding_of(metadata).from_tensors(tensors, num_frames, (height, width)),
             tensors["labels"].long(),
             tuple(_checked(metadata["classes"], list, str)),
             Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
             _checked(metadata["flip"], bool),
             _checked(metadata["source"], dict),
         )
-        if condensed.num_frames != num_frames or _checked(metadata["size"], list, int) != list(condensed.size):
+        if (condensed.num_frames, condensed.size) != (num_frames, (height, width)):
             raise CondensedError("its metadata names another size or length than its tensors have.")
         return condensed
 

@@ -23,7 +23,7 @@ RECIPES = Path(__file__).parent / "recipes"
 MAX_COUNT = 2**40
 """No count is larger: beyond 64 bits the libraries below would raise errors of their own."""
 
-Storage = Literal["float32", "float16", "uint8"]
+Storage = Literal["float32", "float16", "uint8", "webp", "h264", "av1"]
 Init = Literal["noise", "real"]
 Insertion = Literal["gradient", "never", "random", "l2"]
 Gradient = Literal["slot", "parameter"]
@@ -46,6 +46,9 @@ Scale = Literal["full", "small"]
 
 OFFICIAL_SPLITS = {"ucf101": 3, "miniucf": 3, "hmdb51": 3, "kinetics400": 1, "ssv2": 1}
 """Layouts that read official annotation files, with the number of official splits."""
+
+COMPRESSED = ("webp", "h264", "av1")
+"""Storage that keeps pictures at a quality, not numbers in a format."""
 
 MAX_LR = 1e38
 """Learning rates from here on overflow float32."""
@@ -200,7 +203,11 @@ class SelectConfig:
     vpc: int = 1
     """Videos per class."""
     storage: Storage = "uint8"
-    """Number format of the stored frames; uint8 keeps real clips exactly."""
+    """Number format of the stored frames (uint8 keeps real clips exactly), or their compression: `webp` stills, \
+or `h264` or `av1` video."""
+    quality: int = 50
+    """webp, h264 and av1: what the compression keeps, 0 to 100. WebP's own quality; H.264's constant rate factor \
+is 51 − 0.51·quality (55 is the usual 23), AV1's 63 − 0.62·quality."""
     seed: int = 0
     """Seed of the choice."""
     model: Model = "convnet3d"
@@ -220,6 +227,7 @@ in the store and shared by every vpc."""
         _require("select", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
         _require("select", "epochs", self.epochs, self.epochs >= 0, "at least 0")
         _require_choice("select", "storage", self.storage, Storage)
+        _require("select", "quality", self.quality, 0 <= self.quality <= 100, "between 0 and 100")
 
 
 @dataclass(frozen=True)
@@ -289,7 +297,10 @@ which judges a single sample."""
     """Number format in which the network embeds real clips; bfloat16 is up to twice as fast where the processor \
 has instructions for it. Class means, losses and gradients are float32 in either."""
     storage: Storage = "float32"
-    """Number format of the stored key-frames."""
+    """Number format of the stored key-frames, or, except for static-dynamic, their compression: `webp` stills, \
+or `h264` or `av1` video."""
+    quality: int = 50
+    """webp, h264 and av1: what the compression keeps, 0 to 100, as in `prism select`."""
     seed: int = 0
     """Seed of everything random."""
 
@@ -324,6 +335,10 @@ has instructions for it. Class means, losses and gradients are float32 in either
         _require("condense", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
         _require_choice("condense", "precision", self.precision, Precision)
         _require_choice("condense", "storage", self.storage, Storage)
+        fits = self.method != "static-dynamic" or self.storage not in COMPRESSED
+        plain = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
+        _require("condense", "storage", self.storage, fits, plain)
+        _require("condense", "quality", self.quality, 0 <= self.quality <= 100, "between 0 and 100")
 
 
 FIXED_BY_METHOD: dict[str, dict[str, Any]] = {

@@ -11,6 +11,7 @@ from prism.clips import as_pixels
 from prism.condensed import CondensedSet
 from prism.config import SelectConfig, as_dict, with_options
 from prism.embeddings import Embedder, train_embeddings
+from prism.encodings import require_encoder
 from prism.runtime import check_output_file, claim, generator, pick_device, versions
 from prism.store import ClipStore
 
@@ -103,13 +104,15 @@ def select(
         The same kind of set as `condense`, every frame a key-frame: `evaluate` cannot tell them apart.
 
     Raises:
-        ConfigError: a class has fewer training clips than `vpc`; it is named.
+        ConfigError: a class has fewer training clips than `vpc` (it is named), or there is no encoder for
+            the storage.
         StoreError: the store is damaged, or was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     config = with_options(SelectConfig, "select", config, options)
     store.require_vpc(config.vpc, "select.vpc")
+    require_encoder(config.storage)
     with claim(output):
         if output is not None:
             check_output_file(Path(output), overwrite)
@@ -132,6 +135,7 @@ def _selected(store: ClipStore, config: SelectConfig, device: torch.device) -> C
         normalisation=store.normalisation,
         flip=store.flip,
         storage=config.storage,
+        quality=config.quality,
         source={
             "method": config.method,
             "config": as_dict(config),

@@ -23,7 +23,7 @@ LAYERS = [BASE, NOUNS, PARTS, VERBS, ["reproduce"], ["cli", "__main__"]]
 INTO_THE_HOUSE = "prism"
 
 BORDERS = {
-    "av": {"prism.ingest.decode", "prism.motion", "prism.export"},
+    "av": {"prism.ingest.decode", "prism.motion", "prism.export", "prism.encodings.codecs"},
     "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint"},
     "cyclopts": {"prism.cli"},
     "matplotlib": {"prism.report"},

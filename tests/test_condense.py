@@ -25,7 +25,7 @@ from prism.condense.moments import MOMENTS, PRECISIONS
 from prism.condense.parametrisations import KeyFrames
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
-from prism.encodings import DTYPES
+from prism.encodings import CODECS, DTYPES
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.keyframes import render
 from prism.runtime import partial_path, versions
@@ -273,7 +273,7 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
 VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
     **{f"insertion {name}": {"insertion": name} for name in RULES},
-    **{f"storage {name}": {"storage": name} for name in DTYPES},
+    **{f"storage {name}": {"storage": name} for name in [*DTYPES, *CODECS]},
     **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},
     "bfloat16": {"precision": "bfloat16"},
     "parameter reading": {"gradient": "parameter"},

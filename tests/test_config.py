@@ -11,7 +11,7 @@ from prism import config
 from prism.condense.insertion import RULES
 from prism.condense.parametrisations import PARAMETRISATIONS
 from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from_dict, read_recipe
-from prism.encodings import DTYPES
+from prism.encodings import CODECS, DTYPES
 from prism.errors import ConfigError
 from prism.models import MODELS
 from prism.protocols import PROTOCOLS
@@ -26,7 +26,7 @@ from prism.store import SPLITS
         (config.Model, MODELS),
         (config.SelectMethod, METHODS),
         (config.CondenseMethod, PARAMETRISATIONS),
-        (config.Storage, DTYPES),
+        (config.Storage, [*DTYPES, *CODECS]),
         (config.StoreSplit, SPLITS),
         (config.Protocol, PROTOCOLS),
     ],
@@ -108,7 +108,9 @@ WRONG = [
     ("condense", "method", "mtt"),
     ("select", "vpc", 0),
     ("select", "method", "best"),
+    ("condense", "quality", 101),
     ("select", "storage", "int8"),
+    ("select", "quality", -1),
     ("evaluate", "epochs", 0),
     ("evaluate", "lr", -1.0),
     ("evaluate", "seeds", 0),

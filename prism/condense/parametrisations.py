@@ -10,7 +10,7 @@ from prism.clips import as_pixels
 from prism.condense.matching import View, held_frames, whole_clips
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
-from prism.encodings import Encoding, KeyFrameEncoding, StaticDynamicEncoding
+from prism.encodings import Encoding, StaticDynamicEncoding, keyframe_encoding, require_encoder
 from prism.errors import DivergedError
 from prism.hallucinator import MEMORIES, combine, hallucinate
 from prism.keyframes import evenly_spread, insert, render
@@ -19,7 +19,7 @@ from prism.runtime import generator
 from prism.store import ClipStore
 
 LARGEST = {"float16": 65504.0, "float32": 1e38}
-"""What a stored value may reach, by number format; uint8 stores a float32 range."""
+"""What a stored value may reach, by number format; uint8 and the codecs store a float32 range."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,12 @@ class KeyFrames:
 
     @classmethod
     def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "KeyFrames":
-        """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class."""
+        """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
+
+        Raises:
+            ConfigError: this installation has no encoder for their storage.
+        """
+        require_encoder(config.storage)
         num_videos = len(store.classes) * config.vpc
         num_keyframes = config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
@@ -171,7 +176,8 @@ class KeyFrames:
         """
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
         check_storable("a key-frame", frames[mask], config.storage, self.trainable)
-        return finished(KeyFrameEncoding.encode(frames, mask, config.storage), store, config, source)
+        encoding = keyframe_encoding(frames, mask, config.storage, config.quality)
+        return finished(encoding, store, config, source)
 
 
 class StaticDynamic:

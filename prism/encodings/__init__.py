@@ -7,24 +7,54 @@ classes and metadata are the set's.
 import torch
 from torch import Tensor
 
+from prism.encodings.codecs import CODECS, require_encoder
+from prism.encodings.coded import Coded
 from prism.encodings.encoding import Encoding
 from prism.encodings.images import DTYPES, Encoded, scale_names
-from prism.encodings.sparse import KeyFrameEncoding
+from prism.encodings.sparse import AV1Encoding, CodedEncoding, H264Encoding, KeyFrameEncoding, WebPEncoding
 from prism.encodings.static_dynamic import StaticDynamicEncoding
 
 __all__ = [
+    "CODECS",
     "DTYPES",
     "ENCODINGS",
+    "Coded",
+    "CodedEncoding",
     "Encoded",
     "Encoding",
     "KeyFrameEncoding",
     "StaticDynamicEncoding",
+    "keyframe_encoding",
+    "require_encoder",
     "tensor_problem",
 ]
 
-ENCODINGS: dict[str, type[Encoding]] = {
-    encoding.NAME: encoding for encoding in (KeyFrameEncoding, StaticDynamicEncoding)
+CODED: dict[str, type[CodedEncoding]] = {
+    encoding.NAME: encoding for encoding in (WebPEncoding, H264Encoding, AV1Encoding)
 }
+
+ENCODINGS: dict[str, type[Encoding]] = {
+    KeyFrameEncoding.NAME: KeyFrameEncoding,
+    StaticDynamicEncoding.NAME: StaticDynamicEncoding,
+    **CODED,
+}
+
+
+def keyframe_encoding(frames: Tensor, mask: Tensor, storage: str, quality: int) -> KeyFrameEncoding:
+    """The key-frames of dense frames, in a number format or compressed.
+
+    Args:
+        frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
+        mask: (V, T) bool, True at key-frames.
+        storage: a key of `DTYPES` or of `CODECS`.
+        quality: in 0..100, for a codec.
+
+    Raises:
+        ConfigError: this installation has no encoder for this storage.
+    """
+    if storage in CODECS:
+        return CODED[storage].compress(frames, mask, quality)
+    return KeyFrameEncoding.encode(frames, mask, storage)
 
 
 def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from prism.clips import Normalisation
+from prism.encodings.coded import Coded
 from prism.encodings.images import Encoded
 
 MAX_FRAMES = 4096
@@ -30,8 +31,8 @@ class Encoding(Protocol):
     is_random: ClassVar[bool]
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int) -> "Encoding":
-        """The encoding that a file's tensors make up."""
+    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]) -> "Encoding":
+        """The encoding that a file's tensors make up, for clips of this length and size."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
@@ -54,7 +55,7 @@ class Encoding(Protocol):
 
     @property
     def storage(self) -> str:
-        """Number format of the stored images."""
+        """Number format of the stored images, or their codec."""
         ...
 
     @property
@@ -73,7 +74,7 @@ class Encoding(Protocol):
         ...
 
     @property
-    def shown(self) -> Encoded | None:
+    def shown(self) -> Encoded | Coded | None:
         """The stored pixels, if a clip shows nothing that lies outside their range."""
         ...
 

@@ -25,10 +25,7 @@ class Encoded:
         """Store float frames (K, C, H, W) as `float32`, `float16` or `uint8`."""
         if storage != "uint8":
             return cls(frames.to(DTYPES[storage]).contiguous())
-        low, high = frames.flatten(1).aminmax(dim=1)
-        ordinary = (low >= 0) & (high <= 1)
-        minimum = torch.where(ordinary, 0.0, low)
-        scale = torch.where(ordinary, 1 / 255, ((high - low) / 255).clamp(min=1e-12))
+        scale, minimum = level_ranges(*frames.flatten(1).aminmax(dim=1))
         levels = (frames - minimum.view(-1, 1, 1, 1)) / scale.view(-1, 1, 1, 1)
         return cls(levels.round().clamp(0, 255).to(torch.uint8), scale, minimum)
 
@@ -38,10 +35,18 @@ class Encoded:
             return self.frames.float()
         return self.frames.float() * self.scale.view(-1, 1, 1, 1) + self.minimum.view(-1, 1, 1, 1)
 
+    def __len__(self) -> int:
+        return len(self.frames)
+
     def __getitem__(self, where: Tensor | slice) -> "Encoded":
         """Some of the images, still encoded."""
         scale, minimum = (None if part is None else part[where] for part in (self.scale, self.minimum))
         return Encoded(self.frames[where], scale, minimum)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(K, C, H, W)."""
+        return tuple(self.frames.shape)
 
     @property
     def storage(self) -> str:
@@ -64,6 +69,13 @@ class Encoded:
     def of(cls, tensors: dict[str, Tensor], name: str) -> "Encoded":
         """The inverse of `tensors`."""
         return cls(tensors[name], *(tensors.get(key) for key in scale_names(name)))
+
+
+def level_ranges(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale and minimum of 256 levels, for images whose values go from `low` to `high` (K,)."""
+    ordinary = (low >= 0) & (high <= 1)
+    scale = torch.where(ordinary, 1 / 255, ((high - low) / 255).clamp(min=1e-12))
+    return scale, torch.where(ordinary, 0.0, low)
 
 
 def scale_names(name: str) -> tuple[str, str]:

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from prism.clips import Normalisation
+from prism.encodings.coded import Coded
 from prism.encodings.encoding import extent_problem
 from prism.encodings.images import Encoded
 from prism.keyframes import render
@@ -32,7 +34,7 @@ class KeyFrameEncoding:
     }
     is_random: ClassVar[bool] = False
 
-    keyframes: Encoded
+    keyframes: Encoded | Coded
     times: Tensor
     offsets: Tensor
     num_frames: int
@@ -40,12 +42,13 @@ class KeyFrameEncoding:
     @classmethod
     def encode(cls, frames: Tensor, mask: Tensor, storage: str) -> "KeyFrameEncoding":
         """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T)."""
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(dim=1).cumsum(0)])
-        return cls(Encoded.encode(frames[mask], storage), mask.nonzero()[:, 1], offsets, frames.shape[1])
+        return cls(Encoded.encode(frames[mask], storage), *_places(mask))
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int) -> "KeyFrameEncoding":
-        """The encoding that a file's tensors make up."""
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]
+    ) -> "KeyFrameEncoding":
+        """The encoding that a file's tensors make up; the key-frames say how large they are."""
         keyframes = Encoded.of(tensors, "keyframes")
         return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames)
 
@@ -56,9 +59,9 @@ class KeyFrameEncoding:
 
     def problem(self, num_videos: int) -> str | None:
         """What is wrong with it for a set of so many videos, or None."""
-        shape, num_keyframes = self.keyframes.frames.shape, len(self.times)
+        shape, num_keyframes = self.keyframes.shape, len(self.times)
         if len(shape) != 4 or shape[1] != 3 or not 1 <= min(shape[2:]) <= max(shape) < 2**31:
-            return f"key-frames must be (K, 3, H, W), got {tuple(shape)}"
+            return f"key-frames must be (K, 3, H, W), got {shape}"
         problem = extent_problem(self)
         if problem:
             return problem
@@ -82,7 +85,7 @@ class KeyFrameEncoding:
     @property
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
-        return self.keyframes.frames.shape[2], self.keyframes.frames.shape[3]
+        return self.keyframes.shape[2], self.keyframes.shape[3]
 
     @property
     def storage(self) -> str:
@@ -92,7 +95,7 @@ class KeyFrameEncoding:
     @property
     def num_values(self) -> int:
         """Numbers that are stored for the videos; indices are none."""
-        return self.keyframes.frames.numel()
+        return prod(self.keyframes.shape)
 
     @property
     def keyframe_counts(self) -> Tensor:
@@ -100,7 +103,7 @@ class KeyFrameEncoding:
         return self.offsets.diff()
 
     @property
-    def shown(self) -> Encoded:
+    def shown(self) -> Encoded | Coded:
         """The key-frames: what lies between two of them lies in their range."""
         return self.keyframes
 
@@ -125,3 +128,57 @@ class KeyFrameEncoding:
         dense = torch.zeros(len(videos), self.num_frames, 3, *self.size)
         dense[row, self.times[packed]] = self.keyframes[packed].decode()
         return render(dense, self.mask[videos])
+
+
+@dataclass(frozen=True)
+class CodedEncoding(KeyFrameEncoding):
+    """The same videos with their key-frames compressed by a codec of `prism.encodings.codecs`, named alike.
+
+    Attributes:
+        keyframes: the packets, and what they have to decode to.
+    """
+
+    IMAGES: ClassVar[dict[str, int]] = {}
+    OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {**KeyFrameEncoding.OTHERS, **Coded.TENSORS}
+
+    keyframes: Coded
+
+    @classmethod
+    def compress(cls, frames: Tensor, mask: Tensor, quality: int) -> "CodedEncoding":
+        """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T), at a quality in 0..100."""
+        times, offsets, num_frames = _places(mask)
+        return cls(Coded.encode(cls.NAME, frames[mask], offsets, quality), times, offsets, num_frames)
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]) -> "CodedEncoding":
+        """The encoding that a file's tensors make up; nothing is decoded."""
+        keyframes = Coded(cls.NAME, size, tensors["offsets"], *(tensors[name] for name in Coded.TENSORS))
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames)
+
+    def problem(self, num_videos: int) -> str | None:
+        """What is wrong with it for a set of so many videos, or None; a packet may still not decode."""
+        return self.keyframes.problem() or super().problem(num_videos)
+
+
+class WebPEncoding(CodedEncoding):
+    """Key-frames as WebP stills."""
+
+    NAME: ClassVar[str] = "webp"
+
+
+class H264Encoding(CodedEncoding):
+    """The key-frames of each video as a stream of H.264."""
+
+    NAME: ClassVar[str] = "h264"
+
+
+class AV1Encoding(CodedEncoding):
+    """The key-frames of each video as a stream of AV1."""
+
+    NAME: ClassVar[str] = "av1"
+
+
+def _places(mask: Tensor) -> tuple[Tensor, Tensor, int]:
+    """The times, the offsets and the number of frames of the key-frames that are marked in (V, T)."""
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(dim=1).cumsum(0)])
+    return mask.nonzero()[:, 1], offsets, mask.shape[1]

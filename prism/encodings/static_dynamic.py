@@ -47,8 +47,10 @@ class StaticDynamicEncoding:
         return cls(Encoded.encode(static, storage), Encoded.encode(dynamic, storage), weight.float(), bias.float())
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int) -> "StaticDynamicEncoding":
-        """The encoding that a file's tensors make up; the dynamic memories say how long a clip is."""
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]
+    ) -> "StaticDynamicEncoding":
+        """The encoding that a file's tensors make up; they say how long and how large a clip is."""
         static, dynamic = Encoded.of(tensors, "static"), Encoded.of(tensors, "dynamic")
         return cls(static, dynamic, tensors["weight"], tensors["bias"])
 

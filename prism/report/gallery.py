@@ -156,5 +156,5 @@ def _shown_values(condensed: CondensedSet, chunk: int = 256) -> Iterator[Tensor]
     if stored is None:
         yield from (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
         return
-    for start in range(0, len(stored.frames), chunk):
+    for start in range(0, len(stored), chunk):
         yield stored[start : start + chunk].decode()

@@ -16,9 +16,11 @@ import torch
 from conftest import write_store
 from exhibits import Exhibit
 
+from prism.clips import Normalisation
 from prism.condense.checkpoint import Checkpoint
-from prism.condensed import CondensedSet
+from prism.condensed import CondensedSet, _digest
 from prism.config import IngestConfig, read_recipe
+from prism.encodings import CODECS
 from prism.info import describe
 from prism.ingest.build import make_plan
 from prism.ingest.layouts import list_videos
@@ -44,6 +46,29 @@ class Kind:
 def make_set(path: Path) -> None:
     made = Exhibit.build(path.parent / "beside", ["left", "right"]).condensed("set")
     shutil.copy(made, path)
+
+
+def make_coded(storage: str) -> Callable[[Path], None]:
+    """A set of two videos, compressed."""
+
+    def make(path: Path) -> None:
+        frames = torch.linspace(0, 1, 2 * 2 * 3 * 18 * 20).view(2, 2, 3, 18, 20)
+        made = CondensedSet.pack(
+            frames,
+            torch.ones(2, 2, dtype=torch.bool),
+            torch.tensor([0, 1]),
+            classes=("left", "right"),
+            normalisation=Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+            flip=True,
+            storage=storage,
+        )
+        made.save(path)
+
+    return make
+
+
+def render(path: Path) -> torch.Tensor:
+    return CondensedSet.load(path).render()
 
 
 def make_result(path: Path) -> None:
@@ -96,6 +121,7 @@ def make_folder(path: Path) -> None:
 
 KINDS = {
     "set": Kind(make_set, CondensedSet.load),
+    **{storage: Kind(make_coded(storage), render) for storage in CODECS},
     "store": Kind(lambda path: write_store(path, num_frames=2, size=4), ClipStore.open),
     "result": Kind(make_result, Result.load),
     "telemetry": Kind(make_telemetry, Telemetry.load),
@@ -217,6 +243,23 @@ def without_tensor(name: str) -> Spoil:
     return spoil
 
 
+def signed_set(**changes: Any) -> Spoil:
+    """Replace tensors or metadata of a set, and sign it; a function makes the new value of the old one."""
+
+    def spoil(path: Path) -> None:
+        with safetensors.safe_open(path, framework="pt") as file:
+            content = json.loads(file.metadata()["prism"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        for key, value in changes.items():
+            into = tensors if key in tensors else content
+            into[key] = value(into[key]) if callable(value) else value
+        del content["sha256"]
+        content["sha256"] = _digest(content, tensors)
+        path.write_bytes(safetensors.torch.save(tensors, {"prism": json.dumps(content)}))
+
+    return spoil
+
+
 def secret(name: str) -> Spoil:
     """A video outside the source, and a link inside that leads to it."""
 
@@ -232,7 +275,22 @@ def changed(**values: Any) -> Spoil:
     return metadata(lambda content: content.update(values))
 
 
+CODED: dict[str, Spoil] = {
+    "truncated": cut(10),
+    "with sizes that do not add up": signed_set(packet_sizes=lambda sizes: sizes + 1),
+    "with sizes below zero": signed_set(packet_sizes=lambda sizes: -sizes),
+    "with packets of zeros": signed_set(packets=torch.zeros_like),
+    "with packets of ones": signed_set(packets=lambda packets: packets | 255),
+    "with packets that begin too late": signed_set(packets=lambda packets: packets.roll(-1)),
+    "of a smaller size than it says": signed_set(size=[36, 20]),
+    "of a larger size than it says": signed_set(size=[8, 8]),
+    "of a size that nothing has": signed_set(size=[0, 20]),
+    "of a size beyond memory": signed_set(size=[10**6, 10**6]),
+    "with a scale that is infinite": signed_set(scale=lambda scale: scale / 0),
+}
+
 SPOILED: dict[str, dict[str, Spoil]] = {
+    **dict.fromkeys(CODECS, CODED),
     "set": {
         "missing": gone,
         "empty": data(b""),

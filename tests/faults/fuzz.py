@@ -27,6 +27,7 @@ if __name__ == "__main__":
 import corpus
 import safetensors
 import safetensors.torch
+import torch
 from corpus import KINDS
 from exhibits import Exhibit
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from hypothesis.strategies import DrawFn
 
 from prism.condensed import CondensedSet, _digest
 from prism.config import IngestConfig
+from prism.encodings import CODECS
 from prism.errors import PrismError
 from prism.ingest.layouts import list_videos
 
@@ -89,6 +91,28 @@ def signed_metadata(folder: Path) -> Target:
     return Target(text.encode(), write, lambda: CondensedSet.load(path))
 
 
+def signed_packets(storage: str) -> Callable[[Path], Target]:
+    """A compressed set whose packets are changed and then signed: what reaches a decoder."""
+
+    def make(folder: Path) -> Target:
+        path = folder / "set"
+        KINDS[storage].make(path)
+        whole = path.read_bytes()
+        with safetensors.safe_open(path, framework="pt") as file:
+            packets, sizes = file.get_tensor("packets"), file.get_tensor("packet_sizes")
+
+        def write(content: bytes) -> None:
+            path.write_bytes(whole)
+            changed = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
+            # What was put in or cut out moves the packets behind it, and the last one takes the difference.
+            last = sizes[-1:] + len(changed) - len(packets)
+            corpus.signed_set(packets=changed, packet_sizes=torch.cat([sizes[:-1], last]))(path)
+
+        return Target(packets.numpy().tobytes(), write, lambda: KINDS[storage].read(path))
+
+    return make
+
+
 def signed_clips(folder: Path) -> Target:
     """A store whose index is changed and then signed."""
     path = folder / "store"
@@ -141,6 +165,7 @@ def described(folder: Path) -> Target:
 TARGETS: dict[str, Callable[[Path], Target]] = {
     "set": of_kind("set"),
     "set, signed": signed_metadata,
+    **{f"{storage}, signed": signed_packets(storage) for storage in CODECS},
     "store.json": of_kind("store", "store.json"),
     "clips.csv, signed": signed_clips,
     "result": of_kind("result"),
