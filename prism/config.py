@@ -25,7 +25,7 @@ MAX_COUNT = 2**40
 
 Storage = Literal["float32", "float16", "uint8", "webp", "h264", "av1"]
 Init = Literal["noise", "real"]
-Insertion = Literal["gradient", "never", "random", "l2"]
+Insertion = Literal["gradient", "never", "random", "l2", "budget"]
 Gradient = Literal["slot", "parameter"]
 CondenseMethod = Literal["prism", "dm", "static-dynamic"]
 RealMoments = Literal["fresh", "bank"]
@@ -43,12 +43,17 @@ Protocol = Literal["clean", "wang2024"]
 TrainList = Literal["official", "all-but-test"]
 Scale = Literal["full", "small"]
 
-
 OFFICIAL_SPLITS = {"ucf101": 3, "miniucf": 3, "hmdb51": 3, "kinetics400": 1, "ssv2": 1}
 """Layouts that read official annotation files, with the number of official splits."""
 
 COMPRESSED = ("webp", "h264", "av1")
 """Storage that keeps pictures at a quality, not numbers in a format."""
+
+UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+"""Units of a number of bytes."""
+
+BUDGET = re.compile(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({'|'.join(UNITS)})?", re.ASCII)
+"""A number, perhaps with a unit of bytes."""
 
 MAX_LR = 1e38
 """Learning rates from here on overflow float32."""
@@ -275,8 +280,11 @@ with the same bank_seed shares them."""
     fully_learnable: bool = False
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     insertion: Insertion = "gradient"
-    """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, or \
-where gradients are far apart."""
+    """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
+where gradients are far apart, or those that lower the loss most until the `budget` is spent."""
+    budget: str = ""
+    """With insertion budget: what the key-frames of all videos may take, as `12MiB` or `300kB`; or key-frames \
+per video on average, as `2.8`. Every class gets an equal share and spends it where it likes."""
     gradient: Gradient = "slot"
     """What a key-frame's gradient is: that of its own frame, or that of the trainable parameter, which adds \
 its interpolated neighbours'."""
@@ -325,6 +333,18 @@ or `h264` or `av1` video."""
             "condense", "initial_keyframes", self.initial_keyframes, enough, "at least 2, or 0 for every frame"
         )
         _require_choice("condense", "insertion", self.insertion, Insertion)
+        has_budget = self.insertion == "budget"
+        promise = (
+            "bytes (12MiB, 300kB) or key-frames per class" if has_budget else "empty unless insertion is budget"
+        )
+        _require("condense", "budget", self.budget, bool(BUDGET.fullmatch(self.budget)) == has_budget, promise)
+        counted = not (has_budget and self.budget[-1:].isalpha() and self.storage in COMPRESSED)
+        promise = f"key-frames per video (2.8) with storage {self.storage}, whose bytes are known at the end"
+        _require("condense", "budget", self.budget, counted, promise)
+        spread = not has_budget or (self.initial_keyframes >= 2 and not self.fully_learnable)
+        _require(
+            "condense", "insertion", self.insertion, spread, "another where every frame is a key-frame at once"
+        )
         _require_choice("condense", "gradient", self.gradient, Gradient)
         decays = 0 <= self.gradient_decay < 1
         _require("condense", "gradient_decay", self.gradient_decay, decays, "at least 0 and below 1")
@@ -340,11 +360,16 @@ or `h264` or `av1` video."""
         _require("condense", "storage", self.storage, fits, plain)
         _require("condense", "quality", self.quality, 0 <= self.quality <= 100, "between 0 and 100")
 
+    @property
+    def insertion_span(self) -> tuple[int, int]:
+        """The first iteration with insertion and the first without it again (paper, section 3.3)."""
+        return round(self.warmup * self.iterations), self.iterations - round(self.cooldown * self.iterations)
+
 
 FIXED_BY_METHOD: dict[str, dict[str, Any]] = {
     "prism": {},
-    "dm": {"init": "real", "initial_keyframes": 0, "insertion": "never"},
-    "static-dynamic": {"init": "real", "insertion": "never", "gradient_decay": 0.0},
+    "dm": {"init": "real", "initial_keyframes": 0, "insertion": "never", "budget": ""},
+    "static-dynamic": {"init": "real", "insertion": "never", "budget": "", "gradient_decay": 0.0},
 }
 """The options that a method does not leave open: without them it would be another one."""
 

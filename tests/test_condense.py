@@ -272,7 +272,8 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
 
 VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
-    **{f"insertion {name}": {"insertion": name} for name in RULES},
+    **{f"insertion {name}": {"insertion": name} for name in RULES if name != "budget"},
+    "insertion budget": {"insertion": "budget", "budget": "4.5", "vpc": 2, "gradient_decay": 0.9},
     **{f"storage {name}": {"storage": name} for name in [*DTYPES, *CODECS]},
     **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},
     "bfloat16": {"precision": "bfloat16"},

@@ -9,7 +9,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from prism.condense.insertion import RULES, Conflict, inserts_at
+from prism.condense.insertion import RULES, Conflict, Occasion, inserts_at
 from prism.config import CondenseConfig
 
 READINGS = ("slot", "parameter")
@@ -64,8 +64,13 @@ def candidates(gradients, mask, reading):
 
 
 def decide(rule: str, gradients, mask, reading="slot", epsilon=0.0, seed=0) -> torch.Tensor:
+    return RULES[rule](occasion(gradients, mask, reading, epsilon, seed))
+
+
+def occasion(gradients, mask, reading="slot", epsilon=0.0, seed=0) -> Occasion:
+    """One class, whose budget pays for every frame."""
     conflict = Conflict.measure(gradients, mask, reading)
-    return RULES[rule](conflict, epsilon, torch.Generator().manual_seed(seed))
+    return Occasion(gradients, conflict, epsilon, 1, mask.numel(), torch.Generator().manual_seed(seed))
 
 
 @pytest.mark.parametrize("reading", READINGS)
@@ -192,10 +197,10 @@ def test_cosines_do_not_depend_on_the_scale_of_the_gradients(scale):
 @pytest.mark.parametrize("reading", READINGS)
 def test_a_gradient_of_zero_conflicts_with_nothing(reading):
     mask = torch.tensor([[True, False, False, True]])
-    conflict = Conflict.measure(torch.zeros(1, 4, 1, 1, 3), mask, reading)
-    assert (conflict.cosines == 0).all()
+    still = occasion(torch.zeros(1, 4, 1, 1, 3), mask, reading)
+    assert (still.conflict.cosines == 0).all()
     for rule in RULES.values():
-        assert not rule(conflict, 0.0, torch.Generator()).any()
+        assert not rule(still).any()
 
 
 @given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1))

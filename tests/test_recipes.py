@@ -115,6 +115,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Ours: what the paper leaves open.
     "ablations/parameter-gradient": {"condense": {"gradient": "parameter"}},
     "ablations/estimated-gradient": {"condense": {"gradient_decay": 0.95}},
+    "ablations/budget": {"condense": {"insertion": "budget", "budget": "4", "gradient_decay": 0.9}},
 }
 """Recipes for any data set, with all that they say."""
 

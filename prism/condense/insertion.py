@@ -17,6 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from prism.condense.budget import best_first
 from prism.config import CondenseConfig
 from prism.keyframes import interpolation_weights, neighbours
 
@@ -70,36 +71,65 @@ class Conflict:
         return self.products / norms.clamp(min=torch.finfo(norms.dtype).tiny)
 
 
-Rule = Callable[[Conflict, float, torch.Generator], Tensor]
+@dataclass(frozen=True)
+class Occasion:
+    """What a rule may look at.
+
+    Attributes:
+        gradients: (V, T, C, H, W) of the loss with respect to the rendered clips, grouped by class.
+        conflict: what they say of the key-frames as they stand.
+        epsilon: threshold ε of the cosines.
+        num_classes: V is a multiple of it.
+        allowed: key-frames that a class may have after this iteration.
+        generator: for a rule that draws.
+    """
+
+    gradients: Tensor
+    conflict: Conflict
+    epsilon: float
+    num_classes: int
+    allowed: int
+    generator: torch.Generator
 
 
-def gradient_conflict(conflict: Conflict, epsilon: float, generator: torch.Generator) -> Tensor:
+Rule = Callable[[Occasion], Tensor]
+
+
+def gradient_conflict(occasion: Occasion) -> Tensor:
     """Frames whose cosines with both neighbours are below ε (paper, equation 6)."""
-    return (conflict.cosines < epsilon).all(dim=2) & ~conflict.mask
+    conflict = occasion.conflict
+    return (conflict.cosines < occasion.epsilon).all(dim=2) & ~conflict.mask
 
 
-def never(conflict: Conflict, epsilon: float, generator: torch.Generator) -> Tensor:
+def never(occasion: Occasion) -> Tensor:
     """No frame (paper, ablation A)."""
-    return torch.zeros_like(conflict.mask)
+    return torch.zeros_like(occasion.conflict.mask)
 
 
-def random_positions(conflict: Conflict, epsilon: float, generator: torch.Generator) -> Tensor:
+def random_positions(occasion: Occasion) -> Tensor:
     """As many frames of each video as `gradient_conflict` proposes, at random places (paper, ablation B)."""
-    count = gradient_conflict(conflict, epsilon, generator).sum(dim=1, keepdim=True)
-    draw = torch.rand(conflict.mask.shape, generator=generator, device=generator.device).to(conflict.mask.device)
-    rank = torch.where(conflict.mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
-    return (rank < count) & ~conflict.mask
+    mask, generator = occasion.conflict.mask, occasion.generator
+    count = gradient_conflict(occasion).sum(dim=1, keepdim=True)
+    draw = torch.rand(mask.shape, generator=generator, device=generator.device).to(mask.device)
+    rank = torch.where(mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
+    return (rank < count) & ~mask
 
 
-def l2_distance(conflict: Conflict, epsilon: float, generator: torch.Generator) -> Tensor:
+def l2_distance(occasion: Occasion) -> Tensor:
     """Frames whose gradient is far from both neighbours' (paper, ablation C).
 
     Far is √(2(1 − ε)) times the video's root mean square gradient: for gradients of equal norm that is
     exactly a cosine below ε.
     """
+    conflict, epsilon = occasion.conflict, occasion.epsilon
     distance = conflict.energy.unsqueeze(2) + conflict.anchor_energy - 2 * conflict.products
     threshold = 2 * (1 - epsilon) * conflict.energy.mean(dim=1)
     return (distance > threshold[:, None, None]).all(dim=2) & ~conflict.mask
+
+
+def largest_gain(occasion: Occasion) -> Tensor:
+    """The frames that lower the loss most, as far as the budget goes (docs/method.md)."""
+    return best_first(occasion.gradients, occasion.conflict.mask, occasion.num_classes, occasion.allowed)
 
 
 RULES: dict[str, Rule] = {
@@ -107,11 +137,11 @@ RULES: dict[str, Rule] = {
     "never": never,
     "random": random_positions,
     "l2": l2_distance,
+    "budget": largest_gain,
 }
 
 
 def inserts_at(iteration: int, config: CondenseConfig) -> bool:
     """Whether insertion is on: after the warm-up and before the cool-down (paper, section 3.3)."""
-    first = round(config.warmup * config.iterations)
-    last = config.iterations - round(config.cooldown * config.iterations)
+    first, last = config.insertion_span
     return config.insertion != "never" and first <= iteration < last

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from prism.condense.budget import allowed_at, keyframes_per_class
 from prism.condense.checkpoint import Checkpoint
-from prism.condense.insertion import RULES, Conflict, inserts_at
+from prism.condense.insertion import RULES, Conflict, Occasion, inserts_at
 from prism.condense.journal import Journal
 from prism.condense.matching import OBJECTIVES, between_class_energy, match
 from prism.condense.moments import CHUNK, MOMENTS
@@ -38,6 +39,7 @@ class Condensation:
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
         self.moments = MOMENTS[config.real_moments](store, config, device)
         self.mean_gradients: Tensor | None = None
+        self.keyframes_paid = keyframes_per_class(store, config)
 
     @property
     def num_iterations(self) -> int:
@@ -77,9 +79,16 @@ class Condensation:
     def insert(self, gradients: Tensor) -> dict[str, Any]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
         conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)
-        proposed = RULES[self.config.insertion](
-            conflict, self.config.epsilon, generator(self.config.seed, "insertion", self.iteration)
+        iteration = self.iteration - self.videos.preparation
+        occasion = Occasion(
+            gradients,
+            conflict,
+            self.config.epsilon,
+            len(self.store.classes),
+            allowed_at(iteration, self.config, self.keyframes_paid),
+            generator(self.config.seed, "insertion", self.iteration),
         )
+        proposed = RULES[self.config.insertion](occasion)
         self.videos.insert(proposed)
         return {"conflict": conflict, "proposed": proposed}
 
