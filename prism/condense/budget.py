@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from prism.config import BUDGET, UNITS, CondenseConfig
+from prism.encodings import DTYPES
 from prism.errors import ConfigError
 from prism.keyframes import interpolation_weights, neighbours
 from prism.store import ClipStore
-
-BYTES = {"float32": 4, "float16": 2, "uint8": 1}
-"""Bytes of a stored number."""
 
 
 def hats(mask: Tensor) -> Tensor:
@@ -91,17 +89,20 @@ def keyframes_per_class(store: ClipStore, config: CondenseConfig) -> int:
     first, most = config.vpc * config.initial_keyframes, config.vpc * store.num_frames
     if not config.budget:
         return most
-    of_frame = 3 * store.size[0] * store.size[1] * BYTES[config.storage]
     amount, unit = BUDGET.fullmatch(config.budget).groups()  # type: ignore[union-attr]
-    # In fractions: 2.8 key-frames for each of five videos are fourteen, which floats may make thirteen.
-    paid = int(
-        Fraction(amount) * UNITS[unit] / (of_frame * len(store.classes)) if unit else Fraction(amount) * config.vpc
-    )
+    if unit:
+        of_frame = 3 * store.size[0] * store.size[1] * DTYPES[config.storage].itemsize
+        paid, hint = (
+            int(Fraction(amount) * UNITS[unit] / (of_frame * len(store.classes))),
+            f" One takes {of_frame} B.",
+        )
+    else:
+        # A fraction: 2.8 key-frames for each of five videos are fourteen, which floats may make thirteen.
+        paid, hint = int(Fraction(amount) * config.vpc), ""
     if not first <= paid <= most:
         raise ConfigError(
             f"condense.budget = {config.budget!r} pays for {paid} key-frames of each class, but it must be from "
-            f"{first}, those at the start, to {most}, every frame. A key-frame takes {of_frame} bytes as "
-            f"{config.storage}."
+            f"{first}, those at the start, to {most}, every frame.{hint}"
         )
     return paid
 
