@@ -15,7 +15,7 @@ help:
 	@echo "make test    run the tests (6 minutes at most)"
 	@echo "make bench   measure what docs/performance.md claims; JSON goes to $(BENCH) (5 minutes)"
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
-	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 16 kinds)"
+	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 20 kinds)"
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
 	@echo "make lock    write the hashes of the pinned dependencies anew (needs the network)"
 	@echo "make check   formatter, linter, types, architecture"

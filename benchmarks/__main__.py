@@ -1,9 +1,9 @@
 """All benchmarks, one after the other."""
 
-from benchmarks import growth, overhead, peers, utilisation
+from benchmarks import growth, overhead, peers, scale, utilisation
 from benchmarks.measure import read_arguments, report
 
-BENCHMARKS = {"peers": peers, "utilisation": utilisation, "overhead": overhead, "growth": growth}
+BENCHMARKS = {"peers": peers, "utilisation": utilisation, "overhead": overhead, "growth": growth, "scale": scale}
 
 sizes, output = read_arguments("All benchmarks; --output is a folder.")
 for name, module in BENCHMARKS.items():

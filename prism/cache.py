@@ -24,7 +24,7 @@ def remembered(
     kind: str,
     key: dict[str, Any],
     device: torch.device,
-    num_rows: int,
+    shape: tuple[int, int],
     compute: Callable[[], Tensor],
 ) -> Tensor:
     """A tensor from the store's cache, or computed and put there.
@@ -34,16 +34,16 @@ def remembered(
         kind: what it is; its file is `cache/<kind>-<digest>.safetensors`.
         key: all that decides its values, beside the store, the versions and the type of the device.
         device: where it is computed.
-        num_rows: its first extent; a file with another one counts as damaged, and is made again.
-        compute: what gives it, (num_rows, D).
+        shape: its shape; a file of another one counts as damaged, and is made again.
+        compute: what gives it, float32 of this shape.
 
     Returns:
-        (num_rows, D) on the CPU, the same bits from the cache as without it.
+        The tensor on the CPU, the same bits from the cache as without it.
     """
     identity = canonical_json([store.fingerprint, key, versions(), device.type])
     digest = hashlib.sha256(identity.encode()).hexdigest()
     path = store.path / "cache" / f"{kind}-{digest[:16]}.safetensors"
-    found = _read(path, kind, num_rows)
+    found = _read(path, kind, shape)
     if found is not None and lock_path(path).exists():
         # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
         with contextlib.suppress(OSError, OutputError), claim(path):
@@ -54,12 +54,16 @@ def remembered(
     return found
 
 
-def _read(path: Path, kind: str, num_rows: int) -> Tensor | None:
+def _read(path: Path, kind: str, shape: tuple[int, int]) -> Tensor | None:
+    # The store may be a stranger's: a pipe in the place of the file would never end.
+    if not path.is_file():
+        return None
     try:
         found = safetensors.torch.load_file(path)[kind]
     except (OSError, KeyError, safetensors.SafetensorError):
         return None
-    return found if found.dim() == 2 and len(found) == num_rows else None
+    is_good = found.shape == shape and found.dtype == torch.float32 and bool(found.isfinite().all())
+    return found if is_good else None
 
 
 def _keep(path: Path, kind: str, values: Tensor) -> None:

@@ -43,15 +43,15 @@ def train_embeddings(store: ClipStore, embedder: Embedder, device: torch.device)
     Raises:
         ConfigError: training the network would take more memory than there is.
     """
-    num_clips = len(store.positions("train"))
+    network = models.build_for(store, embedder.model, "meta", width=embedder.width)
+    shape = len(store.positions("train")), network.embed_dim
     return remembered(
-        store, "embeddings", asdict(embedder), device, num_clips, lambda: _embed(store, embedder, device)
+        store, "embeddings", asdict(embedder), device, shape, lambda: _embed(network, store, embedder, device)
     )
 
 
-def _embed(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:
+def _embed(network: models.Network, store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:
     clips = store.clips("train")
-    network = models.build_for(store, embedder.model, "meta", width=embedder.width)
     if embedder.epochs:
         models.check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
     models.allocate(network, device)

@@ -197,8 +197,8 @@ class Result:
                 _typed(str, content["label"]),
                 task,
                 _typed(str, content["protocol"]),
-                _build(Subject, content["subject"]),
-                _data(content["data"], task),
+                _counted(_build(Subject, content["subject"])),
+                _counted(_data(content["data"], task)),
                 _typed(dict, content["config"]),
                 _runs(content["runs"], task),
                 _typed(dict, content["provenance"]),
@@ -238,7 +238,16 @@ def _runs(values: Any, task: str) -> tuple[Run, ...]:
         raise ValueError("it holds no run")
     for run in runs:
         _check_shares(run.scores, task)
+        if run.seconds < 0:
+            raise ValueError("the seconds of a run are below 0")
     return runs
+
+
+def _counted(part: Any) -> Any:
+    for name, value in asdict(part).items():
+        if type(value) is int and not 1 <= value < 2**60:
+            raise ValueError(f"{name} is not between 1 and 2^60")
+    return part
 
 
 def _data(values: Any, task: str) -> Data:

@@ -9,14 +9,13 @@
 The clock and the host belong here and nowhere else, so that the set itself is reproducible.
 """
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prism.errors import ResultError
-from prism.runtime import canonical_json, hold, read_text, writing
+from prism.runtime import canonical_json, hold, parse_json, read_text, writing
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -94,8 +93,8 @@ class Telemetry:
         path = Path(path)
         try:
             lines = read_text(path).split("\n")[:-1]
-            records = tuple(json.loads(line) for line in lines)
-        except (OSError, ValueError, RecursionError) as error:
+            records = tuple(parse_json(line) for line in lines)
+        except (OSError, ValueError) as error:
             raise ResultError(f"'{path}' is not a telemetry file: {error}.") from None
         if not all(isinstance(record, dict) for record in records):
             raise ResultError(f"'{path}' is not a telemetry file: a line is not an object.")

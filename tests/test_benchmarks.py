@@ -11,6 +11,15 @@ import torch
 
 from benchmarks.measure import QUICK, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
+from benchmarks.scale import (
+    Problem,
+    Rates,
+    bank_seconds,
+    clip_bytes,
+    decode_seconds,
+    iteration_seconds,
+    store_bytes,
+)
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.clips import to_model_input
 from prism.condense.matching import distribution_matching, match, real_class_means
@@ -24,7 +33,7 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
     command = [sys.executable, "-m", "benchmarks", "--quick", "--repeats", "1", "--output", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert found.keys() == {"peers", "utilisation", "overhead", "growth"}
+    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "scale"}
     for content in found.values():
         assert {"processor", "threads", "commit", "torch"} <= content["provenance"].keys()
         assert content["sizes"]["repeats"] == 1
@@ -72,6 +81,28 @@ def test_multiply_adds_are_counted_by_hand():
 def test_an_iteration_takes_three_parts_for_each_pair_of_real_and_synthetic_clips():
     one = iteration_macs(QUICK, 1) - iteration_macs(QUICK, 0)
     assert iteration_macs(QUICK, 0) == 2 * QUICK.vpc * one
+
+
+def test_a_data_sets_cost_is_the_sum_of_its_parts_by_hand():
+    rates = Rates(
+        video=2.0,
+        frame=0.5,
+        pixel=1e-3,
+        iteration=3.0,
+        mac=1e-9,
+        row=0.25,
+        checked=1e-6,
+        row_bytes=200,
+        text_bytes=50,
+    )
+    problem = Problem(10, 4, 100, QUICK, iterations=5)
+    assert decode_seconds(problem, rates) == pytest.approx(10 * (2.0 + 4 * (0.5 + 0.1)))
+    assert clip_bytes(QUICK) == 4 * 3 * 43 * 43
+    assert store_bytes(problem, rates) == 10 * (4 * 3 * 43 * 43 + 50)
+    macs = iteration_macs(QUICK, QUICK.batch_real)
+    assert iteration_seconds(problem, rates) == pytest.approx(3.0 + 1e-9 * macs + 2.5)
+    clip = (iteration_macs(QUICK, 1) - iteration_macs(QUICK, 0)) / QUICK.classes
+    assert bank_seconds(problem, rates) == pytest.approx(2 * 10 * 1e-9 * clip)
 
 
 def test_ratios_are_taken_turn_by_turn():

@@ -134,11 +134,6 @@ def test_the_index_is_sorted_by_split_class_and_path(source, tmp_path):
     assert order == sorted(order)
 
 
-def test_one_and_two_workers_make_the_same_bytes(source, expected, tmp_path):
-    assert files(make(source, tmp_path / "store", workers=2).path) == expected
-    assert leftovers(tmp_path / "store") == []
-
-
 def test_the_store_does_not_depend_on_where_it_is_made(source, expected, tmp_path):
     shutil.copytree(source, tmp_path / "moved")
     assert files(make(tmp_path / "moved", tmp_path / "deep" / "store").path) == expected

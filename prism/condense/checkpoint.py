@@ -71,7 +71,7 @@ class Checkpoint:
                 float(content["seconds"]),
                 tensors,
             )
-        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise damaged(path, error) from None
         if found.source != source:
             raise CheckpointError(

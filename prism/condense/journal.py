@@ -65,7 +65,7 @@ class Journal:
         found = Checkpoint.load(self.checkpoint, self.source)
         try:
             self.run.restore(found)
-        except (KeyError, RuntimeError) as error:
+        except (KeyError, ValueError) as error:
             raise damaged(self.checkpoint, error) from None
         self.seconds = found.seconds
         return found.telemetry_bytes

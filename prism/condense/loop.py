@@ -122,7 +122,12 @@ class Condensation:
         return state
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue where a checkpoint was taken."""
+        """Continue where a checkpoint was taken.
+
+        Raises:
+            KeyError, ValueError: it does not hold what this run saves.
+        """
+        self._check_restorable(checkpoint)
         self.iteration = checkpoint.iteration
         self.videos.restore(checkpoint.tensors)
         for i, parameter in enumerate(self.parameters):
@@ -131,6 +136,19 @@ class Condensation:
                 self.optimiser.state[parameter]["momentum_buffer"] = momentum
         if "mean_gradients" in checkpoint.tensors:
             self.mean_gradients = checkpoint.tensors["mean_gradients"].to(self.device)
+
+    def _check_restorable(self, checkpoint: Checkpoint) -> None:
+        wanted = dict(self.videos.state())
+        wanted |= {f"momentum.{i}": parameter for i, parameter in enumerate(self.parameters)}
+        if self.mean_gradients is None and "mean_gradients" in checkpoint.tensors:
+            wanted["mean_gradients"] = self.videos.render(checkpoint.iteration).detach()
+        for name, found in checkpoint.tensors.items():
+            if found.shape != wanted[name].shape or found.dtype != wanted[name].dtype:
+                raise ValueError(f"its {name} has another shape or type")
+            if not found.isfinite().all():
+                raise ValueError(f"its {name} is not finite")
+        if checkpoint.iteration > self.num_iterations:
+            raise ValueError(f"it is of iteration {checkpoint.iteration} of {self.num_iterations}")
 
 
 def condense(

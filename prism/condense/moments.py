@@ -137,9 +137,8 @@ class MomentBank(Embedder):
         def compute() -> Tensor:
             return self.class_means(torch.arange(len(self.real)), True, view, draw)
 
-        return remembered(self.store, "moments", key, self.device, len(self.store.classes), compute).to(
-            self.device
-        )
+        shape = len(self.store.classes), self.network.embed_dim
+        return remembered(self.store, "moments", key, self.device, shape, compute).to(self.device)
 
 
 MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device], Moments]] = {

@@ -114,6 +114,21 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Outcome":
-        """Read `to_dict`'s values."""
-        windows = tuple(Window(**window) for window in values["windows"])
-        return cls(windows, int(values["video_frames"]), str(values["reason"]))
+        """Read `to_dict`'s values.
+
+        Raises:
+            KeyError, TypeError, ValueError: they are none.
+        """
+        windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
+        return cls(windows, count(values["video_frames"]), str(values["reason"]))
+
+
+def count(value: object) -> int:
+    """A number of frames or videos, as a file says it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if type(value) is not int or not 0 <= value < 2**40:
+        raise ValueError(f"{value!r} is not a count")
+    return value

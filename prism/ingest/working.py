@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism.errors import OutputError
-from prism.ingest.task import Outcome
-from prism.runtime import hold, sync_folder, write_synced, writing
+from prism.ingest.task import Outcome, count
+from prism.runtime import hold, parse_json, sync_folder, write_synced, writing
 
 SYNC_SECONDS = 3.0
 
@@ -102,11 +102,11 @@ class WorkingFolder:
         whole = 0
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
-                entry = json.loads(line)
-                video, outcome = entry["video"], Outcome.from_dict(entry["outcome"])
+                entry = parse_json(line.decode())
+                video, outcome = count(entry["video"]), Outcome.from_dict(entry["outcome"])
             except (ValueError, KeyError, TypeError):
                 break
-            if not line.endswith(b"\n") or not 0 <= video < len(self.offsets) - 1:
+            if not line.endswith(b"\n") or video >= len(self.offsets) - 1:
                 break
             self.outcomes[video] = outcome
             whole += len(line)
@@ -163,7 +163,7 @@ def _held(path: Path) -> Iterator[None]:
 
 def _has_plan(path: Path, plan: str) -> bool:
     file = path / "plan.json"
-    return file.is_file() and file.read_text(encoding="utf-8") == plan
+    return file.is_file() and file.read_bytes() == plan.encode()
 
 
 def _start(folder: WorkingFolder) -> None:

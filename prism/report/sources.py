@@ -1,6 +1,5 @@
 """What the results name: their sets, stores and telemetry, found again, or a sentence that says why not."""
 
-import math
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -32,28 +31,12 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
 
     Raises:
         ConfigError: there are none.
-        ResultError: one is missing, is not a result, or holds numbers that no run can give.
+        ResultError: one is missing or is not a result.
     """
     if not paths:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
     unique = {Path(path).resolve(): Path(path) for path in paths}
-    return [Loaded(path, _plausible(path, Result.load(path))) for path in unique.values()]
-
-
-def _plausible(path: Path, result: Result) -> Result:
-    subject, data = result.subject, result.data
-    counts = (subject.num_videos, subject.num_keyframes, subject.num_bytes, subject.float32_bytes)
-    counts += (data.num_clips, data.num_classes, data.train_float32_bytes)
-    shares = [share for run in result.runs for share in run.scores.values()]
-    if not result.runs:
-        raise ResultError(f"result '{path}' holds no finished run.")
-    if not all(1 <= count < 2**60 for count in counts):
-        raise ResultError(f"result '{path}' holds a count that is not between 1 and 2^60.")
-    if not all(0 <= share <= 1 for share in shares):
-        raise ResultError(f"result '{path}' holds a score outside 0..1.")
-    if not all(math.isfinite(run.seconds) and run.seconds >= 0 for run in result.runs):
-        raise ResultError(f"result '{path}' holds a run whose seconds are not a duration.")
-    return result
+    return [Loaded(path, Result.load(path)) for path in unique.values()]
 
 
 @dataclass

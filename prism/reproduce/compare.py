@@ -329,5 +329,5 @@ def _condense_seconds(path: Path) -> float:
     try:
         ends = Telemetry.load(telemetry_path(path)).of_kind("end")
         return float(ends[-1]["seconds"])
-    except (ResultError, LookupError, TypeError, ValueError):
+    except (ResultError, LookupError, TypeError, ValueError, OverflowError):
         return 0.0

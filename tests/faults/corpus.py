@@ -340,6 +340,9 @@ SPOILED: dict[str, dict[str, Spoil]] = {
         "with a score that is text": edit(runs__0__scores__top1="0.5"),
         "without runs": edit(runs=[]),
         "of an unknown task": edit(task="captioning"),
+        "without a class": edit(data__num_classes=0),
+        "with a number of clips of 400 digits": edit(data__num_clips=int("9" * 400)),
+        "with a run that took less than no time": edit(runs__0__seconds=-1.0),
         "with half a character": text('{"format": "prism-result", "label": "\\ud800"}'),
     },
     "telemetry": {
@@ -349,6 +352,7 @@ SPOILED: dict[str, dict[str, Spoil]] = {
         "a line that is a number": text("3\n"),
         "a line that is nested": text(NESTED + "\n"),
         "a line that is no JSON": text("{\n{}\n"),
+        "a number that is none": text('{"loss": NaN}\n'),
     },
     "checkpoint": {
         "empty": data(b""),
@@ -359,6 +363,7 @@ SPOILED: dict[str, dict[str, Spoil]] = {
         "with an iteration of 2^63": changed(iteration=2**63),
         "with a length that is text": changed(telemetry_bytes="1"),
         "without a source": metadata(lambda content: content.pop("source")),
+        "with seconds of 400 digits": changed(seconds=int("9" * 400)),
         "of another run": changed(source={"config": {"lr": 3.0}, "store": "0" * 64}),
     },
     "recipe": {

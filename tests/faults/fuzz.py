@@ -5,6 +5,7 @@ python tests/faults/fuzz.py [seconds of each target]      what `make fuzz` does
 
 import importlib
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -28,16 +29,27 @@ import corpus
 import safetensors
 import safetensors.torch
 import torch
+from conftest import write_store
 from corpus import KINDS
 from exhibits import Exhibit
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from prism.cache import remembered
 from prism.condensed import CondensedSet, _digest
 from prism.config import IngestConfig
 from prism.encodings import CODECS
 from prism.errors import PrismError
 from prism.ingest.layouts import list_videos
+from prism.ingest.sampling import Window
+from prism.ingest.task import Outcome
+from prism.ingest.working import working_folder
+from prism.report.curves import Curves
+from prism.report.sources import load_results
+from prism.report.tables import build_rows
+from prism.reproduce.compare import _condense_seconds
+from prism.store import ClipStore
+from prism.telemetry import Telemetry
 
 
 @dataclass(frozen=True)
@@ -162,14 +174,87 @@ def described(folder: Path) -> Target:
     return Target(path.read_bytes(), path.write_bytes, lambda: KINDS["anything"].read(path))
 
 
+def resumed_ingest(name: str) -> Callable[[Path], Target]:
+    """A file of an unfinished store, which the next ingest goes on from."""
+
+    def make(folder: Path) -> Target:
+        path, plan = folder / ".store.partial", "a plan"
+        with working_folder(path, plan, [0, 12, 24]) as working:
+            working.record(0, Outcome((Window(3, 2),), 20))
+            working.record(1, Outcome(reason="the file is empty."))
+            working.sync()
+
+        def read() -> None:
+            with working_folder(path, plan, [0, 12, 24]) as found:
+                assert all(0 <= video < 2 for video in found.outcomes)
+                assert all(type(w.start) is int for outcome in found.outcomes.values() for w in outcome.windows)
+
+        return Target((path / name).read_bytes(), (path / name).write_bytes, read)
+
+    return make
+
+
+def cached(folder: Path) -> Target:
+    """A file of a store's cache: whatever it holds, a tensor of the right kind comes back."""
+    store, device = write_store(folder / "store", num_frames=2, size=4), torch.device("cpu")
+    values = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def read() -> None:
+        found = remembered(store, "moments", {}, device, (2, 2), lambda: values)
+        assert found.shape == (2, 2)
+        assert found.dtype == torch.float32
+        assert found.isfinite().all()
+
+    read()
+    (file,) = (store.path / "cache").iterdir()
+    return Target(file.read_bytes(), file.write_bytes, read)
+
+
+def windowed(folder: Path) -> Target:
+    """The header of a store that has random windows of its test videos."""
+    path = folder / "store"
+    write_store(path, num_frames=2, size=4, random_test_windows=2)
+    file = path / "store.json"
+    return Target(file.read_bytes(), file.write_bytes, lambda: ClipStore.open(path).num_passes)
+
+
+def said(folder: Path) -> Target:
+    """A result, and what tables, pages and the terminal say of one that is read."""
+    path = folder / "given"
+    KINDS["result"].make(path)
+
+    def read() -> None:
+        (loaded,) = load_results([path])
+        assert str(loaded.result)
+        build_rows([loaded.result])
+
+    return Target(path.read_bytes(), path.write_bytes, read)
+
+
+def timed(folder: Path) -> Target:
+    """Telemetry, and what a page and a table of the paper take from it."""
+    path = folder / "set.telemetry.jsonl"
+    KINDS["telemetry"].make(path)
+
+    def read() -> None:
+        assert math.isfinite(_condense_seconds(folder / "set"))
+        Curves.read(Telemetry.load(path))
+
+    return Target(path.read_bytes(), path.write_bytes, read)
+
+
 TARGETS: dict[str, Callable[[Path], Target]] = {
     "set": of_kind("set"),
     "set, signed": signed_metadata,
     **{f"{storage}, signed": signed_packets(storage) for storage in CODECS},
     "store.json": of_kind("store", "store.json"),
     "clips.csv, signed": signed_clips,
-    "result": of_kind("result"),
-    "telemetry": of_kind("telemetry"),
+    "result, reported": said,
+    "telemetry, drawn": timed,
+    "store.json, random windows": windowed,
+    "cache": cached,
+    "journal.jsonl": resumed_ingest("journal.jsonl"),
+    "plan.json": resumed_ingest("plan.json"),
     "checkpoint": of_kind("checkpoint"),
     "recipe": of_kind("recipe"),
     "list": of_kind("list"),
@@ -184,7 +269,19 @@ TARGETS: dict[str, Callable[[Path], Target]] = {
 
 TOKENS = [
     *(b"{", b"}", b"[", b"]", b'"', b",", b":", b"\n", b"\r", b"\0", b" ", b"=", b"\xff", b"\xef\xbb\xbf"),
-    *(b"null", b"true", b"NaN", b"1e999", b"-1", b"0", b"9" * 30, b"9" * 5000, b"\\ud800", b"[" * 2000),
+    *(
+        b"null",
+        b"true",
+        b"NaN",
+        b"1e999",
+        b"-1",
+        b"0",
+        b"9" * 30,
+        b"9" * 400,
+        b"9" * 5000,
+        b"\\ud800",
+        b"[" * 2000,
+    ),
     *(b"../", b"/etc/passwd", b"\x1b[2J", b"<script>"),
 ]
 

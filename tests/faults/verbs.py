@@ -79,17 +79,27 @@ VERBS = {
         )
         for method in ("random", "herding", "k-center")
     },
-    "evaluate": Verb("evaluate {root}/chosen.safetensors " + TRAIN, "result.json", ("--resume",)),
+    "evaluate": Verb(
+        "evaluate {root}/chosen.safetensors " + TRAIN, "result.json", ("--resume",), has_workers=True
+    ),
     "evaluate, wang2024": Verb(
-        "evaluate {root}/chosen.safetensors --protocol wang2024 " + TRAIN, "result.json", ("--resume",)
+        "evaluate {root}/chosen.safetensors --protocol wang2024 " + TRAIN,
+        "result.json",
+        ("--resume",),
+        has_workers=True,
     ),
     "evaluate, cnn-gru": Verb(
-        "evaluate {root}/chosen.safetensors --model cnn-gru " + TRAIN, "result.json", ("--resume",)
+        "evaluate {root}/chosen.safetensors --model cnn-gru " + TRAIN,
+        "result.json",
+        ("--resume",),
+        has_workers=True,
     ),
     "evaluate, real clips": Verb(
-        "evaluate --train {root}/store --train-vpc 2 " + TRAIN, "result.json", ("--resume",)
+        "evaluate --train {root}/store --train-vpc 2 " + TRAIN, "result.json", ("--resume",), has_workers=True
     ),
-    "retrieve": Verb("retrieve {root}/chosen.safetensors " + TRAIN, "recall.json", ("--resume",)),
+    "retrieve": Verb(
+        "retrieve {root}/chosen.safetensors " + TRAIN, "recall.json", ("--resume",), has_workers=True
+    ),
     "report": Verb("report {root}/result.json", "page.html", has_bar=False),
     "reproduce": Verb(
         "reproduce table6a --data {root}/store --scale small --recipe {root}/tiny.toml --device cpu",
