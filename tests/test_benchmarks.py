@@ -13,6 +13,7 @@ from benchmarks.measure import QUICK, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.clips import to_model_input
+from prism.condense.chunk import Chunk
 from prism.condense.matching import distribution_matching, match, real_class_means
 from prism.models import build, initialise
 from prism.runtime import generator
@@ -42,9 +43,16 @@ def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):
 
     clips = store.clips("train")
     real = real_class_means(
-        network, clips.frames, torch.cat(batches), clips.labels, 2, store.normalisation, flips=False, chunk=64
+        network,
+        clips.frames,
+        torch.cat(batches),
+        clips.labels,
+        2,
+        store.normalisation,
+        flips=False,
+        chunk=Chunk(64),
     )
-    ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), distribution_matching, chunk=64)
+    ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), distribution_matching, chunk=Chunk(64))
     torch.testing.assert_close(losses.detach(), ours)
     torch.testing.assert_close(gradient, our_gradient.transpose(1, 2), rtol=1e-4, atol=1e-7)
 

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from prism.condense.checkpoint import Checkpoint
+from prism.condense.chunk import Chunk
 from prism.condense.insertion import RULES, Conflict, inserts_at
 from prism.condense.journal import Journal
 from prism.condense.matching import OBJECTIVES, between_class_energy, match
-from prism.condense.moments import CHUNK, MOMENTS
+from prism.condense.moments import MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS, remedy
 from prism.condensed import CondensedSet
 from prism.config import FIXED_BY_METHOD, CondenseConfig, as_dict, with_options
@@ -37,6 +38,7 @@ class Condensation:
         self.optimiser = torch.optim.SGD(rates, momentum=config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
         self.moments = MOMENTS[config.real_moments](store, config, device)
+        self.chunk = Chunk.on(device)
         self.mean_gradients: Tensor | None = None
 
     @property
@@ -48,9 +50,7 @@ class Condensation:
         """One iteration of the method (paper, section 3): match, move what is trainable, insert."""
         real = self.moments.at(self.iteration, self.videos.view(self.iteration))
         clips = self.videos.render(self.iteration)
-        losses, gradients = match(
-            self.moments.network, real, clips, OBJECTIVES["distribution"], chunk=CHUNK[self.device.type]
-        )
+        losses, gradients = match(self.moments.network, real, clips, OBJECTIVES["distribution"], chunk=self.chunk)
         self.check_finite(losses)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
