@@ -12,6 +12,7 @@ from prism.condense.chunk import Chunk
 from prism.condense.insertion import RULES, Conflict, inserts_at
 from prism.condense.journal import Journal
 from prism.condense.matching import OBJECTIVES, between_class_energy, match
+from prism.condense.memory import check_memory
 from prism.condense.moments import MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS, remedy
 from prism.condensed import CondensedSet
@@ -143,7 +144,7 @@ def condense(
         The condensed set, as it was saved.
 
     Raises:
-        ConfigError: an option does not fit the store.
+        ConfigError: an option does not fit the store, or the whole not into memory.
         OutputError: the output exists or cannot be written.
         CheckpointError: `resume` finds the checkpoint of another run.
         DivergedError: a loss is not finite; the last checkpoint stays.
@@ -156,6 +157,7 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
+    check_memory(store, config, pick_device(device))
     run = Condensation(store, config, pick_device(device))
     source = {
         "method": config.method,
