@@ -24,8 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--repeats", "1", "--output", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert found.keys() == {"peers", "utilisation", "overhead", "growth"}
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "ingest"}
     for content in found.values():
         assert {"processor", "threads", "commit", "torch"} <= content["provenance"].keys()
         assert content["sizes"]["repeats"] == 1
