@@ -1,6 +1,7 @@
 """How everything here is timed: interleaved, in one process, as a median with its spread."""
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,7 +12,11 @@ from typing import Any
 
 from prism.runtime import canonical_json, provenance, write_atomically
 
-CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
+CLOCKS = {
+    "wall": time.perf_counter,
+    "process": time.process_time,
+    "children": lambda: sum(os.times()[:4]),
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,10 @@ class Sizes:
     threads: int = 0
     """Threads of PyTorch; 0 leaves it to PyTorch."""
     clock: str = "wall"
-    """`wall`; or `process` for a busy machine: process time, which means something with one thread only."""
+    """`wall`; or for a busy machine `process`, process time, which means something with one thread only; or
+    `children`, the same with that of processes which have ended."""
+    videos: str = ""
+    """Folder of videos for the ingest benchmark; empty makes the built-in ones."""
 
 
 QUICK = Sizes(classes=2, batch_real=2, num_frames=4, size=43, width=2, repeats=2)

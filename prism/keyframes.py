@@ -80,7 +80,12 @@ def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> tuple[Tensor, Tens
         inserted: (V, T) bool, the frames to promote.
 
     Returns:
-        The frames with the promoted slots filled in, and the new mask.
+        The frames with the promoted slots filled in (the same tensor where there are none), and the new mask.
     """
     new = inserted & ~mask
-    return torch.where(new[:, :, None, None, None], render(frames, mask), frames), mask | new
+    if not new.any():
+        return frames, mask
+    at, (before, after) = new.nonzero(as_tuple=True), neighbours(mask)
+    share = interpolation_weights(mask, frames.dtype)[*at, before[at]].view(-1, 1, 1, 1)
+    values = torch.lerp(frames[at[0], after[at]], frames[at[0], before[at]], share)
+    return frames.index_put(at, values), mask | new

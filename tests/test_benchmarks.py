@@ -22,6 +22,7 @@ from benchmarks.scale import (
 )
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.clips import to_model_input
+from prism.condense.chunk import Chunk
 from prism.condense.matching import distribution_matching, match, real_class_means
 from prism.models import build, initialise
 from prism.runtime import generator
@@ -32,8 +33,9 @@ ROOT = Path(__file__).resolve().parent.parent
 def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_path):
     command = [sys.executable, "-m", "benchmarks", "--quick", "--repeats", "1", "--output", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.iterdir()}
-    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "scale"}
+    assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
+    found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "ingest", "scale"}
     for content in found.values():
         assert {"processor", "threads", "commit", "torch"} <= content["provenance"].keys()
         assert content["sizes"]["repeats"] == 1
@@ -51,9 +53,16 @@ def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):
 
     clips = store.clips("train")
     real = real_class_means(
-        network, clips.frames, torch.cat(batches), clips.labels, 2, store.normalisation, flips=False, chunk=64
+        network,
+        clips.frames,
+        torch.cat(batches),
+        clips.labels,
+        2,
+        store.normalisation,
+        flips=False,
+        chunk=Chunk(64),
     )
-    ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), distribution_matching, chunk=64)
+    ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), distribution_matching, chunk=Chunk(64))
     torch.testing.assert_close(losses.detach(), ours)
     torch.testing.assert_close(gradient, our_gradient.transpose(1, 2), rtol=1e-4, atol=1e-7)
 

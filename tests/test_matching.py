@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from prism.clips import Normalisation
+from prism.condense.chunk import Chunk
 from prism.condense.matching import (
     OBJECTIVES,
+    ClassSums,
     between_class_energy,
-    class_means,
     distribution_matching,
     match,
     real_class_means,
@@ -58,7 +59,7 @@ def test_match_is_equation_8_whatever_the_chunk(num_classes, vpc, chunk, seed):
     network = TinyNetwork()
     clips = random_clips(num_classes * vpc, seed)
     real = np.random.default_rng(seed + 1).standard_normal((num_classes, 5))
-    losses, _ = match(network, torch.from_numpy(real), clips, distribution_matching, chunk=chunk)
+    losses, _ = match(network, torch.from_numpy(real), clips, distribution_matching, chunk=Chunk(chunk))
     for c in range(num_classes):
         mean = embedded_in_numpy(network, clips[c * vpc : (c + 1) * vpc].numpy()).mean(axis=0)
         assert losses[c].item() == pytest.approx(((real[c] - mean) ** 2).sum())
@@ -67,10 +68,10 @@ def test_match_is_equation_8_whatever_the_chunk(num_classes, vpc, chunk, seed):
 def test_the_gradient_of_match_equals_finite_differences():
     network, real = TinyNetwork(), torch.from_numpy(np.random.default_rng(3).standard_normal((2, 5)))
     clips = random_clips(4)
-    _, gradient = match(network, real, clips, distribution_matching, chunk=2)
+    _, gradient = match(network, real, clips, distribution_matching, chunk=Chunk(2))
 
     def total(moved: torch.Tensor) -> float:
-        return match(network, real, moved, distribution_matching, chunk=8)[0].sum().item()
+        return match(network, real, moved, distribution_matching, chunk=Chunk(8))[0].sum().item()
 
     step = 1e-6
     for seed in range(20):
@@ -82,34 +83,42 @@ def test_the_gradient_of_match_equals_finite_differences():
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_the_gradient_does_not_depend_on_the_chunk(objective):
     network, real, clips = TinyNetwork(), torch.randn(3, 5, dtype=torch.float64), random_clips(6)
-    whole_losses, whole = match(network, real, clips, objective, chunk=6)
+    whole_losses, whole = match(network, real, clips, objective, chunk=Chunk(6))
     for chunk in (1, 2, 3, 4, 100):
-        losses, gradient = match(network, real, clips, objective, chunk=chunk)
+        losses, gradient = match(network, real, clips, objective, chunk=Chunk(chunk))
         torch.testing.assert_close(losses, whole_losses)
         torch.testing.assert_close(gradient, whole)
 
 
 def test_a_chunk_holds_whole_classes_and_no_more_clips_than_it_may():
     network, real = TinyNetwork(), torch.zeros(5, 5, dtype=torch.float64)
-    match(network, real, random_clips(10), distribution_matching, chunk=4)
+    match(network, real, random_clips(10), distribution_matching, chunk=Chunk(4))
     assert network.batches == [4, 4, 2]
 
 
 def test_a_class_of_matching_means_costs_nothing_and_moves_nothing():
     network, clips = TinyNetwork(), random_clips(2)
-    real = class_means(network.embed(clips.transpose(1, 2)), torch.tensor([0, 1]), 2)
-    losses, gradient = match(network, real, clips, distribution_matching, chunk=2)
+    real = network.embed(clips.transpose(1, 2))
+    losses, gradient = match(network, real, clips, distribution_matching, chunk=Chunk(2))
     assert losses.sum() == 0
     assert gradient.abs().sum() == 0
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 100))
-def test_class_means_are_right_for_classes_of_any_size(counts, seed):
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 7), st.integers(0, 100))
+def test_class_means_are_right_for_classes_of_any_size_in_parts_of_any_size(counts, size, seed):
     labels = np.repeat(np.arange(len(counts)), counts)
     embeddings = np.random.default_rng(seed).standard_normal((len(labels), 3))
-    means = class_means(torch.from_numpy(embeddings), torch.from_numpy(labels), len(counts))
+    sums = ClassSums(len(counts))
+    for first in range(0, len(labels), size):
+        rows, of_rows = (torch.from_numpy(part[first : first + size]) for part in (embeddings, labels))
+        sums.add(rows, of_rows)
+    means = sums.means(torch.tensor(counts))
     expected = np.stack([embeddings[labels == c].mean(axis=0) for c in range(len(counts))])
-    np.testing.assert_allclose(means.numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(means.numpy(), expected, atol=1e-7)
+
+    whole = ClassSums(len(counts))
+    whole.add(torch.from_numpy(embeddings), torch.from_numpy(labels))
+    assert torch.equal(means, whole.means(torch.tensor(counts)))
 
 
 @given(st.integers(2, 5), st.integers(0, 100))
@@ -137,7 +146,7 @@ def embedded_pixels(network: TinyNetwork, frames: torch.Tensor) -> np.ndarray:
 def test_real_class_means_are_means_of_embedded_normalised_pixels(chunk):
     network, labels = TinyNetwork(), torch.tensor([0, 0, 0, 0, 1, 1, 1])
     chosen = torch.tensor([2, 0, 3, 6, 5])
-    means = real_class_means(network, FRAMES, chosen, labels, 2, NORMALISATION, flips=False, chunk=chunk)
+    means = real_class_means(network, FRAMES, chosen, labels, 2, NORMALISATION, flips=False, chunk=Chunk(chunk))
     embedded = embedded_pixels(network, FRAMES)
     expected = [embedded[[2, 0, 3]].mean(axis=0), embedded[[6, 5]].mean(axis=0)]
     np.testing.assert_allclose(means.numpy(), expected, atol=1e-6)
@@ -146,7 +155,9 @@ def test_real_class_means_are_means_of_embedded_normalised_pixels(chunk):
 
 def test_real_class_means_over_both_mirror_images_are_the_expectation_over_flips():
     network, labels = TinyNetwork(), torch.tensor([0, 0, 0, 0, 1, 1, 1])
-    means = real_class_means(network, FRAMES, torch.arange(7), labels, 2, NORMALISATION, flips=True, chunk=3)
+    means = real_class_means(
+        network, FRAMES, torch.arange(7), labels, 2, NORMALISATION, flips=True, chunk=Chunk(3)
+    )
     embedded = (embedded_pixels(network, FRAMES) + embedded_pixels(network, FRAMES.flip(-1))) / 2
     np.testing.assert_allclose(means.numpy(), [embedded[:4].mean(axis=0), embedded[4:].mean(axis=0)], atol=1e-6)
 
@@ -156,7 +167,9 @@ def test_real_clips_are_flipped_whole_or_not_at_all():
 
     def means(frames: torch.Tensor, flips: torch.Generator | bool) -> torch.Tensor:
         # One class per clip: its mean is the embedding of the clip or of its mirror image.
-        return real_class_means(network, frames, torch.arange(7), labels, 7, NORMALISATION, flips=flips, chunk=8)
+        return real_class_means(
+            network, frames, torch.arange(7), labels, 7, NORMALISATION, flips=flips, chunk=Chunk(8)
+        )
 
     flipped = means(FRAMES, torch.Generator().manual_seed(0))
     is_plain = (flipped == means(FRAMES, False)).all(dim=1)

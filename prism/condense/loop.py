@@ -9,10 +9,12 @@ from torch import Tensor
 
 from prism.condense.budget import allowed_at, keyframes_per_class
 from prism.condense.checkpoint import Checkpoint
+from prism.condense.chunk import Chunk
 from prism.condense.insertion import RULES, Conflict, Occasion, inserts_at
 from prism.condense.journal import Journal
 from prism.condense.matching import OBJECTIVES, between_class_energy, match
-from prism.condense.moments import CHUNK, MOMENTS
+from prism.condense.memory import check_memory
+from prism.condense.moments import MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS, remedy
 from prism.condensed import CondensedSet
 from prism.config import FIXED_BY_METHOD, CondenseConfig, as_dict, with_options
@@ -38,6 +40,7 @@ class Condensation:
         self.optimiser = torch.optim.SGD(rates, momentum=config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
         self.moments = MOMENTS[config.real_moments](store, config, device)
+        self.chunk = Chunk.on(device)
         self.mean_gradients: Tensor | None = None
         self.keyframes_paid = keyframes_per_class(store, config)
 
@@ -50,9 +53,7 @@ class Condensation:
         """One iteration of the method (paper, section 3): match, move what is trainable, insert."""
         real = self.moments.at(self.iteration, self.videos.view(self.iteration))
         clips = self.videos.render(self.iteration)
-        losses, gradients = match(
-            self.moments.network, real, clips, OBJECTIVES["distribution"], chunk=CHUNK[self.device.type]
-        )
+        losses, gradients = match(self.moments.network, real, clips, OBJECTIVES["distribution"], chunk=self.chunk)
         self.check_finite(losses)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
@@ -179,7 +180,7 @@ def condense(
         The condensed set, as it was saved.
 
     Raises:
-        ConfigError: an option does not fit the store.
+        ConfigError: an option does not fit the store, or the whole not into memory.
         OutputError: the output exists or cannot be written.
         CheckpointError: `resume` finds the checkpoint of another run.
         DivergedError: a loss, or what a checkpoint would hold, is not finite; the last checkpoint stays.
@@ -192,6 +193,7 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
+    check_memory(store, config, pick_device(device))
     run = Condensation(store, config, pick_device(device))
     source = {
         "method": config.method,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from prism.clips import Normalisation, flip_at_random, to_model_input
+from prism.condense.chunk import Chunk
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 
@@ -43,22 +44,31 @@ def held_frames(clips: Tensor, generator: torch.Generator) -> Tensor:
     return clips[everyone, times.to(clips.device), None].expand_as(clips)
 
 
-def class_means(embeddings: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """The mean of each class.
+class ClassSums:
+    """The sums of each class's rows, of which only a part is in memory at a time.
+
+    Rows are added one by one, in their order: neither threads, nor the device's scheduling, nor the parts that
+    they come in change a bit.
 
     Args:
-        embeddings: (N, D).
-        labels: (N,) class of each row, ascending.
-        num_classes: C; every class must occur.
-
-    Returns:
-        (C, D). Rows are summed in a fixed order, so neither threads nor the device's scheduling change a bit.
+        num_classes: C.
     """
-    counts = torch.bincount(labels, minlength=num_classes)
-    slot = torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[labels]
-    table = embeddings.new_zeros(num_classes, int(counts.max()), embeddings.shape[1])
-    table = table.index_put((labels, slot), embeddings)
-    return table.sum(dim=1) / counts[:, None]
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        self.sums: Tensor | None = None
+
+    def add(self, rows: Tensor, labels: Tensor) -> None:
+        """Add rows (n, D) to the sums of their classes (n,)."""
+        if self.sums is None:
+            self.sums = rows.new_zeros(self.num_classes, rows.shape[1], dtype=torch.float64)
+        for label, row in zip(labels.tolist(), rows.double(), strict=True):
+            self.sums[label] += row
+
+    def means(self, counts: Tensor) -> Tensor:
+        """(C, D) float32 means of classes with so many rows (C,)."""
+        assert self.sums is not None
+        return (self.sums / counts[:, None]).float()
 
 
 def between_class_energy(means: Tensor) -> float:
@@ -76,8 +86,9 @@ def real_class_means(
     normalisation: Normalisation,
     *,
     flips: torch.Generator | bool,
-    chunk: int,
-    view: Callable[[Tensor], Tensor] = lambda clips: clips,
+    chunk: Chunk,
+    view: View = whole_clips,
+    draw: torch.Generator | None = None,
 ) -> Tensor:
     """Mean embedding of the real clips of each class.
 
@@ -92,6 +103,7 @@ def real_class_means(
             takes them as they are.
         chunk: clips that go through the network together.
         view: what of the clips is embedded.
+        draw: the view's randomness; None for one that has none.
 
     Returns:
         (C, D) float32 on the network's device.
@@ -102,8 +114,10 @@ def real_class_means(
     def embed_pixels(pixels: Tensor) -> Tensor:
         return network.embed(to_model_input(pixels, normalisation).to(precision)).float()  # type: ignore[operator]
 
-    def embed(part: Tensor) -> Tensor:
-        pixels = view(frames.index_select(0, part).to(device))
+    sums, draw = ClassSums(num_classes), draw or torch.Generator()
+
+    def embed(first: int, last: int) -> Tensor:
+        pixels = view(frames.index_select(0, clips[first:last]).to(device), draw)
         if isinstance(flips, torch.Generator):
             pixels = flip_at_random(pixels, flips)
         embeddings = embed_pixels(pixels)
@@ -111,12 +125,15 @@ def real_class_means(
             embeddings = (embeddings + embed_pixels(pixels.flip(-1))) / 2
         return embeddings
 
-    embeddings = torch.cat([embed(part) for part in clips.split(chunk)])
-    return class_means(embeddings, labels[clips].to(device), num_classes)
+    def add(first: int, last: int) -> None:
+        sums.add(embed(first, last), labels[clips[first:last]])
+
+    chunk.each(len(clips), add, draws=[draw, *([flips] if isinstance(flips, torch.Generator) else [])])
+    return sums.means(torch.bincount(labels[clips], minlength=num_classes).to(device))
 
 
 def match(
-    network: nn.Module, real: Tensor, clips: Tensor, objective: Objective, *, chunk: int
+    network: nn.Module, real: Tensor, clips: Tensor, objective: Objective, *, chunk: Chunk
 ) -> tuple[Tensor, Tensor]:
     """Compare synthetic clips with the real class means.
 
@@ -127,18 +144,21 @@ def match(
         network: the same random network that embedded the real clips.
         real: (C, D) from `real_class_means`.
         clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, V / C for each.
+        objective: how the means compare.
+        chunk: clips that go through the network together.
 
     Returns:
         (C,) losses, and the gradient of their sum with respect to `clips`, of the same shape.
     """
     num_classes = len(real)
     vpc = len(clips) // num_classes
-    losses, gradients = [], []
-    for classes in torch.arange(num_classes).split(max(1, chunk // vpc)):
-        first, last = int(classes[0]), int(classes[-1]) + 1
+
+    def compare(first: int, last: int) -> tuple[Tensor, Tensor]:
         part = clips[first * vpc : last * vpc].detach().requires_grad_()
         embeddings = network.embed(part.transpose(1, 2))  # type: ignore[operator]
         loss = objective(real[first:last], embeddings.view(last - first, vpc, -1).mean(dim=1))
-        losses.append(loss.detach())
-        gradients += torch.autograd.grad(loss.sum(), part)
+        (gradient,) = torch.autograd.grad(loss.sum(), part)
+        return loss.detach(), gradient
+
+    losses, gradients = zip(*chunk.each(num_classes, compare, clips=vpc), strict=True)
     return torch.cat(losses), torch.cat(gradients)

@@ -9,15 +9,11 @@ from torch import Tensor
 
 from prism import models
 from prism.cache import remembered
+from prism.condense.chunk import Chunk
 from prism.condense.matching import View, real_class_means, whole_clips
 from prism.config import CondenseConfig
 from prism.runtime import generator
 from prism.store import ClipStore
-
-CHUNK = {"cpu": 8, "cuda": 512}
-"""Clips that go through the network together, by device type. On a CPU few: memory that outgrows the caches, and
-that the system must be asked for each time, costs more than larger batches save."""
-
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """Number formats in which real clips are embedded. Synthetic ones always are in float32: among the rounded values
@@ -45,6 +41,7 @@ class Embedder:
     def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
         self.store, self.config, self.device = store, config, device
         self.real = store.clips("train")
+        self.chunk = Chunk.on(device)
         network = models.build_for(store, config.model, device, width=config.width)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
@@ -72,8 +69,9 @@ class Embedder:
             len(self.store.classes),
             self.store.normalisation,
             flips=flips if self.store.flip else False,
-            chunk=CHUNK[self.device.type],
-            view=lambda pixels: view(pixels, draw),
+            chunk=self.chunk,
+            view=view,
+            draw=draw,
         )
 
 

@@ -8,7 +8,14 @@ from prism.errors import ConfigError
 from prism.models.convnet3d import ConvNet3D
 from prism.models.dropout import Dropout, use_generator
 from prism.models.initial import initialise
-from prism.models.memory import TrainingMemory, check_memory, num_side_by_side, training_memory
+from prism.models.memory import (
+    TrainingMemory,
+    check_memory,
+    embedding_bytes,
+    gib,
+    num_side_by_side,
+    training_memory,
+)
 from prism.models.network import Network
 from prism.models.recurrent import CnnGru, CnnLstm
 from prism.models.residual import R2Plus1D18
@@ -23,6 +30,8 @@ __all__ = [
     "build",
     "build_for",
     "check_memory",
+    "embedding_bytes",
+    "gib",
     "initialise",
     "num_side_by_side",
     "training_memory",

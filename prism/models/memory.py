@@ -1,5 +1,6 @@
 """What training a network will take, known before a byte of it is allocated."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -52,7 +53,7 @@ def training_memory(network: Network, batch_size: int) -> TrainingMemory:
         sum(parameter.numel() for parameter in network.parameters()),
         COPIES * _num_bytes(network),
         RECURRENT_COPIES * recurrent,
-        batch_size * _kept_bytes(network),
+        batch_size * _kept_bytes(network, network.train()),
     )
 
 
@@ -60,8 +61,17 @@ def _num_bytes(module: nn.Module) -> int:
     return sum(parameter.nbytes for parameter in module.parameters())
 
 
-def _kept_bytes(network: Network) -> int:
-    """Bytes that the forward pass of one clip keeps for the backward pass, weights apart."""
+def embedding_bytes(network: Network) -> int:
+    """Bytes that embedding one clip keeps for its own gradient, which takes more than embedding alone.
+
+    Args:
+        network: on the meta device; its weights are frozen.
+    """
+    return _kept_bytes(network.eval().requires_grad_(False), network.embed)
+
+
+def _kept_bytes(network: Network, output_of: Callable[[Tensor], Tensor]) -> int:
+    """Bytes that computing an output of one clip keeps for the backward pass, weights apart."""
     kept: dict[int, Tensor] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -69,13 +79,13 @@ def _kept_bytes(network: Network) -> int:
         kept[_storage(tensor)] = tensor
         return tensor
 
-    clip = torch.empty(1, 3, network.num_frames, *network.size, device="meta")
+    clip = torch.empty(1, 3, network.num_frames, *network.size, device="meta", requires_grad=True)
     with saved_tensors_hooks(keep, lambda tensor: tensor):
         # The result holds on to the storages, so that none of them can take the place of another.
-        logits = network.train()(clip)
+        output = output_of(clip)
     weights = {_storage(parameter) for parameter in network.parameters()}
     num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
-    del logits
+    del output
     return num_bytes
 
 
@@ -104,10 +114,10 @@ def check_memory(network: Network, batch_size: int, device: torch.device, *, rem
         return needs
     remedy = remedy or f"{'--hidden' if isinstance(network, RecurrentNetwork) else '--width'} or --batch-size"
     raise ConfigError(
-        f"training {network.NAME} takes {_gib(needs.total_bytes)}: "
-        f"{_gib(needs.weight_bytes + needs.recurrent_bytes)} for {needs.num_parameters:,} weights, their "
-        f"gradients and momentum, {_gib(needs.activation_bytes)} for a batch of {batch_size} clips. "
-        f"{device.type} has {_gib(free)} free. Pass a smaller {remedy}."
+        f"training {network.NAME} takes {gib(needs.total_bytes)}: "
+        f"{gib(needs.weight_bytes + needs.recurrent_bytes)} for {needs.num_parameters:,} weights, their "
+        f"gradients and momentum, {gib(needs.activation_bytes)} for a batch of {batch_size} clips. "
+        f"{device.type} has {gib(free)} free. Pass a smaller {remedy}."
     )
 
 
@@ -117,5 +127,6 @@ def num_side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> 
     return most if free is None else max(1, min(most, free // needs.total_bytes))
 
 
-def _gib(num_bytes: int) -> str:
+def gib(num_bytes: int) -> str:
+    """As an error says it: `1.5 GiB`."""
     return f"{num_bytes / 2**30:.1f} GiB"
