@@ -184,6 +184,8 @@ class CondensedSet:
         }
         if self.encoding.NAME != KeyFrameEncoding.NAME:
             content["encoding"] = self.encoding.NAME
+        if self.encoding.scale != 1:
+            content["scale"] = self.encoding.scale
         return {**content, "sha256": _digest(content, self._tensors)}
 
     def to_bytes(self) -> bytes:
@@ -221,15 +223,17 @@ class CondensedSet:
             raise CondensedError("its checksum differs: the file was damaged or edited.")
         num_frames = _checked(metadata["num_frames"], int)
         height, width = _checked(metadata["size"], list, int)
+        scale = _checked(metadata.get("scale", 1), int)
         condensed = cls(
-            _encoding_of(metadata).from_tensors(tensors, num_frames, (height, width)),
+            _encoding_of(metadata).from_tensors(tensors, num_frames, (height, width), scale),
             tensors["labels"].long(),
             tuple(_checked(metadata["classes"], list, str)),
             Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
             _checked(metadata["flip"], bool),
             _checked(metadata["source"], dict),
         )
-        if (condensed.num_frames, condensed.size) != (num_frames, (height, width)):
+        found = condensed.num_frames, condensed.size, condensed.encoding.scale
+        if found != (num_frames, (height, width), scale):
             raise CondensedError("its metadata names another size or length than its tensors have.")
         return condensed
 

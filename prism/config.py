@@ -277,6 +277,9 @@ with the same bank_seed shares them."""
     """What the key-frames start as: Gaussian noise, or frames of random real clips."""
     initial_keyframes: int = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
+    keyframe_scale: int = 1
+    """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
+the height and width, which are enlarged bilinearly."""
     fully_learnable: bool = False
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     insertion: Insertion = "gradient"
@@ -332,6 +335,9 @@ or `h264` or `av1` video."""
         _require(
             "condense", "initial_keyframes", self.initial_keyframes, enough, "at least 2, or 0 for every frame"
         )
+        small = 1 <= self.keyframe_scale <= (1 if self.method == "static-dynamic" else 16)
+        promise = "between 1 and 16, and 1 with method static-dynamic"
+        _require("condense", "keyframe_scale", self.keyframe_scale, small, promise)
         _require_choice("condense", "insertion", self.insertion, Insertion)
         has_budget = self.insertion == "budget"
         promise = (

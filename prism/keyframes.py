@@ -11,6 +11,7 @@ key-frames: so no gradient ever reaches a frame that is not one.
 
 import torch
 from torch import Tensor
+from torch.nn.functional import avg_pool2d, interpolate
 
 
 def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tensor:
@@ -67,6 +68,22 @@ def render(frames: Tensor, mask: Tensor) -> Tensor:
     """
     weights = interpolation_weights(mask, frames.dtype)
     return torch.bmm(weights, frames.flatten(2)).view_as(frames)
+
+
+def enlarge(clips: Tensor, scale: int) -> Tensor:
+    """Clips (V, T, C, H, W) with `scale` times their height and width, interpolated bilinearly.
+
+    It works on each frame alone and is linear, so it may come before interpolation in time or after it.
+    """
+    if scale == 1:
+        return clips
+    frames = interpolate(clips.flatten(0, 1), scale_factor=scale, mode="bilinear", align_corners=False)
+    return frames.unflatten(0, clips.shape[:2])
+
+
+def reduce(clips: Tensor, scale: int) -> Tensor:
+    """Clips (V, T, C, H, W) with 1/`scale` of their height and width: each pixel the mean of scale²."""
+    return clips if scale == 1 else avg_pool2d(clips.flatten(0, 1), scale).unflatten(0, clips.shape[:2])
 
 
 def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> tuple[Tensor, Tensor]:

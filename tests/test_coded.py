@@ -16,10 +16,11 @@ from prism.clips import Normalisation
 from prism.condense.loop import Condensation, condense
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
-from prism.encodings import CODECS, Coded, codecs
+from prism.encodings import CODECS, DTYPES, Coded, codecs, keyframe_encoding
 from prism.errors import CondensedError, ConfigError
 from prism.evaluate import evaluate
 from prism.info import describe
+from prism.keyframes import enlarge
 from prism.report.gallery import _share_outside
 from prism.runtime import generator
 from prism.select import select
@@ -213,6 +214,36 @@ def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
     monkeypatch.setattr(Coded, "_video", None)
     for storage in CODECS:
         assert describe(tmp_path / storage)["videos"] == 3
+
+
+def scaled_set(storage: str) -> CondensedSet:
+    """The same videos, of which every stored pixel stands for two times two."""
+    encoding = keyframe_encoding(smooth_frames(), MASK, storage, 90, scale=2)
+    return replace(coded_set("uint8"), encoding=encoding)
+
+
+@pytest.mark.parametrize("storage", [*DTYPES, *CODECS])
+def test_a_set_with_a_scale_is_read_back_and_renders_to_larger_clips(tmp_path, storage):
+    made = scaled_set(storage)
+    made.save(tmp_path / "set")
+    loaded = CondensedSet.load(tmp_path / "set")
+    assert loaded.to_bytes() == made.to_bytes()
+    assert (loaded.size, loaded.metadata["scale"]) == ((36, 48), 2)
+    assert torch.equal(loaded.render(), enlarge(coded_set(storage).render(), 2))
+    assert loaded.float32_bytes == coded_set(storage).float32_bytes
+
+
+@pytest.mark.parametrize("storage", [*DTYPES, *CODECS])
+@pytest.mark.parametrize("scale", [0, -2, 5, 17, 10**30, 2.0, True, "2", None])
+def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
+    made = scaled_set(storage)
+    size = [18 * scale, 24 * scale] if type(scale) is int and scale != 5 else [36, 48]
+    refusal(forge_of(made, tmp_path / "set", metadata={"scale": scale, "size": size}))
+
+
+def test_memories_have_no_scale(tmp_path):
+    made = CondensedSet.load(GOLDEN / "static-dynamic-uint8.safetensors")
+    assert "another size" in refusal(forge_of(made, tmp_path / "set", metadata={"scale": 2}))
 
 
 def test_memories_are_not_stored_as_pictures():

@@ -28,7 +28,7 @@ from prism.config import CondenseConfig
 from prism.encodings import CODECS, DTYPES
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.keyframes import render
-from prism.runtime import partial_path, versions
+from prism.runtime import generator, partial_path, versions
 from prism.store import ClipStore
 from prism.telemetry import Telemetry, telemetry_path
 
@@ -284,6 +284,8 @@ VARIANTS: dict[str, dict[str, object]] = {
     "three key-frames": {"initial_keyframes": 3},
     "fully learnable": {"fully_learnable": True},
     "two videos": {"vpc": 2},
+    "half size": {"keyframe_scale": 2, "vpc": 2},
+    "half size, dm, coded": {"method": "dm", "keyframe_scale": 2, "storage": "h264"},
     "without momentum": {"momentum": 0.0},
     **{
         f"static-dynamic, {name}, {stage}": {
@@ -311,6 +313,41 @@ def test_every_variant_resumes_to_the_same_bytes(store, tmp_path, crashing_at, n
     assert output.read_bytes() == resumed.to_bytes() == run_tiny(store, **options).to_bytes()
     assert [step["iteration"] for step in steps_of(output)] == list(range(6))
     assert not checkpoint_path(output).exists()
+
+
+# Smaller key-frames.
+
+
+@pytest.mark.parametrize("init", ["noise", "real"])
+def test_half_size_keyframes_take_a_quarter_of_the_values_and_render_to_whole_clips(store, tmp_path, init):
+    small = run_tiny(store, tmp_path / "set", keyframe_scale=2, insertion="never", init=init)
+    whole = run_tiny(store, insertion="never", init=init)
+    assert small.float32_bytes * 4 == whole.float32_bytes
+    assert small.size == whole.size == store.size
+    loaded = CondensedSet.load(tmp_path / "set")
+    assert loaded.metadata["scale"] == 2
+    assert "scale" not in whole.metadata
+    assert torch.equal(loaded.render(), small.render())
+    assert small.render().shape == whole.render().shape
+
+
+def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
+    videos = Condensation(store, config(keyframe_scale=2), torch.device("cpu")).videos
+    clips = videos.render(0)
+    assert clips.shape[3:] == store.size
+    target = torch.randn(clips.shape, generator=generator(0, "target"))
+    (gradient,) = torch.autograd.grad((clips * target).sum(), videos.trainable[0].tensors)
+    # The sum of a product with a linear rendering: its gradient is the same however far the step.
+    step = torch.randn(gradient.shape, generator=generator(0, "step"))
+    with torch.no_grad():
+        videos.trainable[0].tensors[0] += step
+        slope = ((videos.render(0) - clips) * target).sum()
+    assert float((gradient * step).sum()) == pytest.approx(float(slope), rel=1e-3)
+
+
+def test_a_scale_that_does_not_divide_the_clips_is_refused(make_store):
+    with pytest.raises(ConfigError, match=r"keyframe_scale = 4, but the clips have 48×58 pixels"):
+        run_tiny(make_store(size=(48, 58)), keyframe_scale=4)
 
 
 # Determinism.

@@ -110,6 +110,8 @@ WRONG = [
     ("select", "vpc", 0),
     ("select", "method", "best"),
     ("condense", "quality", 101),
+    ("condense", "keyframe_scale", 0),
+    ("condense", "keyframe_scale", 17),
     ("select", "storage", "int8"),
     ("select", "quality", -1),
     ("evaluate", "epochs", 0),

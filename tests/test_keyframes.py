@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.keyframes import evenly_spread, insert, interpolation_weights, neighbours, render
+from prism.keyframes import enlarge, evenly_spread, insert, interpolation_weights, neighbours, reduce, render
 
 FRAME = (3, 2, 2)
 """Shape of a frame in these tests: the mathematics treats every pixel alike."""
@@ -144,6 +144,30 @@ def test_a_keyframes_gradient_is_the_weighted_sum_of_the_frames_it_renders(mask)
         for t in times:
             expected[t] += by_slot[v, t]
         torch.testing.assert_close(by_keyframe[v], expected)
+
+
+@given(masks(), st.integers(1, 4))
+def test_enlarging_and_interpolating_in_time_may_change_places(mask, scale):
+    frames = random_frames(mask)
+    torch.testing.assert_close(enlarge(render(frames, mask), scale), render(enlarge(frames, scale), mask))
+
+
+@given(st.integers(1, 5), st.tuples(st.integers(1, 6), st.integers(1, 6)), st.integers(0, 99))
+def test_enlarging_agrees_with_the_formula_in_numpy(scale, size, seed):
+    frame = np.random.default_rng(seed).random(size)
+    at = [((np.arange(side * scale) + 0.5) / scale - 0.5).clip(0, side - 1) for side in size]
+    wide = np.array([np.interp(at[1], range(size[1]), row) for row in frame])
+    expected = np.array([np.interp(at[0], range(size[0]), column) for column in wide.T]).T
+    found = enlarge(torch.from_numpy(frame)[None, None, None], scale)[0, 0, 0]
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+
+
+@given(st.integers(1, 4), st.integers(0, 99))
+def test_reducing_takes_the_mean_of_what_a_small_pixel_stands_for(scale, seed):
+    clips = torch.from_numpy(np.random.default_rng(seed).random((2, 3, 3, 2 * scale, 3 * scale)))
+    blocks = clips.view(2, 3, 3, 2, scale, 3, scale)
+    torch.testing.assert_close(reduce(clips, scale), blocks.mean(dim=(4, 6)))
+    assert torch.equal(reduce(clips, 1), clips)
 
 
 @given(st.integers(2, 40), st.data())

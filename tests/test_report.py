@@ -27,7 +27,7 @@ from prism.report.series import series_of
 from prism.report.tables import groups
 from prism.report.text import in_bytes, in_percent, in_seconds, printable
 from prism.report.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
-from prism.results import Result
+from prism.results import Result, Subject
 from prism.telemetry import Telemetry, telemetry_path
 
 
@@ -76,6 +76,21 @@ def test_rows_count_storage_as_the_paper_does(exhibit):
     assert condensed.full_float32_bytes == 8 * 8 * 3 * 16 * 16 * 4
     assert condensed.percent_of_full == pytest.approx(100 * 6 / 64)
     assert condensed.keyframes_per_video == 3
+
+
+def test_compressed_clips_say_so_and_stand_beside_the_same_clips_as_pixels_with_their_own_bytes(exhibit):
+    clips = {"random": {"storage": "uint8"}, "coded": {"storage": "h264", "quality": 35}}
+    costs = {"random": (1000, 4000), "coded": (50, 4000)}
+    paths = [
+        exhibit.save(Subject("condensed", f"{label}.safetensors", "random", 2, 16, *costs[label], config), label)
+        for label, config in clips.items()
+    ]
+    rows = {row.label: row for row in build_rows(load(paths))}
+    assert rows["random"].method == "random"
+    assert rows["coded"].method == "random, h264 35"
+    assert [rows[label].num_bytes for label in clips] == [1000, 50]
+    assert rows["random"].float32_bytes == rows["coded"].float32_bytes
+    assert len(series_of(list(rows.values()))) == 2
 
 
 def test_rows_do_not_depend_on_the_order_of_the_results(exhibit):

@@ -11,9 +11,9 @@ from prism.condense.matching import View, held_frames, whole_clips
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
 from prism.encodings import Encoding, StaticDynamicEncoding, keyframe_encoding, require_encoder
-from prism.errors import DivergedError
+from prism.errors import ConfigError, DivergedError
 from prism.hallucinator import MEMORIES, combine, hallucinate
-from prism.keyframes import evenly_spread, insert, render
+from prism.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.models import initialise
 from prism.runtime import generator
 from prism.store import ClipStore
@@ -106,14 +106,14 @@ class KeyFrames:
 
     With every frame a key-frame this is DM. Frames are kept dense, (V, T, C, H, W), normalised, with a mask
     of what counts: gradients do not reach the rest, so neither does momentum, and a newly inserted frame
-    starts with none.
+    starts with none. They may be smaller than the clips, which are then enlarged.
     """
 
     preparation = 0
 
-    def __init__(self, frames: Tensor, mask: Tensor, lr: float) -> None:
+    def __init__(self, frames: Tensor, mask: Tensor, lr: float, scale: int) -> None:
         self.frames = frames.requires_grad_()
-        self.mask = mask
+        self.mask, self.scale = mask, scale
         self.trainable = [Trainable("lr", lr, [self.frames])]
 
     @classmethod
@@ -121,23 +121,31 @@ class KeyFrames:
         """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
 
         Raises:
-            ConfigError: this installation has no encoder for their storage.
+            ConfigError: this installation has no encoder for their storage, or their scale does not divide the
+                clips' size.
         """
         require_encoder(config.storage)
+        size, scale = store.size, config.keyframe_scale
+        if size[0] % scale or size[1] % scale:
+            raise ConfigError(
+                f"condense.keyframe_scale = {scale}, but the clips have {size[0]}×{size[1]} pixels. "
+                "Choose a number that divides both."
+            )
         num_videos = len(store.classes) * config.vpc
         num_keyframes = config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init == "real":
             chosen = store.sample(config.vpc, generator(config.seed, "videos"))
-            frames = store.normalisation.apply(as_pixels(store.clips("train").frames[chosen]))
+            frames = store.normalisation.apply(reduce(as_pixels(store.clips("train").frames[chosen]), scale))
         else:
-            noise = (num_videos, num_keyframes, 3, *store.size)
-            frames = torch.zeros(num_videos, store.num_frames, 3, *store.size)
+            shape = (3, size[0] // scale, size[1] // scale)
+            noise = (num_videos, num_keyframes, *shape)
+            frames = torch.zeros(num_videos, store.num_frames, *shape)
             frames[mask] = torch.randn(noise, generator=generator(config.seed, "videos")).flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             frames, mask = insert(frames, mask, torch.ones_like(mask))
-        return cls(frames.to(device), mask.to(device), config.lr)
+        return cls(frames.to(device), mask.to(device), config.lr, scale)
 
     def view(self, iteration: int) -> View:
         """Whole clips."""
@@ -145,7 +153,7 @@ class KeyFrames:
 
     def render(self, iteration: int = 0) -> Tensor:
         """Normalised clips (V, T, C, H, W), differentiable with respect to the key-frames."""
-        return render(self.frames, self.mask)
+        return enlarge(render(self.frames, self.mask), self.scale)
 
     @torch.no_grad()
     def insert(self, proposed: Tensor) -> None:
@@ -176,7 +184,7 @@ class KeyFrames:
         """
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
         check_storable("a key-frame", frames[mask], config.storage, self.trainable)
-        encoding = keyframe_encoding(frames, mask, config.storage, config.quality)
+        encoding = keyframe_encoding(frames, mask, config.storage, config.quality, self.scale)
         return finished(encoding, store, config, source)
 
 

@@ -40,7 +40,9 @@ ENCODINGS: dict[str, type[Encoding]] = {
 }
 
 
-def keyframe_encoding(frames: Tensor, mask: Tensor, storage: str, quality: int) -> KeyFrameEncoding:
+def keyframe_encoding(
+    frames: Tensor, mask: Tensor, storage: str, quality: int, scale: int = 1
+) -> KeyFrameEncoding:
     """The key-frames of dense frames, in a number format or compressed.
 
     Args:
@@ -48,13 +50,14 @@ def keyframe_encoding(frames: Tensor, mask: Tensor, storage: str, quality: int) 
         mask: (V, T) bool, True at key-frames.
         storage: a key of `DTYPES` or of `CODECS`.
         quality: in 0..100, for a codec.
+        scale: how many times as high and wide as these frames the clips are.
 
     Raises:
         ConfigError: this installation has no encoder for this storage.
     """
     if storage in CODECS:
-        return CODED[storage].compress(frames, mask, quality)
-    return KeyFrameEncoding.encode(frames, mask, storage)
+        return CODED[storage].compress(frames, mask, quality, scale)
+    return KeyFrameEncoding.encode(frames, mask, storage, scale)
 
 
 def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:

@@ -11,6 +11,7 @@ from prism.encodings.images import Encoded
 
 MAX_FRAMES = 4096
 MAX_SIDE = 4096
+MAX_SCALE = 16
 MAX_CLIP_VALUES = 2**28
 """Values of one rendered clip, 1 GiB as float32: 64 frames of 1180×1180 pixels."""
 
@@ -31,8 +32,10 @@ class Encoding(Protocol):
     is_random: ClassVar[bool]
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]) -> "Encoding":
-        """The encoding that a file's tensors make up, for clips of this length and size."""
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
+    ) -> "Encoding":
+        """The encoding that a file's tensors make up, for clips of this length, size and scale."""
         ...
 
     def tensors(self) -> dict[str, Tensor]:
@@ -41,6 +44,11 @@ class Encoding(Protocol):
 
     def problem(self, num_videos: int) -> str | None:
         """What is wrong with it for a set of so many videos, or None."""
+        ...
+
+    @property
+    def scale(self) -> int:
+        """How many times as high and wide as a stored image a rendered clip is."""
         ...
 
     @property

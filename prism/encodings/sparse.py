@@ -10,9 +10,9 @@ from torch import Tensor
 
 from prism.clips import Normalisation
 from prism.encodings.coded import Coded
-from prism.encodings.encoding import extent_problem
+from prism.encodings.encoding import MAX_SCALE, extent_problem
 from prism.encodings.images import Encoded
-from prism.keyframes import render
+from prism.keyframes import enlarge, render
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class KeyFrameEncoding:
         times: (K,) int64, the frame index of each key-frame, from 0 to T − 1 within every video.
         offsets: (V + 1,) int64; video v has the key-frames offsets[v]..offsets[v + 1].
         num_frames: frames of a rendered clip (T).
+        scale: how many times as high and wide as a key-frame a rendered clip is.
     """
 
     NAME: ClassVar[str] = "keyframes"
@@ -38,19 +39,20 @@ class KeyFrameEncoding:
     times: Tensor
     offsets: Tensor
     num_frames: int
+    scale: int = 1
 
     @classmethod
-    def encode(cls, frames: Tensor, mask: Tensor, storage: str) -> "KeyFrameEncoding":
+    def encode(cls, frames: Tensor, mask: Tensor, storage: str, scale: int) -> "KeyFrameEncoding":
         """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T)."""
-        return cls(Encoded.encode(frames[mask], storage), *_places(mask))
+        return cls(Encoded.encode(frames[mask], storage), *_places(mask), scale)
 
     @classmethod
     def from_tensors(
-        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
     ) -> "KeyFrameEncoding":
         """The encoding that a file's tensors make up; the key-frames say how large they are."""
         keyframes = Encoded.of(tensors, "keyframes")
-        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames)
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of the file."""
@@ -62,6 +64,8 @@ class KeyFrameEncoding:
         shape, num_keyframes = self.keyframes.shape, len(self.times)
         if len(shape) != 4 or shape[1] != 3 or not 1 <= min(shape[2:]) <= max(shape) < 2**31:
             return f"key-frames must be (K, 3, H, W), got {shape}"
+        if not 1 <= self.scale <= MAX_SCALE:
+            return f"clips must be 1 to {MAX_SCALE} times as large as their key-frames, not {self.scale}"
         problem = extent_problem(self)
         if problem:
             return problem
@@ -84,8 +88,8 @@ class KeyFrameEncoding:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width in pixels."""
-        return self.keyframes.shape[2], self.keyframes.shape[3]
+        """Height and width of a rendered clip in pixels."""
+        return self.scale * self.keyframes.shape[2], self.scale * self.keyframes.shape[3]
 
     @property
     def storage(self) -> str:
@@ -120,14 +124,14 @@ class KeyFrameEncoding:
         return mask
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
-        """The interpolated clips (equation 3); nothing about them is random."""
+        """The interpolated clips (equation 3), enlarged; nothing about them is random."""
         counts = self.keyframe_counts[videos]
         row = torch.repeat_interleave(torch.arange(len(videos)), counts)
         within = torch.arange(len(row)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
         packed = torch.repeat_interleave(self.offsets[:-1][videos], counts) + within
-        dense = torch.zeros(len(videos), self.num_frames, 3, *self.size)
+        dense = torch.zeros(len(videos), self.num_frames, *self.keyframes.shape[1:])
         dense[row, self.times[packed]] = self.keyframes[packed].decode()
-        return render(dense, self.mask[videos])
+        return enlarge(render(dense, self.mask[videos]), self.scale)
 
 
 @dataclass(frozen=True)
@@ -144,16 +148,31 @@ class CodedEncoding(KeyFrameEncoding):
     keyframes: Coded
 
     @classmethod
-    def compress(cls, frames: Tensor, mask: Tensor, quality: int) -> "CodedEncoding":
+    def compress(cls, frames: Tensor, mask: Tensor, quality: int, scale: int) -> "CodedEncoding":
         """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T), at a quality in 0..100."""
         times, offsets, num_frames = _places(mask)
-        return cls(Coded.encode(cls.NAME, frames[mask], offsets, quality), times, offsets, num_frames)
+        return cls(Coded.encode(cls.NAME, frames[mask], offsets, quality), times, offsets, num_frames, scale)
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]) -> "CodedEncoding":
-        """The encoding that a file's tensors make up; nothing is decoded."""
-        keyframes = Coded(cls.NAME, size, tensors["offsets"], *(tensors[name] for name in Coded.TENSORS))
-        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames)
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
+    ) -> "CodedEncoding":
+        """The encoding that a file's tensors make up; nothing is decoded.
+
+        Raises:
+            ValueError: clips of this size are not so many times as large as anything.
+        """
+        if scale < 1 or size[0] % scale or size[1] % scale:
+            raise ValueError(
+                f"clips of {size[0]}×{size[1]} pixels cannot be {scale} times as large as their key-frames"
+            )
+        keyframes = Coded(
+            cls.NAME,
+            (size[0] // scale, size[1] // scale),
+            tensors["offsets"],
+            *(tensors[name] for name in Coded.TENSORS),
+        )
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
 
     def problem(self, num_videos: int) -> str | None:
         """What is wrong with it for a set of so many videos, or None; a packet may still not decode."""

@@ -48,7 +48,7 @@ class StaticDynamicEncoding:
 
     @classmethod
     def from_tensors(
-        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int]
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
     ) -> "StaticDynamicEncoding":
         """The encoding that a file's tensors make up; they say how long and how large a clip is."""
         static, dynamic = Encoded.of(tensors, "static"), Encoded.of(tensors, "dynamic")
@@ -79,6 +79,11 @@ class StaticDynamicEncoding:
         if not (finite and self.weight.isfinite().all() and self.bias.isfinite().all()):
             return "an image, a memory or the hallucinator holds a value that is not finite"
         return None
+
+    @property
+    def scale(self) -> int:
+        """One: images and memories are as large as the clips."""
+        return 1
 
     @property
     def num_frames(self) -> int:

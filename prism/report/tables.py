@@ -8,10 +8,11 @@ from pathlib import PurePath
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from prism.config import COMPRESSED
 from prism.models import MODELS
 from prism.report.sheet import Column, markdown_table, terminal_table
 from prism.report.text import Score, in_bytes, in_percent, in_seconds, printable, significant
-from prism.results import HEADINGS, METRICS, Result
+from prism.results import HEADINGS, METRICS, Result, Subject
 from prism.runtime import canonical_json
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _row(result: Result) -> Row:
         result.label,
         result.task,
         _role(result),
-        subject.method,
+        _method(subject),
         network,
         result.protocol,
         PurePath(data.path).name or data.path,
@@ -144,6 +145,14 @@ def _network(config: dict[str, Any]) -> str:
     if model in MODELS and sizes["width"] == MODELS[model].WIDTH:
         sizes["width"] = 0
     return ", ".join([model, *(f"{key} {size}" for key, size in sizes.items() if size)])
+
+
+def _method(subject: Subject) -> str:
+    """The method, and how its clips are compressed: at equal bytes that decides how many there are."""
+    storage = subject.config.get("storage")
+    return (
+        f"{subject.method}, {storage} {subject.config.get('quality')}" if storage in COMPRESSED else subject.method
+    )
 
 
 def _role(result: Result) -> str:
