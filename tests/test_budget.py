@@ -146,3 +146,9 @@ def test_a_size_is_no_budget_where_frames_take_what_a_codec_makes_of_them_but_a_
     with pytest.raises(ConfigError, match="bytes are known at the end"):
         CondenseConfig(insertion="budget", budget="1MB", storage="webp")
     assert run_tiny(store, insertion="budget", budget="3", storage="webp").num_keyframes == 6
+
+
+def test_key_frames_of_half_the_height_and_width_cost_a_quarter(store):
+    small = CondenseConfig(vpc=5, insertion="budget", budget="276480B", keyframe_scale=2)
+    assert keyframes_per_class(store, small) == 20
+    assert run_tiny(store, insertion="budget", budget="3", keyframe_scale=2).num_keyframes == 6

@@ -91,7 +91,8 @@ def keyframes_per_class(store: ClipStore, config: CondenseConfig) -> int:
         return most
     amount, unit = BUDGET.fullmatch(config.budget).groups()  # type: ignore[union-attr]
     if unit:
-        of_frame = 3 * store.size[0] * store.size[1] * DTYPES[config.storage].itemsize
+        num_values = 3 * store.size[0] * store.size[1] // config.keyframe_scale**2
+        of_frame = num_values * DTYPES[config.storage].itemsize
         paid, hint = (
             int(Fraction(amount) * UNITS[unit] / (of_frame * len(store.classes))),
             f" One takes {of_frame} B.",

@@ -19,6 +19,7 @@ from prism.condense.parametrisations import PARAMETRISATIONS, remedy
 from prism.condensed import CondensedSet
 from prism.config import FIXED_BY_METHOD, CondenseConfig, as_dict, with_options
 from prism.errors import ConfigError, DivergedError
+from prism.keyframes import reduce
 from prism.runtime import generator, pick_device, versions
 from prism.store import ClipStore
 
@@ -79,6 +80,8 @@ class Condensation:
 
     def insert(self, gradients: Tensor) -> dict[str, Any]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
+        # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
+        gradients = reduce(gradients, self.config.keyframe_scale)
         conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)
         iteration = self.iteration - self.videos.preparation
         occasion = Occasion(
