@@ -10,7 +10,7 @@ from prism import models
 from prism.cache import remembered
 from prism.condense.matching import View, real_class_means, whole_clips
 from prism.config import CondenseConfig
-from prism.runtime import generator
+from prism.runtime import generator, skip
 from prism.store import ClipStore
 
 CHUNK = {"cpu": 8, "cuda": 512}
@@ -31,8 +31,11 @@ class Moments(Protocol):
 class Embedder:
     """One network, refilled with random values as often as wanted, and the real clips it embeds."""
 
-    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+    def __init__(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> None:
         self.store, self.config, self.device = store, config, device
+        self.classes = classes or range(len(store.classes))
         self.real = store.clips("train")
         network = models.build_for(store, config.model, device, width=config.width)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
@@ -43,15 +46,15 @@ class Embedder:
         models.initialise(self.network, generator(seed, name, *indices, device=self.device))
 
     def class_means(
-        self, clips: Tensor, flips: torch.Generator | bool, view: View, draw: torch.Generator
+        self, clips: Tensor, classes: range, flips: torch.Generator | bool, view: View, draw: torch.Generator
     ) -> Tensor:
         """(C, D) mean embeddings of what `view` shows of the training clips at these positions, by class."""
         return real_class_means(
             self.network,
             self.real.frames,
             clips,
-            self.real.labels,
-            len(self.store.classes),
+            self.real.labels - classes.start,
+            len(classes),
             self.store.normalisation,
             flips=flips if self.store.flip else False,
             chunk=CHUNK[self.device.type],
@@ -63,11 +66,17 @@ class FreshMoments(Embedder):
     """A fresh network and a fresh real batch in every iteration: the paper's protocol (section 3.4)."""
 
     def at(self, iteration: int, view: View = whole_clips) -> Tensor:
-        """Draw a network and embed `batch_real` clips of every class with it."""
+        """Draw a network and embed `batch_real` clips of every class with it.
+
+        The batch is drawn for all classes, so that no class's clips depend on which others are embedded.
+        """
         self.draw_network(self.config.seed, "network", iteration)
         batch = self.store.sample(self.config.batch_real, generator(self.config.seed, "batch", iteration))
         flips, draw = (generator(self.config.seed, name, iteration) for name in ("flip", "view"))
-        return self.class_means(batch, flips, view, draw)
+        labels = self.real.labels[batch]
+        before = int((labels < self.classes.start).sum())
+        part = batch[before : before + int(torch.isin(labels, torch.tensor(self.classes)).sum())]
+        return self.class_means(part, self.classes, skip(flips, before), view, draw)
 
 
 class MomentBank(Embedder):
@@ -78,8 +87,10 @@ class MomentBank(Embedder):
     get a new network by turns, so that the synthetic clips do not overfit to a few.
     """
 
-    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
-        super().__init__(store, config, device)
+    def __init__(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> None:
+        super().__init__(store, config, device, classes)
         self._kept: dict[int, tuple[tuple[int, View], Tensor]] = {}
 
     def generation(self, place: int, iteration: int) -> int:
@@ -100,7 +111,7 @@ class MomentBank(Embedder):
         self.draw_network(self.config.bank_seed, "bank", place, generation)
         if place not in self._kept or self._kept[place][0] != (generation, view):
             self._kept[place] = (generation, view), self.exact_means(place, generation, view)
-        return self._kept[place][1]
+        return self._kept[place][1][self.classes.start : self.classes.stop]
 
     def exact_means(self, place: int, generation: int, view: View) -> Tensor:
         """(C, D) class means of all training clips under the network as it is, from the store's cache."""
@@ -116,14 +127,14 @@ class MomentBank(Embedder):
         draw = generator(seed, "view", place, generation)
 
         def compute() -> Tensor:
-            return self.class_means(torch.arange(len(self.real)), True, view, draw)
+            return self.class_means(torch.arange(len(self.real)), range(len(self.store.classes)), True, view, draw)
 
         return remembered(self.store, "moments", key, self.device, len(self.store.classes), compute).to(
             self.device
         )
 
 
-MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device], Moments]] = {
+MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device, range], Moments]] = {
     "fresh": FreshMoments,
     "bank": MomentBank,
 }

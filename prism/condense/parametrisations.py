@@ -45,8 +45,10 @@ class Parametrisation(Protocol):
     trainable: list[Trainable]
 
     @classmethod
-    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "Parametrisation":
-        """The videos before the first iteration."""
+    def start(
+        cls, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range
+    ) -> "Parametrisation":
+        """The videos of these classes before the first iteration."""
         ...
 
     def view(self, iteration: int) -> View:
@@ -95,9 +97,8 @@ def check_storable(what: str, values: Tensor, storage: str, trainable: list[Trai
         raise DivergedError(f"{what} has reached {largest:.3g}, which {storage} cannot hold. {remedy(trainable)}")
 
 
-def finished(encoding: Encoding, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-    """The set that stores `config.vpc` videos of each class in this encoding."""
-    labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+def finished(encoding: Encoding, store: ClipStore, labels: Tensor, source: dict[str, Any]) -> CondensedSet:
+    """The set that stores videos with these labels in this encoding."""
     return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
 
@@ -111,28 +112,36 @@ class KeyFrames:
 
     preparation = 0
 
-    def __init__(self, frames: Tensor, mask: Tensor, lr: float) -> None:
+    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, lr: float) -> None:
         self.frames = frames.requires_grad_()
-        self.mask = mask
+        self.mask, self.labels = mask, labels
         self.trainable = [Trainable("lr", lr, [self.frames])]
 
     @classmethod
-    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "KeyFrames":
-        """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class."""
-        num_videos = len(store.classes) * config.vpc
+    def start(
+        cls, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> "KeyFrames":
+        """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
+
+        They are drawn for all classes, so that a video does not depend on which others are asked for.
+        """
+        every = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+        wanted = torch.isin(every, torch.tensor(classes or range(len(store.classes))))
+        num_videos = int(wanted.sum())
         num_keyframes = config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init == "real":
-            chosen = store.sample(config.vpc, generator(config.seed, "videos"))
+            chosen = store.sample(config.vpc, generator(config.seed, "videos"))[wanted]
             frames = store.normalisation.apply(as_pixels(store.clips("train").frames[chosen]))
         else:
-            noise = (num_videos, num_keyframes, 3, *store.size)
+            shape = (len(every), num_keyframes, 3, *store.size)
+            noise = torch.randn(shape, generator=generator(config.seed, "videos"))
             frames = torch.zeros(num_videos, store.num_frames, 3, *store.size)
-            frames[mask] = torch.randn(noise, generator=generator(config.seed, "videos")).flatten(0, 1)
+            frames[mask] = noise[wanted].flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             frames, mask = insert(frames, mask, torch.ones_like(mask))
-        return cls(frames.to(device), mask.to(device), config.lr)
+        return cls(frames.to(device), mask.to(device), every[wanted], config.lr)
 
     def view(self, iteration: int) -> View:
         """Whole clips."""
@@ -171,7 +180,7 @@ class KeyFrames:
         """
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
         check_storable("a key-frame", frames[mask], config.storage, self.trainable)
-        return finished(KeyFrameEncoding.encode(frames, mask, config.storage), store, config, source)
+        return finished(KeyFrameEncoding.encode(frames, mask, config.storage), store, self.labels, source)
 
 
 class StaticDynamic:
@@ -196,8 +205,14 @@ class StaticDynamic:
         ]
 
     @classmethod
-    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "StaticDynamic":
-        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
+    def start(
+        cls, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> "StaticDynamic":
+        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values.
+
+        The hallucinator is shared, so that there is no part of the classes that could be asked for.
+        """
+        assert classes is None or len(classes) == len(store.classes)
         num = MEMORIES * config.vpc
         frames = store.clips("train").frames[_repeated_sample(store, num, generator(config.seed, "videos"))]
         frames = held_frames(frames, generator(config.seed, "video frames"))[:, 0]
@@ -251,7 +266,8 @@ class StaticDynamic:
         check_storable("a dynamic memory", dynamic, config.storage, self.trainable[1:])
         check_storable("the hallucinator", torch.cat([weight.flatten(), bias]), "float32", self.trainable[2:])
         encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, config.storage)
-        return finished(encoding, store, config, source)
+        labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+        return finished(encoding, store, labels, source)
 
 
 def _repeated_sample(store: ClipStore, num: int, draw: torch.Generator) -> Tensor:

@@ -1,5 +1,6 @@
 """Videos sparse in time: their key-frames (paper, section 3.1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -48,6 +49,14 @@ class KeyFrameEncoding:
         """The encoding that a file's tensors make up."""
         keyframes = Encoded.of(tensors, "keyframes")
         return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames)
+
+    @classmethod
+    def join(cls, parts: Sequence["KeyFrameEncoding"]) -> "KeyFrameEncoding":
+        """The videos of all parts, one part after another; they have one length, size and number format."""
+        counts = torch.cat([part.keyframe_counts for part in parts])
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+        times = torch.cat([part.times for part in parts])
+        return cls(Encoded.join([part.keyframes for part in parts]), times, offsets, parts[0].num_frames)
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of the file."""
