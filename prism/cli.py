@@ -20,6 +20,7 @@ from prism.config import (
     SelectConfig,
     read_recipe,
 )
+from prism.engine import Engine, opened
 from prism.errors import ConfigError, PrismError
 from prism.runtime import Device, versions
 
@@ -39,6 +40,16 @@ SideBySide = Annotated[
     Parameter(
         help="Networks that are trained side by side, at most; all cores by default. No score depends on it."
     ),
+]
+EngineOption = Annotated[
+    Engine,
+    Parameter(
+        help="Where the work is done: local, in this process; dask, on the Dask cluster at --address, whose "
+        "workers see the same files. The output is the same."
+    ),
+]
+AddressOption = Annotated[
+    str | None, Parameter(help="Scheduler of the engine's cluster, as tcp://127.0.0.1:8786.")
 ]
 ProgressOption = Annotated[bool, Parameter(help="Show a progress bar on a terminal.")]
 Options = Parameter(name="*")
@@ -96,6 +107,8 @@ def ingest(
     workers: int | None = None,
     recipe: Recipe = None,
     overwrite: Overwrite = False,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     progress: ProgressOption = True,
     config: Annotated[IngestConfig, Options] = IngestConfig(),  # noqa: B008
 ) -> None:
@@ -115,7 +128,9 @@ def ingest(
     """
     from prism.ingest.build import ingest as build
 
-    store = build(source, output, config, workers=workers, overwrite=overwrite, progress=progress)
+    options = {"workers": workers, "overwrite": overwrite, "progress": progress}
+    with opened(engine, address) as executor:
+        store = build(source, output, config, executor=executor, **options)
     say(repr(store))
     if store.header.num_skipped:
         say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
@@ -137,6 +152,8 @@ def condense(
     recipe: Recipe = None,
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     progress: ProgressOption = True,
     config: Annotated[CondenseConfig, Options] = CondenseConfig(),  # noqa: B008
 ) -> None:
@@ -157,16 +174,18 @@ def condense(
     """
     from prism.condense.loop import condense as run
 
-    condensed = run(
-        store,
-        config,
-        output=output,
-        resume=resume,
-        overwrite=overwrite,
-        checkpoint_seconds=checkpoint_seconds,
-        device=device,
-        progress=progress,
-    )
+    with opened(engine, address) as executor:
+        condensed = run(
+            store,
+            config,
+            output=output,
+            resume=resume,
+            overwrite=overwrite,
+            checkpoint_seconds=checkpoint_seconds,
+            device=device,
+            executor=executor,
+            progress=progress,
+        )
     say(repr(condensed))
 
 
@@ -211,6 +230,8 @@ def evaluate(
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
     workers: SideBySide = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     progress: ProgressOption = True,
     config: Annotated[EvaluateConfig, Options] = EvaluateConfig(),  # noqa: B008
 ) -> None:
@@ -235,19 +256,21 @@ def evaluate(
     """
     from prism.evaluate import evaluate as run
 
-    result = run(
-        condensed,
-        data,
-        config,
-        train_store=train,
-        output=output,
-        label=label,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-        workers=workers,
-        progress=progress,
-    )
+    with opened(engine, address) as executor:
+        result = run(
+            condensed,
+            data,
+            config,
+            train_store=train,
+            output=output,
+            label=label,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            workers=workers,
+            executor=executor,
+            progress=progress,
+        )
     say(str(result))
 
 
@@ -265,6 +288,8 @@ def retrieve(
     overwrite: Overwrite = False,
     device: DeviceOption = "auto",
     workers: SideBySide = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     progress: ProgressOption = True,
     config: Annotated[RetrieveConfig, Options] = RetrieveConfig(),  # noqa: B008
 ) -> None:
@@ -289,19 +314,21 @@ def retrieve(
     """
     from prism.retrieve import retrieve as run
 
-    result = run(
-        condensed,
-        data,
-        config,
-        train_store=train,
-        output=output,
-        label=label,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-        workers=workers,
-        progress=progress,
-    )
+    with opened(engine, address) as executor:
+        result = run(
+            condensed,
+            data,
+            config,
+            train_store=train,
+            output=output,
+            label=label,
+            resume=resume,
+            overwrite=overwrite,
+            device=device,
+            workers=workers,
+            executor=executor,
+            progress=progress,
+        )
     say(str(result))
 
 

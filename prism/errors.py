@@ -11,6 +11,8 @@
     │   ├── ResultError       a result
     │   └── CheckpointError   the checkpoint of an unfinished run
     ├── OutputError       the output exists, cannot be written, or the disk is full
+    │   └── BusyError         another run is writing it
+    ├── EngineError       a cluster cannot be reached, or has lost what it was to compute
     ├── DivergedError     a loss is not finite
     └── Interrupted       a signal stopped the run after it saved a checkpoint
 
@@ -65,6 +67,14 @@ class CheckpointError(ArtifactError):
 
 class OutputError(PrismError):
     """The output exists already, cannot be written, or the disk is full."""
+
+
+class BusyError(OutputError):
+    """Another run is writing the output."""
+
+
+class EngineError(PrismError):
+    """A cluster or an executor cannot be reached, or has lost what it was to compute."""
 
 
 class DivergedError(PrismError):

@@ -1,5 +1,7 @@
 """Evaluation: what fresh networks learn from a set, judged by a named protocol."""
 
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ def evaluate(
     overwrite: bool = False,
     device: str = "auto",
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Result:
@@ -47,6 +50,8 @@ def evaluate(
         device: `auto`, `cpu` or `cuda`.
         workers: networks that are trained side by side, at most; by default as many as PyTorch would use
             threads. The scores do not depend on it.
+        executor: trains them in place of this process, each in one item, where it finds store and set under the
+            same paths.
         progress: show a progress bar.
 
     Raises:
@@ -70,32 +75,61 @@ def evaluate(
         overwrite=overwrite,
         device=device,
         workers=workers,
+        executor=executor,
         progress=progress,
     )
 
 
 def _prepare(store: ClipStore, config: EvaluateConfig, num_clips: int) -> Examination:
-    protocol, num_classes = PROTOCOLS[config.protocol], len(store.classes)
-    passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
-    labels, checkpoints = torch.cat([clips.labels for clips in passes]), protocol.checkpoints(config.epochs)
-    batch_size = min(config.batch_size, num_clips)
+    # What the store lacks is said before anything is trained.
+    PROTOCOLS[config.protocol].passes(store, config.split)
+    return Classification(store, config, num_clips)
 
-    # In batches no larger than those of training, so that scoring takes no memory that was not counted; but where
-    # a batch is standardised, its size is part of the protocol.
-    shown = config.batch_size if protocol.standardises_batches else batch_size
 
-    def score(network: Network, flips: torch.Generator | None) -> dict[str, float]:
-        outputs = [outputs_of(network, clips, normalisation, shown, flips) for clips in passes]
-        return {f"top{k}": top_k(torch.cat(outputs), labels, k) for k in (1, 5)}
+@dataclass(frozen=True)
+class Classification:
+    """A network is trained to tell the classes apart, and scored by its guesses.
 
-    def judge(network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        scores: list[dict[str, float]] = []
+    Attributes:
+        num_clips: clips that it is trained on.
+    """
+
+    store: ClipStore
+    config: EvaluateConfig
+    num_clips: int
+
+    @property
+    def chance(self) -> dict[str, float]:
+        """What guessing at random scores."""
+        return {f"top{k}": min(1.0, k / len(self.store.classes)) for k in (1, 5)}
+
+    @property
+    def batch_size(self) -> int:
+        """Clips of a training step."""
+        return min(self.config.batch_size, self.num_clips)
+
+    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        """Train the network and score it when the protocol says so; for each metric the best score counts."""
+        store, config, protocol = self.store, self.config, PROTOCOLS[self.config.protocol]
+        checkpoints, scores = protocol.checkpoints(config.epochs), []
 
         def look(epoch: int) -> None:
             if epoch in checkpoints:
-                scores.append(score(network, protocol.flips(store, seed, epoch)))
+                scores.append(self._score(network, protocol.flips(store, seed, epoch)))
 
+        normalisation = protocol.standardisation(store)
         loss = train(network, clips, normalisation, config, seed=seed, flip=store.flip, after_epoch=look)
         return loss, {metric: max(one[metric] for one in scores) for metric in METRICS["classification"]}
 
-    return Examination({f"top{k}": min(1.0, k / num_classes) for k in (1, 5)}, batch_size, judge)
+    def _score(self, network: Network, flips: torch.Generator | None) -> dict[str, float]:
+        protocol = PROTOCOLS[self.config.protocol]
+        passes, normalisation = (
+            protocol.passes(self.store, self.config.split),
+            protocol.standardisation(self.store),
+        )
+        # In batches no larger than those of training, so that scoring takes no memory that was not counted; but
+        # where a batch is standardised, its size is part of the protocol.
+        shown = self.config.batch_size if protocol.standardises_batches else self.batch_size
+        outputs = torch.cat([outputs_of(network, clips, normalisation, shown, flips) for clips in passes])
+        labels = torch.cat([clips.labels for clips in passes])
+        return {f"top{k}": top_k(outputs, labels, k) for k in (1, 5)}

@@ -1,6 +1,8 @@
 """Retrieval: whether an embedding learned from a set brings real clips of one class together."""
 
 import math
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ def retrieve(
     overwrite: bool = False,
     device: str = "auto",
     workers: int | None = None,
+    executor: Executor | None = None,
     progress: bool = False,
     **options: Any,
 ) -> Result:
@@ -55,6 +58,8 @@ def retrieve(
         device: `auto`, `cpu` or `cuda`.
         workers: networks that are trained side by side, at most; by default as many as PyTorch would use
             threads. The scores do not depend on it.
+        executor: trains them in place of this process, each in one item, where it finds store and set under the
+            same paths.
         progress: show a progress bar.
 
     Raises:
@@ -77,6 +82,7 @@ def retrieve(
         overwrite=overwrite,
         device=device,
         workers=workers,
+        executor=executor,
         progress=progress,
     )
 
@@ -153,32 +159,56 @@ def chance_of_recall(query_labels: Tensor, gallery_labels: Tensor, ks: tuple[int
 
 
 def _prepare(store: ClipStore, config: RetrieveConfig, num_clips: int) -> Examination:
-    queries, gallery, normalisation = store.clips(config.split), store.clips("train"), store.normalisation
-    if len(gallery) < max(KS):
+    store.clips(config.split)
+    num_searched = len(store.clips("train"))
+    if num_searched < max(KS):
         raise ConfigError(
-            f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {len(gallery)} training "
+            f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {num_searched} training "
             "clips. Ingest more."
         )
-    batch_size = VIEWS * min(config.batch_size, num_clips)
+    return Retrieval(store, config, num_clips)
 
-    def criterion(embeddings: Tensor, labels: Tensor) -> Tensor:
-        return supervised_contrastive(embeddings, labels, config.temperature)
 
-    def judge(network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        embedder = Embedder(network)
+@dataclass(frozen=True)
+class Retrieval:
+    """An embedding is trained to bring a class's clips together, and scored by the neighbours of each query.
+
+    Attributes:
+        num_clips: clips that it is trained on.
+    """
+
+    store: ClipStore
+    config: RetrieveConfig
+    num_clips: int
+
+    @property
+    def chance(self) -> dict[str, float]:
+        """What neighbours drawn at random score."""
+        return chance_of_recall(self.store.clips(self.config.split).labels, self.store.clips("train").labels)
+
+    @property
+    def batch_size(self) -> int:
+        """Clips of a training step, every view counted."""
+        return VIEWS * min(self.config.batch_size, self.num_clips)
+
+    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        """Train the embedding of a network, then score it once."""
+        store, config, embedder = self.store, self.config, Embedder(network)
         loss = train(
             embedder,
             clips,
-            normalisation,
+            store.normalisation,
             config,
             seed=seed,
             flip=store.flip,
-            criterion=criterion,
+            criterion=self._loss,
             views=VIEWS,
             shift=config.shift,
         )
+        queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.
-        q, g = (outputs_of(embedder, clips, normalisation, batch_size) for clips in (queries, gallery))
+        q, g = (outputs_of(embedder, shown, store.normalisation, self.batch_size) for shown in (queries, gallery))
         return loss, recall_at(q, queries.labels, g, gallery.labels)
 
-    return Examination(chance_of_recall(queries.labels, gallery.labels), batch_size, judge)
+    def _loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return supervised_contrastive(embeddings, labels, self.config.temperature)

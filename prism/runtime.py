@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from prism.errors import ConfigError, OutputError
+from prism.errors import BusyError, ConfigError, OutputError
 
 if TYPE_CHECKING:
     import torch
@@ -48,6 +48,14 @@ def generator(
     import torch
 
     return torch.Generator(device).manual_seed(derive_seed(seed, name, *indices))
+
+
+def skip(draw: "torch.Generator", num: int) -> "torch.Generator":
+    """A stream of uniform numbers, behind its first `num` of them."""
+    import torch
+
+    torch.rand(num, generator=draw, device=draw.device)
+    return draw
 
 
 def pick_device(name: str) -> "torch.device":
@@ -315,12 +323,12 @@ def hold(descriptor: int, path: Path) -> None:
     """Keep other runs off an open file or folder until it is closed; the end of a process frees it.
 
     Raises:
-        OutputError: another run holds it; its process is named where the system tells it.
+        BusyError: another run holds it; its process is named where the system tells it.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OutputError(
+        raise BusyError(
             f"another run is writing '{path}'{_holder(descriptor)}. Wait for it, or choose another output."
         ) from None
     except OSError:

@@ -11,10 +11,11 @@ Clips are sorted by split (train, val, test, test-random), class and path. `docs
 import csv
 import hashlib
 import io
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +115,10 @@ class ClipStore:
         if verify and file_sha256(path / "frames.u8") != header.sha256["frames.u8"]:
             raise StoreError(f"store '{path}' has changed frames (their checksum differs). Ingest it again.")
         return store
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A store travels to another process, or machine, as its place, and is opened and compared there.
+        return _arrived, (os.path.abspath(self.path), self.fingerprint)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -280,6 +285,27 @@ class ClipStore:
                     f"{option} = {vpc}, but class '{name}' has {count} training clips. "
                     f"Lower {option.rpartition('.')[2]}, or ingest more clips per video."
                 )
+
+
+def _arrived(path: str, fingerprint: str) -> ClipStore:
+    """The store that another process has opened.
+
+    Raises:
+        StoreError: it is not there, or holds other clips.
+    """
+    return _opened(path, fingerprint, _stamp(Path(path)))
+
+
+@lru_cache(maxsize=2)
+def _opened(path: str, fingerprint: str, stamp: tuple[int, ...]) -> ClipStore:
+    """Opened once in a process for all that it computes, until the files change."""
+    store = ClipStore.open(path)
+    if store.fingerprint != fingerprint:
+        raise StoreError(
+            f"store '{path}' holds other clips here than where the run was begun. All machines of a run must see "
+            "the same files."
+        )
+    return store
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

@@ -5,9 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 from typing import Protocol as Interface
 
 import torch
@@ -17,7 +18,7 @@ from prism.clips import Clips
 from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, RetrieveConfig, as_dict
 from prism.engine import completed
-from prism.errors import ConfigError, Interrupted, ResultError
+from prism.errors import CondensedError, ConfigError, Interrupted, ResultError
 from prism.models import Network, TrainingMemory
 from prism.progress import progress_bar
 from prism.protocols import Protocol
@@ -56,37 +57,44 @@ class Material(Interface):
         ...
 
 
-@dataclass(frozen=True)
-class Examination:
-    """How one verb judges what it is given; made for a store before anything is trained.
+class Examination(Interface):
+    """How one verb judges what it is given; made for a store before anything is trained."""
 
-    Attributes:
-        chance: for each metric of the task what guessing at random scores, in 0..1.
-        batch_size: clips of a training step.
-        judge: trains a network on clips from a seed and scores it; returns the mean loss of the last epoch, and
-            for each metric the score, in 0..1.
-    """
+    @property
+    def chance(self) -> dict[str, float]:
+        """For each metric of the task what guessing at random scores, in 0..1."""
+        ...
 
-    chance: dict[str, float]
-    batch_size: int
-    judge: Callable[[Network, Clips | Draw, int], tuple[float, dict[str, float]]]
+    @property
+    def batch_size(self) -> int:
+        """Clips of a training step."""
+        ...
+
+    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        """Train a network on clips from a seed and score it.
+
+        Returns:
+            The mean loss of the last epoch, and for each metric the score, in 0..1.
+        """
+        ...
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One network for each seed, trained and scored by itself.
+    """One network for each seed, trained and scored by itself, here or where an executor computes.
 
     Attributes:
         config: says which network.
-        stopped: once it is set, training ends at the network's next layer.
+        device: `auto`, `cpu` or `cuda` of the machine that it is trained on.
+        stopped: once it is set, training ends at the network's next layer; None where nobody could set it.
     """
 
     config: Config
     store: ClipStore
     material: Material
     examination: Examination
-    device: torch.device
-    stopped: threading.Event = field(default_factory=threading.Event)
+    device: str
+    stopped: threading.Event | None = None
 
     def __call__(self, seed: int) -> Run:
         """Train and score the network of a seed; the scores depend on nothing but what is above.
@@ -96,16 +104,29 @@ class Trial:
             StoreError: a store was changed meanwhile.
             Interrupted: the run was stopped.
         """
-        started = time.monotonic()
-        network = models.allocate(self.blank(), self.device)
+        started, device = time.monotonic(), pick_device(self.device)
+        network = models.allocate(self.blank(), device)
         for module in network.modules():
             module.register_forward_pre_hook(self._go_on)
-        with in_one_thread(self.device):
+        with in_one_thread(device):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed)
         run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
         for read in (self.store, self.material):
             read.check_unchanged()
         return run
+
+    def elsewhere(self, seed: int) -> Run:
+        """Like a call, on a machine of which it is not known yet whether the training fits into its memory."""
+        self.check_memory()
+        return self(seed)
+
+    def check_memory(self) -> TrainingMemory:
+        """What training one network takes.
+
+        Raises:
+            ConfigError: that is more than this machine has.
+        """
+        return models.check_memory(self.blank(), self.examination.batch_size, pick_device(self.device))
 
     def blank(self) -> Network:
         """The network on the meta device."""
@@ -113,7 +134,7 @@ class Trial:
         return models.build_for(self.store, config.model, "meta", width=config.width, hidden=config.hidden)
 
     def _go_on(self, *_: object) -> None:
-        if self.stopped.is_set():
+        if self.stopped and self.stopped.is_set():
             raise Interrupted("stopped.")
 
 
@@ -132,6 +153,7 @@ def run_trials(
     overwrite: bool,
     device: str,
     workers: int | None,
+    executor: Executor | None,
     progress: bool,
 ) -> Result:
     """Train on a set, or on real clips, once for each seed; write the result after every one.
@@ -156,6 +178,7 @@ def run_trials(
         device: `auto`, `cpu` or `cuda`.
         workers: networks that are trained side by side, if there are so many and memory suffices; None: as many
             as PyTorch would use threads. On a GPU always one.
+        executor: trains them in place of this process, where the folders of store and set are the same.
         progress: show a progress bar.
 
     Raises:
@@ -165,9 +188,9 @@ def run_trials(
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     task = TASKS[verb]
-    workers = torch.get_num_threads() if workers is None else workers
-    if workers < 1:
-        raise ConfigError(f"workers = {workers}, but it must be at least 1.")
+    if workers is not None and (workers < 1 or executor is not None):
+        allowed = "at least 1" if executor is None else "left out with an engine, which has workers of its own"
+        raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
     store = data if isinstance(data, ClipStore) else ClipStore.open(data)
     if (condensed is None) == (train_store is None):
         raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
@@ -182,29 +205,24 @@ def run_trials(
         found = _found(Path(output), result) if resume and output and Path(output).exists() else None
         if found and {run.seed for run in found.runs} >= set(_seeds(config)):
             return found
-        examination, where = prepare(store, subject.num_videos), pick_device(device)
-        trial = Trial(config, store, material, examination, where)
-        needs = models.check_memory(trial.blank(), examination.batch_size, where)
+        examination = prepare(store, subject.num_videos)
         runs = found.runs if found else ()
         result = replace(result, data=replace(scored, chance=examination.chance), runs=runs)
         seeds = [seed for seed in _seeds(config) if seed not in {run.seed for run in runs}]
-        with in_one_thread(where), _threads(trial, needs, min(workers, len(seeds))) as executor:
-            return _train_on(seeds, result, trial, executor, output, progress)
+        trial = Trial(config, store, material, examination, device)
+        if executor is None:
+            most = min(len(seeds), torch.get_num_threads() if workers is None else workers)
+            with _threads(trial, most) as (threads, stoppable):
+                return _grown(result, completed(threads, stoppable, seeds), output, progress)
+        return _grown(result, completed(executor, trial.elsewhere, seeds), output, progress)
 
 
-def _train_on(
-    seeds: list[int],
-    result: Result,
-    trial: Trial,
-    executor: Executor | None,
-    output: str | Path | None,
-    progress: bool,
-) -> Result:
-    """The result with a run for each of these seeds beside those it has, saved after every one."""
-    lead, total = result.metrics[0], result.config["seeds"]
+def _grown(result: Result, found: Iterator[tuple[int, Run]], output: str | Path | None, progress: bool) -> Result:
+    """The result with more runs beside those it has, saved after every one."""
+    lead, total, done = result.metrics[0], result.config["seeds"], len(result.runs)
     what = "Evaluating" if result.task == "classification" else "Retrieving"
-    with progress_bar(what, total, "seeds", enabled=progress, done=total - len(seeds)) as advance:
-        for _, run in completed(executor, trial, seeds):
+    with progress_bar(what, total, "seeds", enabled=progress, done=done) as advance:
+        for _, run in found:
             runs = tuple(sorted([*result.runs, run], key=lambda run: run.seed))
             result = replace(result, runs=runs, provenance=provenance())
             if output is not None:
@@ -214,21 +232,23 @@ def _train_on(
 
 
 @contextlib.contextmanager
-def _threads(trial: Trial, needs: TrainingMemory, most: int) -> Iterator[Executor | None]:
-    """Threads that train networks side by side; None where one is trained after the other.
+def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]:
+    """Threads that train networks side by side, and what they call; None where one is trained after the other.
 
     PyTorch computes without Python's lock, so threads are about as fast as processes would be.
     """
-    num = models.num_side_by_side(needs, trial.device, most) if trial.device.type == "cpu" else 1
+    needs, device = trial.check_memory(), pick_device(trial.device)
+    num = models.num_side_by_side(needs, device, most) if device.type == "cpu" else 1
     if num == 1:
-        yield None
+        yield None, trial
         return
-    with ThreadPoolExecutor(num, "prism-trial") as executor:
+    stopped = threading.Event()
+    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as executor:
         try:
-            yield executor
+            yield executor, replace(trial, stopped=stopped)
         finally:
             # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
-            trial.stopped.set()
+            stopped.set()
 
 
 def _seeds(config: Config) -> range:
@@ -275,6 +295,13 @@ class SetMaterial:
     """A condensed set, as a whole for every seed; its clips are drawn anew in every epoch if it is random."""
 
     condensed: CondensedSet
+    path: Path | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A set in a file travels as its place, and is read and compared where it arrives.
+        if self.path is None:
+            return SetMaterial, (self.condensed, None)
+        return _arrived, (self.path.absolute(), self.condensed.fingerprint)
 
     def clips(self, seed: int) -> Clips | Draw:
         """The same for all seeds."""
@@ -286,6 +313,16 @@ class SetMaterial:
 
     def check_unchanged(self) -> None:
         """Nothing: the set is in memory."""
+
+
+def _arrived(path: Path, fingerprint: str) -> SetMaterial:
+    condensed = CondensedSet.load(path)
+    if condensed.fingerprint != fingerprint:
+        raise CondensedError(
+            f"'{path}' holds another set here than where the run was begun. All machines of a run must see "
+            "the same files."
+        )
+    return SetMaterial(condensed, path)
 
 
 @dataclass(frozen=True)
@@ -310,7 +347,7 @@ class StoreMaterial:
 def _set_material(
     condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: str | Path | None, verb: str
 ) -> tuple[Material, Subject]:
-    path = "" if isinstance(condensed, CondensedSet) else relative_to_result(condensed, output)
+    file = None if isinstance(condensed, CondensedSet) else Path(condensed)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
@@ -318,7 +355,7 @@ def _set_material(
     source, made_by = condensed.source, condensed.source.get("config")
     subject = Subject(
         "condensed",
-        path,
+        relative_to_result(file, output) if file else "",
         str(source.get("method", "unknown")),
         len(condensed),
         condensed.num_keyframes,
@@ -327,7 +364,7 @@ def _set_material(
         made_by if isinstance(made_by, dict) else {},
         condensed.fingerprint,
     )
-    return SetMaterial(condensed), subject
+    return SetMaterial(condensed, file), subject
 
 
 def _store_material(

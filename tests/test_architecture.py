@@ -26,6 +26,7 @@ BORDERS = {
     "av": {"prism.ingest.decode", "prism.motion", "prism.export", "prism.encodings.codecs"},
     "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint"},
     "cyclopts": {"prism.cli"},
+    "distributed": {"prism.engine"},
     "matplotlib": {"prism.report"},
     "jinja2": {"prism.report"},
 }

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -132,6 +134,54 @@ def test_the_index_is_sorted_by_split_class_and_path(source, tmp_path):
     store = make(source, tmp_path / "store")
     order = [(["train", "val", "test"].index(s.split), s.label, s.path) for s in store.sources]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_an_executor_makes_the_same_bytes(source, expected, tmp_path, monkeypatch, most):
+    monkeypatch.setattr(build, "SHARD_VIDEOS", most)
+    broken = tmp_path / "source"
+    shutil.copytree(source, broken)
+    first = sorted(broken.rglob("*.mp4"))[0]
+    first.write_bytes(first.read_bytes()[:50])
+    with ThreadPoolExecutor(2) as executor:
+        store = ingest(source, tmp_path / "store", CONFIG, executor=executor, progress=False)
+        again = ingest(broken, tmp_path / "again", CONFIG, executor=executor, progress=False)
+    assert files(store.path) == expected
+    assert files(again.path) == files(make(broken, tmp_path / "here").path)
+    assert len(skipped(again)) == 1
+    assert not partial_path(tmp_path / "store").exists()
+
+
+def test_what_an_engine_has_decoded_is_kept_when_the_run_stops(source, expected, tmp_path, monkeypatch, capfd):
+    seen = []
+    monkeypatch.setattr(build, "SHARD_VIDEOS", 2)
+    output, original = tmp_path / "store", build.completed
+
+    def stopping(*given: object) -> Iterator[object]:
+        for found in original(*given):
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+            seen.append(found)
+            yield found
+
+    with ThreadPoolExecutor(1) as executor, monkeypatch.context() as patch:
+        patch.setattr(build, "completed", stopping)
+        with pytest.raises(Interrupted, match="Run the same command again to go on"):
+            ingest(source, output, CONFIG, executor=executor, progress=False)
+    (partial_path(output) / "shards" / "0000000-left-behind.u8").write_bytes(b"half a clip")
+    store = ingest(source, output, CONFIG, workers=1, progress=True)
+    assert "4 of 8 videos are done already: going on." in capfd.readouterr().err
+    assert files(store.path) == expected
+
+
+def test_an_engine_has_workers_of_its_own(source, tmp_path):
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ConfigError, match=r"workers = 2, .* with an engine"):
+        ingest(source, tmp_path / "store", CONFIG, workers=2, executor=executor)
+
+
+def test_one_and_two_workers_make_the_same_bytes(source, expected, tmp_path):
+    assert files(make(source, tmp_path / "store", workers=2).path) == expected
+    assert leftovers(tmp_path / "store") == []
 
 
 def test_the_store_does_not_depend_on_where_it_is_made(source, expected, tmp_path):

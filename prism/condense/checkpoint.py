@@ -20,6 +20,11 @@ def checkpoint_path(output: Path) -> Path:
     return output.with_name(f".{output.name}.checkpoint")
 
 
+def shards_path(output: Path) -> Path:
+    """Where the classes of a run on an executor are kept until all are done: hidden, beside its output."""
+    return output.with_name(f".{output.name}.shards")
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A run between two iterations.

@@ -1,5 +1,6 @@
 """The journal of a condensation: progress, telemetry, checkpoints, and the finished set."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from prism.condense.checkpoint import Checkpoint, checkpoint_path, damaged
+from prism.condense.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
 from prism.condense.insertion import Conflict
 from prism.condensed import CondensedSet
 from prism.errors import ConfigError, Interrupted
@@ -48,9 +49,15 @@ class Journal:
         if kept == 0:
             # A checkpoint that is not continued must not outlive the telemetry that it counts on.
             discard(self.checkpoint)
+            shutil.rmtree(shards_path(output), ignore_errors=True)
             self.telemetry.write("start", config=source["config"], store=str(run.store.path), **provenance())
 
     def _check_output(self, resume: bool, overwrite: bool) -> None:
+        if shards_path(self.output).exists() and not overwrite:
+            raise ConfigError(
+                f"'{self.output}' was begun on an engine. Continue it there with --resume, or start again with "
+                "--overwrite."
+            )
         unfinished = self.checkpoint.exists()
         # A run that was killed between saving its set and dropping its checkpoint may finish again.
         check_output_file(self.output, overwrite or (resume and unfinished))
@@ -88,7 +95,7 @@ class Journal:
                 now = time.monotonic()
                 self.seconds = before + now - started
                 # The loss as a multiple of the between-class energy: above 1 it says little about the classes.
-                share = record["loss"] / max(record["between_class"], 1e-30)
+                share = record["loss"] / max(record["between_class"] or 0.0, 1e-30)
                 advance(1, loss=f"{record['loss']:.3g} ({share:.2g}×)", keyframes=f"{record['keyframes']:.1f}")
                 if stopped.signal or now - saved >= checkpoint_seconds:
                     self.save_checkpoint()

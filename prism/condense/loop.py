@@ -1,5 +1,6 @@
 """The condensation loop: PRISM, its ablations and DM are configurations of it."""
 
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,12 @@ from prism.condense.matching import OBJECTIVES, between_class_energy, match
 from prism.condense.memory import check_memory
 from prism.condense.moments import MOMENTS
 from prism.condense.parametrisations import PARAMETRISATIONS, remedy
+from prism.condense.shards import ClassOrder, condense_on
 from prism.condensed import CondensedSet
 from prism.config import FIXED_BY_METHOD, CondenseConfig, as_dict, with_options
 from prism.errors import ConfigError, DivergedError
 from prism.keyframes import reduce
-from prism.runtime import generator, pick_device, versions
+from prism.runtime import generator, pick_device, skip, versions
 from prism.store import ClipStore
 
 
@@ -31,16 +33,20 @@ class Condensation:
         store: the data set.
         config: the method.
         device: where the networks run and the synthetic videos live.
+        classes: the labels to condense, all by default. No video depends on which others are condensed.
     """
 
-    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+    def __init__(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> None:
         self.store, self.config, self.device = store, config, device
+        self.classes = classes or range(len(store.classes))
         self.iteration = 0
-        self.videos = PARAMETRISATIONS[config.method].start(store, config, device)
+        self.videos = PARAMETRISATIONS[config.method].start(store, config, device, self.classes)
         rates = [{"params": part.tensors, "lr": part.lr} for part in self.videos.trainable]
         self.optimiser = torch.optim.SGD(rates, momentum=config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
-        self.moments = MOMENTS[config.real_moments](store, config, device)
+        self.moments = MOMENTS[config.real_moments](store, config, device, self.classes)
         self.chunk = Chunk.on(device)
         self.mean_gradients: Tensor | None = None
         self.keyframes_paid = keyframes_per_class(store, config)
@@ -67,7 +73,8 @@ class Condensation:
             self.insert(gradients) if inserts_at(self.iteration - self.videos.preparation, self.config) else {}
         )
         self.iteration += 1
-        return {"loss": float(losses.sum()), "between_class": between_class_energy(real), **inserted}
+        energy = between_class_energy(real) if len(self.classes) == len(self.store.classes) else None
+        return {"loss": float(losses.sum()), "between_class": energy, **inserted}
 
     def estimate(self, gradients: Tensor) -> Tensor:
         """The gradients that insertion judges: this iteration's, or their running mean."""
@@ -83,14 +90,14 @@ class Condensation:
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
         conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)
-        iteration = self.iteration - self.videos.preparation
+        others = self.classes.start * self.config.vpc * self.store.num_frames
         occasion = Occasion(
             gradients,
             conflict,
             self.config.epsilon,
-            len(self.store.classes),
-            allowed_at(iteration, self.config, self.keyframes_paid),
-            generator(self.config.seed, "insertion", self.iteration),
+            len(self.classes),
+            allowed_at(self.iteration - self.videos.preparation, self.config, self.keyframes_paid),
+            skip(generator(self.config.seed, "insertion", self.iteration), others),
         )
         proposed = RULES[self.config.insertion](occasion)
         self.videos.insert(proposed)
@@ -100,7 +107,7 @@ class Condensation:
         """Stop at the iteration where a class's loss is no longer a number."""
         if losses.isfinite().all():
             return
-        name = self.store.classes[int(losses.isfinite().int().argmin())]
+        name = self.store.classes[self.classes[int(losses.isfinite().int().argmin())]]
         raise DivergedError(
             f"the loss of class '{name}' is not finite at iteration {self.iteration}. "
             f"{remedy(self.videos.trainable)} The last checkpoint stays."
@@ -164,6 +171,7 @@ def condense(
     overwrite: bool = False,
     checkpoint_seconds: float = 60.0,
     device: str = "auto",
+    executor: Executor | None = None,
     progress: bool = False,
     **options: Any,
 ) -> CondensedSet:
@@ -177,6 +185,7 @@ def condense(
         overwrite: replace an output, or start again in spite of a checkpoint.
         checkpoint_seconds: time between two checkpoints; what a kill can lose.
         device: `auto`, `cpu` or `cuda`.
+        executor: condenses the classes side by side, each by itself, to the same set; None: all at once, here.
         progress: show a progress bar.
 
     Returns:
@@ -187,6 +196,7 @@ def condense(
         OutputError: the output exists or cannot be written.
         CheckpointError: `resume` finds the checkpoint of another run.
         DivergedError: a loss, or what a checkpoint would hold, is not finite; the last checkpoint stays.
+        EngineError: the executor lost what it was to compute; what is done stays.
         StoreError: the store was changed meanwhile; the last checkpoint stays.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
@@ -196,15 +206,34 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
+    options = {"resume": resume, "overwrite": overwrite, "checkpoint_seconds": checkpoint_seconds}
+    if executor is None:
+        every = range(len(store.classes))
+        return condense_classes(store, config, every, output, device=device, progress=progress, **options)
+    if output is None:
+        raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
+    order = ClassOrder(condense_classes, store, config, Path(output), device, checkpoint_seconds)
+    return condense_on(executor, order, source_of(store, config), resume, overwrite, progress)
+
+
+def condense_classes(
+    store: ClipStore,
+    config: CondenseConfig,
+    classes: range,
+    output: str | Path | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+    checkpoint_seconds: float,
+    device: str,
+    progress: bool,
+) -> CondensedSet:
+    """Condense some classes, given by their labels, in this process; options and errors like in `condense`."""
     check_memory(store, config, pick_device(device))
-    run = Condensation(store, config, pick_device(device))
-    source = {
-        "method": config.method,
-        "config": as_dict(config),
-        "versions": versions(),
-        "store": store.fingerprint,
-        "device": run.device.type,
-    }
+    run = Condensation(store, config, pick_device(device), classes)
+    source = source_of(store, config) | {"device": run.device.type}
+    if len(classes) < len(store.classes):
+        source["classes"] = [store.classes[label] for label in classes]
     if output is None:
         while run.iteration < run.num_iterations:
             run.step()
@@ -216,6 +245,16 @@ def condense(
         condensed = run.videos.condensed(store, config, source)
         journal.finish(condensed)
     return condensed
+
+
+def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
+    """What a set says of how it was made, but for the device."""
+    return {
+        "method": config.method,
+        "config": as_dict(config),
+        "versions": versions(),
+        "store": store.fingerprint,
+    }
 
 
 def check_fits(store: ClipStore, config: CondenseConfig) -> None:

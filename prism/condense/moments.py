@@ -12,7 +12,7 @@ from prism.cache import remembered
 from prism.condense.chunk import Chunk
 from prism.condense.matching import View, real_class_means, whole_clips
 from prism.config import CondenseConfig
-from prism.runtime import generator
+from prism.runtime import generator, skip
 from prism.store import ClipStore
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -38,8 +38,11 @@ class Embedder:
         real_network: for real clips, the same weights in the precision of the configuration.
     """
 
-    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+    def __init__(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> None:
         self.store, self.config, self.device = store, config, device
+        self.classes = classes or range(len(store.classes))
         self.real = store.clips("train")
         self.chunk = Chunk.on(device)
         network = models.build_for(store, config.model, device, width=config.width)
@@ -58,15 +61,15 @@ class Embedder:
             self.network.load_state_dict(self.real_network.state_dict())
 
     def class_means(
-        self, clips: Tensor, flips: torch.Generator | bool, view: View, draw: torch.Generator
+        self, clips: Tensor, classes: range, flips: torch.Generator | bool, view: View, draw: torch.Generator
     ) -> Tensor:
         """(C, D) mean embeddings of what `view` shows of the training clips at these positions, by class."""
         return real_class_means(
             self.real_network,
             self.real.frames,
             clips,
-            self.real.labels,
-            len(self.store.classes),
+            self.real.labels - classes.start,
+            len(classes),
             self.store.normalisation,
             flips=flips if self.store.flip else False,
             chunk=self.chunk,
@@ -79,11 +82,17 @@ class FreshMoments(Embedder):
     """A fresh network and a fresh real batch in every iteration: the paper's protocol (section 3.4)."""
 
     def at(self, iteration: int, view: View = whole_clips) -> Tensor:
-        """Draw a network and embed `batch_real` clips of every class with it."""
+        """Draw a network and embed `batch_real` clips of every class with it.
+
+        The batch is drawn for all classes, so that no class's clips depend on which others are embedded.
+        """
         self.draw_network(self.config.seed, "network", iteration)
         batch = self.store.sample(self.config.batch_real, generator(self.config.seed, "batch", iteration))
         flips, draw = (generator(self.config.seed, name, iteration) for name in ("flip", "view"))
-        return self.class_means(batch, flips, view, draw)
+        labels = self.real.labels[batch]
+        before = int((labels < self.classes.start).sum())
+        part = batch[before : before + int(torch.isin(labels, torch.tensor(self.classes)).sum())]
+        return self.class_means(part, self.classes, skip(flips, before), view, draw)
 
 
 class MomentBank(Embedder):
@@ -94,8 +103,10 @@ class MomentBank(Embedder):
     get a new network by turns, so that the synthetic clips do not overfit to a few.
     """
 
-    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
-        super().__init__(store, config, device)
+    def __init__(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> None:
+        super().__init__(store, config, device, classes)
         self._kept: dict[int, tuple[tuple[int, View], Tensor]] = {}
 
     def generation(self, place: int, iteration: int) -> int:
@@ -116,7 +127,7 @@ class MomentBank(Embedder):
         self.draw_network(self.config.bank_seed, "bank", place, generation)
         if place not in self._kept or self._kept[place][0] != (generation, view):
             self._kept[place] = (generation, view), self.exact_means(place, generation, view)
-        return self._kept[place][1]
+        return self._kept[place][1][self.classes.start : self.classes.stop]
 
     def exact_means(self, place: int, generation: int, view: View) -> Tensor:
         """(C, D) class means of all training clips under the network as it is, from the store's cache."""
@@ -133,13 +144,13 @@ class MomentBank(Embedder):
         draw = generator(seed, "view", place, generation)
 
         def compute() -> Tensor:
-            return self.class_means(torch.arange(len(self.real)), True, view, draw)
+            return self.class_means(torch.arange(len(self.real)), range(len(self.store.classes)), True, view, draw)
 
         shape = len(self.store.classes), self.network.embed_dim
         return remembered(self.store, "moments", key, self.device, shape, compute).to(self.device)
 
 
-MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device], Moments]] = {
+MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device, range], Moments]] = {
     "fresh": FreshMoments,
     "bank": MomentBank,
 }

@@ -45,8 +45,10 @@ class Parametrisation(Protocol):
     trainable: list[Trainable]
 
     @classmethod
-    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "Parametrisation":
-        """The videos before the first iteration."""
+    def start(
+        cls, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range
+    ) -> "Parametrisation":
+        """The videos of these classes before the first iteration."""
         ...
 
     def view(self, iteration: int) -> View:
@@ -95,9 +97,8 @@ def check_storable(what: str, values: Tensor, storage: str, trainable: list[Trai
         raise DivergedError(f"{what} has reached {largest:.3g}, which {storage} cannot hold. {remedy(trainable)}")
 
 
-def finished(encoding: Encoding, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-    """The set that stores `config.vpc` videos of each class in this encoding."""
-    labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+def finished(encoding: Encoding, store: ClipStore, labels: Tensor, source: dict[str, Any]) -> CondensedSet:
+    """The set that stores videos with these labels in this encoding."""
     return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
 
@@ -111,14 +112,18 @@ class KeyFrames:
 
     preparation = 0
 
-    def __init__(self, frames: Tensor, mask: Tensor, lr: float, scale: int) -> None:
+    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, lr: float, scale: int) -> None:
         self.frames = frames.requires_grad_()
-        self.mask, self.scale = mask, scale
+        self.mask, self.labels, self.scale = mask, labels, scale
         self.trainable = [Trainable("lr", lr, [self.frames])]
 
     @classmethod
-    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "KeyFrames":
+    def start(
+        cls, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> "KeyFrames":
         """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
+
+        They are drawn for all classes, so that a video does not depend on which others are asked for.
 
         Raises:
             ConfigError: this installation has no encoder for their storage, or their scale does not divide the
@@ -131,21 +136,23 @@ class KeyFrames:
                 f"condense.keyframe_scale = {scale}, but the clips have {size[0]}×{size[1]} pixels. "
                 "Choose a number that divides both."
             )
-        num_videos = len(store.classes) * config.vpc
+        every = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+        wanted = torch.isin(every, torch.tensor(classes or range(len(store.classes))))
+        num_videos = int(wanted.sum())
         num_keyframes = config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init == "real":
-            chosen = store.sample(config.vpc, generator(config.seed, "videos"))
+            chosen = store.sample(config.vpc, generator(config.seed, "videos"))[wanted]
             frames = store.normalisation.apply(reduce(as_pixels(store.clips("train").frames[chosen]), scale))
         else:
             shape = (3, size[0] // scale, size[1] // scale)
-            noise = (num_videos, num_keyframes, *shape)
+            noise = torch.randn((len(every), num_keyframes, *shape), generator=generator(config.seed, "videos"))
             frames = torch.zeros(num_videos, store.num_frames, *shape)
-            frames[mask] = torch.randn(noise, generator=generator(config.seed, "videos")).flatten(0, 1)
+            frames[mask] = noise[wanted].flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             frames, mask = insert(frames, mask, torch.ones_like(mask))
-        return cls(frames.to(device), mask.to(device), config.lr, scale)
+        return cls(frames.to(device), mask.to(device), every[wanted], config.lr, scale)
 
     def view(self, iteration: int) -> View:
         """Whole clips."""
@@ -185,7 +192,7 @@ class KeyFrames:
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
         check_storable("a key-frame", frames[mask], config.storage, self.trainable)
         encoding = keyframe_encoding(frames, mask, config.storage, config.quality, self.scale)
-        return finished(encoding, store, config, source)
+        return finished(encoding, store, self.labels, source)
 
 
 class StaticDynamic:
@@ -210,8 +217,14 @@ class StaticDynamic:
         ]
 
     @classmethod
-    def start(cls, store: ClipStore, config: CondenseConfig, device: torch.device) -> "StaticDynamic":
-        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
+    def start(
+        cls, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> "StaticDynamic":
+        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values.
+
+        The hallucinator is shared, so that there is no part of the classes that could be asked for.
+        """
+        assert classes is None or len(classes) == len(store.classes)
         num = MEMORIES * config.vpc
         frames = _random_frames(store, num, config.seed)
         noise = (len(frames), store.num_frames, *store.size)
@@ -264,7 +277,8 @@ class StaticDynamic:
         check_storable("a dynamic memory", dynamic, config.storage, self.trainable[1:])
         check_storable("the hallucinator", torch.cat([weight.flatten(), bias]), "float32", self.trainable[2:])
         encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, config.storage)
-        return finished(encoding, store, config, source)
+        labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+        return finished(encoding, store, labels, source)
 
 
 def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:

@@ -1,5 +1,6 @@
 """Images as packets of a codec: decoded video by video, when they are asked for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,6 +61,14 @@ class Coded:
         content = torch.frombuffer(bytearray(b"".join(packets)), dtype=torch.uint8)
         size = frames.shape[2], frames.shape[3]
         return cls(storage, size, offsets, content, sizes, *torch.stack(ranges, dim=1))
+
+    @classmethod
+    def join(cls, parts: Sequence["Coded"]) -> "Coded":
+        """The images of all parts, one part after another; they have one storage and size."""
+        counts = torch.cat([part.offsets.diff() for part in parts])
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+        joined = (torch.cat([getattr(part, name) for part in parts]) for name in cls.TENSORS)
+        return cls(parts[0].storage, parts[0].size, offsets, *joined)
 
     def problem(self) -> str | None:
         """What is wrong with it, or None; whether its packets decode is seen when they are."""

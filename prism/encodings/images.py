@@ -1,5 +1,6 @@
 """Images as a file stores them: float32, float16, or uint8 with a range of their own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,13 @@ class Encoded:
         scale, minimum = level_ranges(*frames.flatten(1).aminmax(dim=1))
         levels = (frames - minimum.view(-1, 1, 1, 1)) / scale.view(-1, 1, 1, 1)
         return cls(levels.round().clamp(0, 255).to(torch.uint8), scale, minimum)
+
+    @classmethod
+    def join(cls, parts: Sequence["Encoded"]) -> "Encoded":
+        """The images of all parts, one part after another; they have one number format."""
+        names = ("frames", "scale", "minimum")
+        joined = [[part for part in (getattr(each, name) for each in parts) if part is not None] for name in names]
+        return cls(*(torch.cat(part) if part else None for part in joined))  # type: ignore[arg-type]
 
     def decode(self) -> Tensor:
         """The frames as float32 (K, C, H, W)."""

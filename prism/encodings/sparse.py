@@ -1,5 +1,6 @@
 """Videos sparse in time: their key-frames (paper, section 3.1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -53,6 +54,16 @@ class KeyFrameEncoding:
         """The encoding that a file's tensors make up; the key-frames say how large they are."""
         keyframes = Encoded.of(tensors, "keyframes")
         return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
+
+    @classmethod
+    def join(cls, parts: Sequence["KeyFrameEncoding"]) -> "KeyFrameEncoding":
+        """The videos of all parts, one part after another; they have one length, size, scale and storage."""
+        counts = torch.cat([part.keyframe_counts for part in parts])
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+        times = torch.cat([part.times for part in parts])
+        first = parts[0]
+        keyframes = first.keyframes.join([part.keyframes for part in parts])  # type: ignore[arg-type]
+        return type(first)(keyframes, times, offsets, first.num_frames, first.scale)
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of the file."""

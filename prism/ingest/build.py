@@ -2,8 +2,10 @@
 
 import hashlib
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -12,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism.config import IngestConfig, as_dict, with_options
+from prism.engine import completed
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingest.layouts import list_videos
 from prism.ingest.listing import Listing, VideoSource
 from prism.ingest.splits import assign_splits
 from prism.ingest.task import Limits, Task
-from prism.progress import note, progress_bar
+from prism.progress import Advance, note, progress_bar
 from prism.runtime import (
     canonical_json,
     check_output,
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from prism.ingest.working import WorkingFolder
 
 PLAN_VERSION = 2
+SHARD_VIDEOS = 16
+"""Videos that an executor decodes in one item."""
 RARE = (
     *("random_test_windows", "train_list"),
     *("min_side", "max_pixels", "max_seconds", "max_decode_seconds", "max_decode_bytes"),
@@ -128,6 +133,7 @@ def ingest(
     config: IngestConfig | None = None,
     *,
     workers: int | None = None,
+    executor: Executor | None = None,
     overwrite: bool = False,
     progress: bool = True,
     **options: Any,
@@ -144,6 +150,8 @@ def ingest(
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits; `options` replace single fields of it.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
+        executor: decodes the videos in place of this process, `SHARD_VIDEOS` in one item, where the folders of
+            source and output are the same.
         overwrite: replace a store that is already there.
         progress: draw a progress bar where there is a terminal.
 
@@ -156,16 +164,18 @@ def ingest(
             while it was read.
         OutputError: the output exists, cannot be written, or the disk is full.
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
+        EngineError: the executor lost what it was to decode; what is done stays.
     """
     config, source = with_options(IngestConfig, "ingest", config, options), Path(source)
     output = Path(os.path.abspath(output))
     num_workers = _processors() if workers is None else workers
-    if num_workers < 1:
-        raise ConfigError(f"workers = {workers}, but it must be at least 1.")
+    if num_workers < 1 or (workers and executor):
+        allowed = "left out with an engine, which has workers of its own" if executor else "at least 1"
+        raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
     _check_store_output(output, overwrite)
     plan = make_plan(source, config)
     try:
-        build(plan, output, num_workers, progress)
+        build(plan, output, executor or num_workers, progress)
     except KeyboardInterrupt:
         raise Interrupted("stopped. Run the same command again to go on.") from None
     return ClipStore.open(output, verify=False)
@@ -239,8 +249,15 @@ def _stamp(path: Path) -> str:
     return digest.hexdigest()
 
 
-def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
-    """Decode what an earlier run has not, then put the store together under its final name."""
+def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:
+    """Decode what an earlier run has not, then put the store together under its final name.
+
+    Args:
+        plan: what is to be made.
+        output: the store's folder.
+        workers: decoding processes, or the executor that has them.
+        progress: draw a progress bar.
+    """
     from prism.ingest.assemble import assemble
     from prism.ingest.working import working_folder
 
@@ -256,7 +273,7 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
             done = len(folder.outcomes)
             note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
         if not folder.is_complete:
-            _decode(plan, folder, num_workers, progress)
+            _decode(plan, folder, workers, progress)
             plan.check_unchanged()
             _check_classes(plan, folder, progress)
             with writing(output, plan.offsets[-1]):
@@ -275,28 +292,71 @@ def build(plan: Plan, output: Path, num_workers: int, progress: bool) -> None:
         folder.remove()
 
 
-def _decode(plan: Plan, folder: "WorkingFolder", num_workers: int, progress: bool) -> None:
+def _decode(plan: Plan, folder: "WorkingFolder", workers: int | Executor, progress: bool) -> None:
+    left = [number for number in range(len(plan.videos)) if number not in folder.outcomes]
+    total = len(plan.videos)
+    bar = progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left))
+    try:
+        with bar as advance:
+            if isinstance(workers, int):
+                _decode_here(plan, folder, left, workers, advance)
+            else:
+                _decode_on(workers, plan, folder, left, advance)
+    finally:
+        folder.sync()
+
+
+def _decode_here(plan: Plan, folder: "WorkingFolder", left: list[int], num_workers: int, advance: Advance) -> None:
     from prism.ingest.pool import Pool
 
     def task_of(number: int) -> Task:
         return plan.task(number, folder.offsets[number], folder.slots)
 
-    left = [number for number in range(len(plan.videos)) if number not in folder.outcomes]
-    total = len(plan.videos)
-    bar = progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left))
-    try:
-        with stop_signal() as stopped, bar as advance, Pool(task_of, left, num_workers) as pool:
-            for result in pool.results():
-                if result is not None:
-                    folder.record(*result)
-                    advance()
-                if stopped.signal:
-                    done = len(folder.outcomes)
-                    raise Interrupted(
-                        f"stopped after {done} of {total} videos. Run the same command again to go on."
-                    )
-    finally:
-        folder.sync()
+    with stop_signal() as stopped, Pool(task_of, left, num_workers) as pool:
+        for result in pool.results():
+            if result is not None:
+                folder.record(*result)
+                advance()
+            if stopped.signal:
+                done = len(folder.outcomes)
+                raise Interrupted(
+                    f"stopped after {done} of {len(plan.videos)} videos. Run the same command again to go on."
+                )
+
+
+def _decode_on(executor: Executor, plan: Plan, folder: "WorkingFolder", left: list[int], advance: Advance) -> None:
+    """Have neighbouring videos decoded into files of their own, and take those over as they come."""
+    from prism.ingest.shards import Shard, decode_shard
+
+    # What an earlier run has not taken over is decoded anew.
+    shutil.rmtree(folder.shards, ignore_errors=True)
+    with writing(folder.shards):
+        folder.shards.mkdir()
+    shards = [
+        Shard(
+            folder.shards,
+            tuple((number, plan.task(number, folder.offsets[number], Path())) for number in numbers),
+            folder.offsets[numbers[-1] + 1],
+        )
+        for numbers in _neighbours(left, SHARD_VIDEOS)
+    ]
+    for shard, (file, outcomes) in completed(executor, decode_shard, shards):
+        folder.fill(shard.start, Path(file))
+        for number, outcome in outcomes:
+            folder.record(number, outcome)
+            advance()
+    shutil.rmtree(folder.shards, ignore_errors=True)
+
+
+def _neighbours(numbers: list[int], most: int) -> list[list[int]]:
+    """Ascending numbers in runs without a gap, none longer than `most`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1 and len(runs[-1]) < most:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
 
 
 def _check_classes(plan: Plan, folder: "WorkingFolder", progress: bool) -> None:

@@ -3,6 +3,7 @@
     .STORE.partial/plan.json        what is being made: settings and a digest of every source file's size and time
     .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
     .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
+    .STORE.partial/shards/          what workers of an engine have decoded, until it is taken over into the slots
     .STORE.partial/store/           the finished store, on its way to its own name
 
 A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. The slots
@@ -79,6 +80,18 @@ class WorkingFolder:
                 os.fsync(file.fileno())
         self._waiting.clear()
         self._synced = time.monotonic()
+
+    @property
+    def shards(self) -> Path:
+        """The folder of what the workers of an engine decode; nothing in it outlasts a run."""
+        return self.path / "shards"
+
+    def fill(self, offset: int, file: Path) -> None:
+        """Put the bytes of a file, which goes, into the slots."""
+        with writing(self.slots), file.open("rb") as shard, self.slots.open("r+b") as slots:
+            slots.seek(offset)
+            shutil.copyfileobj(shard, slots, 2**20)
+        file.unlink()
 
     @property
     def finished(self) -> Path:
@@ -169,7 +182,7 @@ def _has_plan(path: Path, plan: str) -> bool:
 def _start(folder: WorkingFolder) -> None:
     names = {entry.name for entry in folder.path.iterdir()}
     slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
-    if not names <= {"plan.json", "journal.jsonl", "store", *slots}:
+    if not names <= {"plan.json", "journal.jsonl", "store", "shards", *slots}:
         raise OutputError(f"'{folder.path}' is in the way, and no unfinished store. Move it away.")
     try:
         with writing(folder.path, folder.offsets[-1]):
@@ -177,6 +190,7 @@ def _start(folder: WorkingFolder) -> None:
             for name in ("plan.json", "journal.jsonl", *sorted(slots)):
                 (folder.path / name).unlink(missing_ok=True)
             shutil.rmtree(folder.finished, ignore_errors=True)
+            shutil.rmtree(folder.shards, ignore_errors=True)
             folder.journal.touch()
             _reserve(folder.slots, folder.offsets[-1])
             write_synced(folder.path / "plan.json", folder.plan.encode())

@@ -18,7 +18,7 @@ class Curves:
     """How a set came to be.
 
     Attributes:
-        steps: (n, 4) iteration, loss, between-class energy, mean key-frames per video.
+        steps: (n, 4) iteration, loss, between-class energy (0 where it is not known), mean key-frames per video.
         cosines: (m, 1 + q) iteration and the quantiles of the candidates' cosines.
         insertions: (k, 2) iteration and frame of every inserted key-frame.
         final_keyframes: key-frames of each video at the end; empty if the run did not end.
@@ -49,7 +49,8 @@ class Curves:
     @classmethod
     def _read(cls, telemetry: Telemetry) -> "Curves":
         steps = [
-            [r["iteration"], r["loss"], r["between_class"], r["keyframes"]] for r in telemetry.of_kind("step")
+            [r["iteration"], r["loss"], r["between_class"] or 0.0, r["keyframes"]]
+            for r in telemetry.of_kind("step")
         ]
         cosines = [[r["iteration"], *r["quantiles"]] for r in telemetry.of_kind("cosines")]
         insertions = [[r["iteration"], r["frame"]] for r in telemetry.of_kind("insertion")]

@@ -251,14 +251,15 @@ def _loss(axes: Axes, curves: Curves) -> None:
     energy = binned(curves.steps[:, 0], curves.steps[:, 2])[1]
     axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
     axes.plot(x, loss, color=BLUE)
-    axes.plot(x, energy, color=RED, linestyle=(0, (4, 2)))
     drawn = curves.steps[:, 1:3][curves.steps[:, 1:3] > 0]
     if len(drawn):
         axes.set_yscale("log", nonpositive="mask")
         _few_ticks(axes, math.log10(drawn.max() / drawn.min()))
     above = bool(loss[-1] >= energy[-1])
     _name_line(axes, float(loss[-1]), "loss", BLUE, above)
-    _name_line(axes, float(energy[-1]), "between\nclasses", RED, not above)
+    if energy.any():
+        axes.plot(x, energy, color=RED, linestyle=(0, (4, 2)))
+        _name_line(axes, float(energy[-1]), "between\nclasses", RED, not above)
     _over_iterations(axes, curves, "squared distance")
 
 
