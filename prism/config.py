@@ -341,7 +341,9 @@ or `h264` or `av1` video."""
         _require_choice("condense", "insertion", self.insertion, Insertion)
         has_budget = self.insertion == "budget"
         promise = (
-            "bytes (12MiB, 300kB) or key-frames per class" if has_budget else "empty unless insertion is budget"
+            "bytes (12MiB, 300kB) or key-frames per video (2.8)"
+            if has_budget
+            else "empty unless insertion is budget"
         )
         _require("condense", "budget", self.budget, bool(BUDGET.fullmatch(self.budget)) == has_budget, promise)
         counted = not (has_budget and self.budget[-1:].isalpha() and self.storage in COMPRESSED)
