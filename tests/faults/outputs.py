@@ -29,7 +29,8 @@ def _values(path: Path) -> Any:
         case ".json":
             return json.loads(path.read_text(encoding="utf-8"))
         case ".jsonl":
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            # As `Telemetry.load` does, without a last line that was cut off.
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
         case ".csv":
             with path.open(encoding="utf-8", newline="") as file:
                 return list(csv.DictReader(file))

@@ -41,6 +41,9 @@ def is_whole(found: Any, expected: Any, grows: bool = False) -> bool:
         return bool(seeds) and found == expected | summary | {"runs": runs}
     if grows:
         return all(is_whole(found[name], expected[name]) for name in found.keys() & expected.keys())
+    if isinstance(expected, list):
+        # Telemetry in the folder of a table: a run appends to it, and has just begun it where it has no bytes yet.
+        return list(found) == expected[: len(found)]
     return found == expected
 
 
