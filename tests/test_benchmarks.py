@@ -4,12 +4,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.measure import QUICK, Spread, ratios
+from benchmarks.measure import QUICK, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
     Problem,
@@ -20,6 +21,7 @@ from benchmarks.scale import (
     iteration_seconds,
     store_bytes,
 )
+from benchmarks.table import GOALS, GPU, Goal, reached, rows
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.clips import to_model_input
 from prism.condense.chunk import Chunk
@@ -35,11 +37,32 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
-    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "ingest", "scale"}
+    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "seeds", "ingest", "scale", "table"}
     for content in found.values():
         assert {"processor", "threads", "commit", "torch"} <= content["provenance"].keys()
         assert content["sizes"]["repeats"] == 1
         assert content["figures"]
+    # Every label that the table asks for is one that a benchmark has written.
+    measured = [row for row in found["table"]["figures"] if "GPU" not in row["goal"]]
+    assert len(measured) == len([goal for goal in GOALS if goal.benchmark not in (GPU, "accuracy")])
+    assert all(row["ratio or share"] != "–" for row in measured)
+    assert {"–", "yes (other sizes)", "no (other sizes)"} >= {row["reached?"] for row in measured}
+    assert found["table"]["provenance"]["commit"] in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.parametrize(("median", "verdict"), [(2.49, "no"), (2.5, "yes"), (9.0, "yes")])
+def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
+    goal = Goal("twice and a half", "peers", "ratio", least=2.5)
+    assert reached(goal, {"median": median, "smallest": 0.1, "largest": 99.0, "repeats": 3}, Sizes()) == verdict
+    assert reached(goal, median, replace(Sizes(), repeats=1, clock="process", threads=1)) == verdict
+    assert reached(goal, median, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
+
+
+def test_a_goal_that_nothing_was_measured_of_is_not_called_missed():
+    assert reached(Goal("soon", "peers", "ratio", least=2.5), None, Sizes()) == "not measured"
+    assert reached(Goal("near the limit", "peers", "ratio"), 0.97, Sizes()) == "–"
+    (gpu,) = rows({}, Sizes(), has_gpu=False)
+    assert gpu["reached?"] == "no GPU here"
 
 
 def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):
