@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
@@ -121,7 +121,7 @@ def report(name: str, sizes: object, rows: dict[str, Any], output: Path | None) 
     print(f"\n{name}")
     for label, value in rows.items():
         print(f"  {label:44} {value if not isinstance(value, float) else format(value, '.4g')}", flush=True)
-    figures = {label: asdict(value) if isinstance(value, Spread) else value for label, value in rows.items()}
+    figures = {label: asdict(value) if is_dataclass(value) else value for label, value in rows.items()}
     save(name, sizes, figures, output)
     return figures
 

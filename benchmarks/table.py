@@ -147,6 +147,8 @@ def reached(goal: Goal, found: Any, sizes: Sizes) -> str:
     """Whether the median keeps the promise; – where the goal names no number."""
     if found is None:
         return "not measured"
+    if isinstance(found, str):
+        return found
     if goal.least == float("-inf") and goal.most == float("inf"):
         return "–"
     verdict = "yes" if goal.least <= _median(found) <= goal.most else "no"
@@ -170,8 +172,8 @@ def _unit(label: str) -> str:
 
 
 def _cell(found: Any, unit: str) -> str:
-    if found is None:
-        return "–"
+    if found is None or isinstance(found, str):
+        return found or "–"
     return f"{Spread(**found) if isinstance(found, Mapping) else format(found, '.3g')}{unit}"
 
 
