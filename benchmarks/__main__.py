@@ -1,20 +1,50 @@
-"""All benchmarks, one after the other."""
+"""All benchmarks, one after the other, and the table of goals that they make."""
 
-from benchmarks import growth, ingest, overhead, peers, scale, utilisation
-from benchmarks.measure import read_arguments, report
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import growth, ingest, overhead, peers, scale, seeds, table, utilisation
+from benchmarks.measure import Sizes, read_arguments, report, save, where
+from prism.runtime import write_atomically
 
 BENCHMARKS = {
     "peers": peers,
     "utilisation": utilisation,
     "overhead": overhead,
     "growth": growth,
+    "seeds": seeds,
     "ingest": ingest,
     "scale": scale,
 }
 
+
+def run(sizes: Sizes, output: Path | None) -> dict[str, dict[str, Any]]:
+    """The figures of all benchmarks, each written as soon as it is there."""
+    figures = {}
+    for name, module in BENCHMARKS.items():
+        started = time.monotonic()
+        rows = module.measure(sizes)
+        figures[name] = report(name, sizes, rows, output / f"{name}.json" if output else None)
+        print(f"  ({time.monotonic() - started:.0f} s in all)", flush=True)
+    return figures
+
+
+def earlier(output: Path | None) -> dict[str, dict[str, Any]]:
+    """The figures of the benchmark that takes too long to run with the others, if they are there."""
+    path = output / "accuracy.json" if output else None
+    return {"accuracy": json.loads(path.read_text(encoding="utf-8"))["figures"]} if path and path.exists() else {}
+
+
 if __name__ == "__main__":
     sizes, output = read_arguments("All benchmarks; --output is a folder.")
-    for name, module in BENCHMARKS.items():
-        report(name, sizes, module.measure(sizes), output / f"{name}.json" if output else None)
+    figures = run(sizes, output)
+    rows = table.rows(figures | earlier(output), sizes, torch.cuda.is_available())
+    print(f"\n{table.markdown(rows)}")
     if output:
         growth.draw(output / "growth.json", output / "growth.png")
+        save("table", sizes, rows, output / "table.json")
+        write_atomically(output / "table.md", table.page(rows, sizes, where()).encode())

@@ -10,13 +10,15 @@ from prism.runtime import file_sha256, generator
 from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
 
 
-def random_store(path: Path, sizes: Sizes) -> ClipStore:
-    """Write `batch_real` training clips of each class, and no others."""
+def random_store(path: Path, sizes: Sizes, num_test: int = 0) -> ClipStore:
+    """Write `batch_real` training clips and `num_test` test clips of each class."""
     names = tuple(f"class{label:05}" for label in range(sizes.classes))
+    counts = {"train": sizes.batch_real, "val": 0, "test": num_test}
     sources = [
-        ClipSource("train", name, f"{name}/{i}", 0, 1, sizes.num_frames)
+        ClipSource(split, name, f"{name}/{split}{i}", 0, 1, sizes.num_frames)
+        for split, count in counts.items()
         for name in names
-        for i in range(sizes.batch_real)
+        for i in range(count)
     ]
     shape = (len(sources), sizes.num_frames, 3, sizes.size, sizes.size)
     path.mkdir(parents=True)
@@ -28,7 +30,7 @@ def random_store(path: Path, sizes: Sizes) -> ClipStore:
         num_frames=sizes.num_frames,
         size=(sizes.size, sizes.size),
         classes=names,
-        splits={"train": len(sources), "val": 0, "test": 0},
+        splits={split: count * len(names) for split, count in counts.items()},
         num_skipped=0,
         flip=True,
         mean=(0.5, 0.5, 0.5),

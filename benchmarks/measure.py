@@ -5,10 +5,10 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from prism.runtime import canonical_json, provenance, write_atomically
 
@@ -46,6 +46,8 @@ class Sizes:
     """Folder of videos for the ingest benchmark; empty makes the built-in ones."""
 
 
+Options = TypeVar("Options")
+GOAL = Sizes()
 QUICK = Sizes(classes=2, batch_real=2, num_frames=4, size=43, width=2, repeats=2)
 
 
@@ -80,37 +82,59 @@ def seconds(works: dict[str, Callable[[], object]], sizes: Sizes) -> dict[str, l
     return found
 
 
+def fewer(sizes: Sizes) -> Sizes:
+    """The same work, three times at most: for pieces that take many seconds each."""
+    return replace(sizes, repeats=min(sizes.repeats, 3))
+
+
 def ratios(slower: list[float], faster: list[float]) -> Spread:
     """How many times as fast, turn by turn."""
     return Spread.of([a / b for a, b in zip(slower, faster, strict=True)])
 
 
-def read_arguments(description: str) -> tuple[Sizes, Path | None]:
-    """The sizes on the command line, and where to write the result."""
+def read_arguments(description: str, start: Options = GOAL, quick: Options = QUICK) -> tuple[Options, Path | None]:
+    """The sizes on the command line, and where to write the result.
+
+    Args:
+        description: for --help.
+        start: a dataclass with a default for each of its fields, `threads` among them; every field is an option.
+        quick: what --quick puts in its place.
+    """
     import torch
 
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--output", type=Path, help="JSON file to write")
     parser.add_argument("--quick", action="store_true", help="the smallest sizes: whether it runs, not how fast")
-    for field in fields(Sizes):
+    for field in fields(start):
         choices = list(CLOCKS) if field.name == "clock" else None
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), choices=choices)
     given = vars(parser.parse_args())
-    output, start = given.pop("output"), QUICK if given.pop("quick") else Sizes()
-    sizes = Sizes(**{**asdict(start), **{name: value for name, value in given.items() if value is not None}})
+    output, chosen = given.pop("output"), quick if given.pop("quick") else start
+    sizes = replace(chosen, **{name: value for name, value in given.items() if value is not None})
     if sizes.threads:
         torch.set_num_threads(sizes.threads)
     return sizes, output
 
 
-def report(name: str, sizes: Sizes, rows: dict[str, Any], output: Path | None) -> None:
-    """Print rows of figures, and write them with their provenance."""
+def report(name: str, sizes: object, rows: dict[str, Any], output: Path | None) -> dict[str, Any]:
+    """Print rows of figures, write them with their provenance, and return them as they are written."""
     print(f"\n{name}")
     for label, value in rows.items():
-        print(f"  {label:44} {value if not isinstance(value, float) else format(value, '.4g')}")
-    if output is not None:
-        figures = {label: asdict(value) if isinstance(value, Spread) else value for label, value in rows.items()}
-        where = provenance() | {"command": " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])}
-        content = {"benchmark": name, "sizes": asdict(sizes), "figures": figures, "provenance": where}
-        output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(output, (canonical_json(content, indent=1) + "\n").encode())
+        print(f"  {label:44} {value if not isinstance(value, float) else format(value, '.4g')}", flush=True)
+    figures = {label: asdict(value) if is_dataclass(value) else value for label, value in rows.items()}
+    save(name, sizes, figures, output)
+    return figures
+
+
+def save(name: str, sizes: object, figures: object, output: Path | None) -> None:
+    """Write figures with their provenance."""
+    if output is None:
+        return
+    content = {"benchmark": name, "sizes": asdict(sizes), "figures": figures, "provenance": where()}
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(output, (canonical_json(content, indent=1) + "\n").encode())
+
+
+def where() -> dict[str, Any]:
+    """The provenance of figures, by the command that made them."""
+    return provenance() | {"command": " ".join(["python", "-m", "benchmarks", *sys.argv[1:]])}

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from prism.condense.journal import Journal
 from prism.condense.loop import Condensation
 from prism.config import as_dict
 
+WIDTH = 16
+"""Channels at most: the smaller the network, the more everything else weighs."""
 CHECKPOINT_SECONDS = 60.0
 """Time between two checkpoints, as `prism condense` has it."""
 
@@ -38,6 +41,7 @@ class Watch:
 
 def measure(sizes: Sizes) -> dict[str, Any]:
     """Shares of an iteration in per cent, the cheap kind with a bank included, where they weigh most."""
+    sizes = replace(sizes, width=min(sizes.width, WIDTH))
     return {**_shares(sizes, "fresh"), **_shares(sizes, "bank")}
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.data import paper_config, random_store
-from benchmarks.measure import Sizes, Spread, ratios, read_arguments, report, seconds
+from benchmarks.measure import Sizes, Spread, fewer, ratios, read_arguments, report, seconds
 from prism.clips import to_model_input
 from prism.condense.loop import Condensation
 from prism.condense.moments import PRECISIONS
@@ -73,7 +73,7 @@ def measure(sizes: Sizes) -> dict[str, Any]:
         for precision in PRECISIONS:
             ours = Condensation(store, paper_config(sizes, precision=precision), torch.device("cpu"))
             works[precision] = ours.step
-        found = seconds(works, sizes)
+        found = seconds(works, fewer(sizes))
     rows = {"peers' iteration, s": Spread.of(found["peers"])}
     for precision in PRECISIONS:
         rows[f"our iteration in {precision}, s"] = Spread.of(found[precision])

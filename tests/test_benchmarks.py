@@ -4,12 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.measure import QUICK, Spread, ratios
+from benchmarks.__main__ import earlier
+from benchmarks.accuracy import Point, iterations, seconds_to
+from benchmarks.measure import QUICK, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
     Problem,
@@ -20,6 +23,7 @@ from benchmarks.scale import (
     iteration_seconds,
     store_bytes,
 )
+from benchmarks.table import GOALS, GPU, Goal, reached, rows
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.clips import to_model_input
 from prism.condense.chunk import Chunk
@@ -35,11 +39,59 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     found = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
-    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "ingest", "scale"}
+    assert found.keys() == {"peers", "utilisation", "overhead", "growth", "seeds", "ingest", "scale", "table"}
     for content in found.values():
         assert {"processor", "threads", "commit", "torch"} <= content["provenance"].keys()
         assert content["sizes"]["repeats"] == 1
         assert content["figures"]
+    # Every label that the table asks for is one that a benchmark has written.
+    measured = [row for row in found["table"]["figures"] if "GPU" not in row["goal"]]
+    assert len(measured) == len([goal for goal in GOALS if goal.benchmark not in (GPU, "accuracy")])
+    assert all(row["ratio or share"] != "–" for row in measured)
+    assert {"–", "yes (other sizes)", "no (other sizes)"} >= {row["reached?"] for row in measured}
+    assert found["table"]["provenance"]["commit"] in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.parametrize(("median", "verdict"), [(2.49, "no"), (2.5, "yes"), (9.0, "yes")])
+def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
+    goal = Goal("twice and a half", "peers", "ratio", least=2.5)
+    assert reached(goal, {"median": median, "smallest": 0.1, "largest": 99.0, "repeats": 3}, Sizes()) == verdict
+    assert reached(goal, median, replace(Sizes(), repeats=1, clock="process", threads=1)) == verdict
+    assert reached(goal, median, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
+
+
+def test_the_time_to_accuracy_is_that_of_the_first_set_with_nine_tenths_of_the_last_ones():
+    points = [
+        Point(0, 0.5, 0.2),
+        Point(4, 1.0, 0.44),
+        Point(8, 2.0, 0.46),
+        Point(16, 4.0, 0.3),
+        Point(32, 8.0, 0.5),
+    ]
+    assert seconds_to(points) == 2.0
+    assert seconds_to([*points, Point(64, 16.0, 0.2)]) is None
+    assert iterations(128) == [0, 4, 8, 16, 32, 64, 128]
+    assert iterations(2) == [0, 1, 2]
+
+
+def test_time_to_accuracy_has_a_curve_of_each_kind_and_a_row_of_the_table(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.accuracy", "--quick", "--output", str(tmp_path / "accuracy.json")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    figures = earlier(tmp_path)["accuracy"]
+    for moments in ("fresh", "bank"):
+        spent = [figures[f"{moments}, iteration {i}, s"]["median"] for i in iterations(2)]
+        assert 0 < spent[0] < spent[1] < spent[2]
+        assert figures[f"{moments}, iteration 2, accuracy in %"]["num"] == 2
+    _, row = rows({"accuracy": figures}, Sizes(), has_gpu=False)
+    assert row["reached?"] in ("yes", "no", "never above the start")
+    assert earlier(tmp_path / "elsewhere") == {}
+
+
+def test_a_goal_that_nothing_was_measured_of_is_not_called_missed():
+    assert reached(Goal("soon", "peers", "ratio", least=2.5), None, Sizes()) == "not measured"
+    assert reached(Goal("near the limit", "peers", "ratio"), 0.97, Sizes()) == "–"
+    (gpu,) = rows({}, Sizes(), has_gpu=False)
+    assert gpu["reached?"] == "no GPU here"
 
 
 def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):

@@ -21,6 +21,7 @@ import av
 import numpy as np
 from av.error import FFmpegError
 from av.stream import Disposition
+from av.video.reformatter import VideoReformatter
 from PIL import Image
 
 from prism.errors import VideoError
@@ -100,8 +101,7 @@ def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[i
         raise VideoError("there is no such file.")
     if path.stat().st_size == 0:
         raise VideoError("the file is empty.")
-    time_base = _check_header(path, limits)
-    times = _packet_times(path)
+    times, time_base = _survey(path, limits)
     shown = [time for time in times if time is not None]
     if shown and time_base:
         _check_seconds(float((max(shown) - min(shown)) * time_base), limits)
@@ -115,17 +115,18 @@ def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[i
     yield count, lambda wanted: _read_in_order(path, wanted, size, limits)
 
 
-def _check_header(path: Path, limits: Limits) -> Fraction | None:
-    """Refuse a video by what it says of itself, before anything is decoded, and return the unit of its times.
+def _survey(path: Path, limits: Limits) -> tuple[list[int | None], Fraction | None]:
+    """The time stamp of every packet that gives a shown frame, and the unit of times; nothing is decoded.
 
-    A header may lie: times and frames are checked as they come.
+    A video is refused by what it says of itself. A header may lie: times and frames are checked as they come.
     """
     with _opened(path) as (container, stream):
         width, height = stream.codec_context.width, stream.codec_context.height
         if width and height:
             _check_frame(width, height, limits)
         _check_seconds(container.duration / av.time_base if container.duration else 0.0, limits)
-        return stream.time_base
+        time_base = stream.time_base
+        return [packet.pts for packet in _packets(container, stream) if not packet.is_discard], time_base
 
 
 def _check_seconds(seconds: float, limits: Limits) -> None:
@@ -184,12 +185,6 @@ def _packets(container: "InputContainer", stream: "VideoStream") -> "Iterator[av
         return
 
 
-def _packet_times(path: Path) -> list[int | None]:
-    """The time stamp of every packet that gives a shown frame."""
-    with _opened(path) as (container, stream):
-        return [packet.pts for packet in _packets(container, stream) if not packet.is_discard]
-
-
 def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: int, limits: Limits) -> Frames:
     """Seek to the key frame before the first wanted frame and decode up to the last.
 
@@ -197,10 +192,11 @@ def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: i
         _Missing: the seek went past the first frame, or a wanted frame did not turn up.
     """
     index_at = {times[index]: index for index in wanted}
-    found = {}
+    # One for all frames: to prepare a conversion takes longer than to decode and convert a small frame.
+    found, converter = {}, VideoReformatter()
     for frame in _decoded_frames(path, since=min(index_at)):
         if frame.pts in index_at:
-            found[index_at[frame.pts]] = _fit_frame(frame, size, limits)
+            found[index_at[frame.pts]] = _fit_frame(frame, size, limits, converter)
         if frame.pts is None or len(found) == len(index_at) or frame.pts > max(index_at):
             break
     if len(found) < len(index_at):
@@ -214,10 +210,10 @@ def _read_in_order(path: Path, wanted: Collection[int], size: int, limits: Limit
     Raises:
         _Missing: there are fewer frames.
     """
-    found = {}
+    found, converter = {}, VideoReformatter()
     for index, frame in enumerate(_decoded_frames(path)):
         if index in wanted:
-            found[index] = _fit_frame(frame, size, limits)
+            found[index] = _fit_frame(frame, size, limits, converter)
         if len(found) == len(wanted):
             return found
     raise _Missing
@@ -263,10 +259,10 @@ def _packets_since(container: "InputContainer", stream: "VideoStream", since: in
     yield from packets
 
 
-def _fit_frame(frame: "av.VideoFrame", size: int, limits: Limits) -> Array:
+def _fit_frame(frame: "av.VideoFrame", size: int, limits: Limits, converter: VideoReformatter) -> Array:
     _check_frame(frame.width, frame.height, limits)
     try:
-        return _fit(frame.to_ndarray(format="rgb24"), size)
+        return _fit(converter.reformat(frame, format="rgb24").to_ndarray(), size)
     except (FFmpegError, ValueError, OSError) as error:
         raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
 

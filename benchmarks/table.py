@@ -1,0 +1,194 @@
+"""The goals, each beside what was measured of it: a reader of the other benchmarks' figures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from benchmarks.measure import GOAL, Sizes, Spread
+
+HEADINGS = ("goal", "ours", "peers' loop", "limit", "ratio or share", "reached?")
+GPU = "gpu"
+Figures = Mapping[str, Mapping[str, Any]]
+"""For each benchmark its figures by label: numbers, and spreads as objects of JSON."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is promised, and which figures tell whether it is kept.
+
+    Attributes:
+        goal: the promise.
+        benchmark: whose figures they are; a goal whose benchmark has not run has no row. `GPU` is none of them.
+        figure: the ratio or share, whose median decides.
+        least: the smallest median that keeps the promise.
+        most: the largest.
+        unit: of the figure.
+        ours: our side of it, where there is one.
+        peers: the other side.
+        limit: what cannot be passed.
+    """
+
+    goal: str
+    benchmark: str
+    figure: str = ""
+    least: float = float("-inf")
+    most: float = float("inf")
+    unit: str = ""
+    ours: str = ""
+    peers: str = ""
+    limit: str = ""
+
+
+def _iteration(precision: str, limit: str) -> Goal:
+    return Goal(
+        f"an iteration of the peers' work, {precision}: at least 2.5 times as fast",
+        "peers",
+        f"ratio in {precision}",
+        least=2.5,
+        unit="×",
+        ours=f"our iteration in {precision}, s",
+        peers="peers' iteration, s",
+        limit=limit,
+    )
+
+
+def _utilisation(moments: str) -> Goal:
+    return Goal(
+        f"an iteration, {moments} moments: near the arithmetic limit",
+        "utilisation",
+        f"{moments} utilisation",
+        ours=f"{moments} iteration, s",
+        limit=f"{moments} iteration at the matrix rate, s",
+    )
+
+
+def _overhead(moments: str) -> Goal:
+    return Goal(
+        f"insertion, telemetry and checkpoints, {moments} moments: at most 3 % of an iteration",
+        "overhead",
+        f"{moments}, together, %",
+        most=3.0,
+        unit=" %",
+    )
+
+
+def _growth(field: str, what: str) -> Goal:
+    # The time for one and the same number of clips varies by a few per cent from run to run.
+    return Goal(
+        f"an iteration's growth with {what}: a power of about 1 (at most 1.1)",
+        "growth",
+        f"{field}: power (1 is linear)",
+        most=1.1,
+    )
+
+
+GOALS = (
+    _iteration("float32", "fresh iteration at the matrix rate, s"),
+    _iteration("bfloat16", ""),
+    Goal("the same on a GPU", GPU),
+    _utilisation("fresh"),
+    _utilisation("bank"),
+    _overhead("fresh"),
+    _overhead("bank"),
+    Goal(
+        "ingest: at least 90 % of a bare loop's rate",
+        "ingest",
+        "ingest as a share of the bare loop",
+        least=0.9,
+        ours="ingest, videos/s",
+        limit="bare loop, videos/s",
+    ),
+    _growth("classes", "the classes"),
+    _growth("batch_real", "the real batch"),
+    Goal(
+        "several seeds: sooner side by side than one after the other",
+        "seeds",
+        "ratio to all threads",
+        least=1.0,
+        unit="×",
+        ours="side by side, one thread each, s",
+        peers="one after the other, all threads, s",
+        limit="side by side",
+    ),
+    Goal(
+        "time to accuracy: sooner with a bank than with fresh moments",
+        "accuracy",
+        "fresh / bank, time to accuracy",
+        least=1.0,
+        unit="×",
+        ours="bank, time to accuracy, s",
+        peers="fresh, time to accuracy, s",
+    ),
+)
+
+
+def rows(figures: Figures, sizes: Sizes, has_gpu: bool) -> list[dict[str, str]]:
+    """A row for each goal whose benchmark has run, by heading.
+
+    Args:
+        figures: of all benchmarks that have run.
+        sizes: the work that they timed.
+        has_gpu: whether this machine has a GPU, which none of the benchmarks uses.
+    """
+    found = {label: value for benchmark in figures.values() for label, value in benchmark.items()}
+    cells = [_cells(goal, found, sizes, has_gpu) for goal in GOALS if goal.benchmark in (GPU, *figures)]
+    return [dict(zip(HEADINGS, row, strict=True)) for row in cells]
+
+
+def _cells(goal: Goal, found: Mapping[str, Any], sizes: Sizes, has_gpu: bool) -> tuple[str, ...]:
+    if goal.benchmark == GPU:
+        return goal.goal, "–", "–", "–", "–", "not measured" if has_gpu else "no GPU here"
+    sides = (_cell(found.get(label), _unit(label)) for label in (goal.ours, goal.peers, goal.limit))
+    figure = found.get(goal.figure)
+    return goal.goal, *sides, _cell(figure, goal.unit), reached(goal, figure, sizes)
+
+
+def reached(goal: Goal, found: Any, sizes: Sizes) -> str:
+    """Whether the median keeps the promise; – where the goal names no number."""
+    if found is None:
+        return "not measured"
+    if isinstance(found, str):
+        return found
+    if goal.least == float("-inf") and goal.most == float("inf"):
+        return "–"
+    verdict = "yes" if goal.least <= _median(found) <= goal.most else "no"
+    return verdict if is_goals_size(sizes) or goal.benchmark == "accuracy" else f"{verdict} (other sizes)"
+
+
+def is_goals_size(sizes: Sizes) -> bool:
+    """Whether the goals' own work was timed, however often and by whatever clock."""
+    timing = {name: getattr(GOAL, name) for name in ("repeats", "threads", "clock", "videos")}
+    return replace(sizes, **timing) == GOAL
+
+
+def _median(found: Any) -> float:
+    return found["median"] if isinstance(found, Mapping) else found
+
+
+def _unit(label: str) -> str:
+    """What a label ends with behind a comma."""
+    _, comma, unit = label.rpartition(", ")
+    return f" {unit}" if comma else ""
+
+
+def _cell(found: Any, unit: str) -> str:
+    if found is None or isinstance(found, str):
+        return found or "–"
+    return f"{Spread(**found) if isinstance(found, Mapping) else format(found, '.3g')}{unit}"
+
+
+def markdown(rows: Sequence[Mapping[str, str]]) -> str:
+    """A table of rows by heading."""
+    lines = [HEADINGS, tuple("---" for _ in HEADINGS), *(tuple(row.values()) for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def page(rows: Sequence[Mapping[str, str]], sizes: Sizes, where: Mapping[str, Any]) -> str:
+    """The table, how to read it, and where its numbers are from."""
+    work = ", ".join(f"{name} {value}" for name, value in asdict(sizes).items() if value)
+    made = ", ".join(f"{name} {where[name]}" for name in ("commit", "processor", "threads", "torch", "date"))
+    return (
+        f"# Goals of performance\n\n{markdown(rows)}\nMedian [smallest, largest]; the median decides. A goal "
+        "without a number is neither reached nor missed.\n\n"
+        f"Sizes: {work}.\n\nMade by `{where['command']}`: {made}.\n"
+    )
