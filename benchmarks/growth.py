@@ -46,6 +46,8 @@ def draw(figures: Path, picture: Path) -> None:
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     for axes, field in zip(figure.subplots(1, 2), ("classes", "batch_real"), strict=True):
         rows = {int(label.split()[1][:-1]): row for label, row in found.items() if label.startswith(f"{field} ")}
+        # A report is sorted by its labels, in which 10 comes before 2.
+        rows = dict(sorted(rows.items()))
         counts, times = list(rows), [row["median"] for row in rows.values()]
         below = [row["median"] - row["smallest"] for row in rows.values()]
         above = [row["largest"] - row["median"] for row in rows.values()]
