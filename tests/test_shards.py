@@ -180,3 +180,9 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
     joined = KeyFrameEncoding.join(parts)
     assert joined.problem(5) is None
     assert all(torch.equal(part, joined.tensors()[name]) for name, part in whole.tensors().items())
+
+
+def test_a_budget_that_does_not_fit_is_refused_before_anything_is_begun(uneven, executor, tmp_path):
+    with pytest.raises(ConfigError, match=r"condense\.budget"):
+        condense(uneven, executor=executor, output=tmp_path / "set", **TINY, insertion="budget", budget="99")
+    assert not list(tmp_path.iterdir())

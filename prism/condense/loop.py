@@ -229,8 +229,9 @@ def condense_classes(
     progress: bool,
 ) -> CondensedSet:
     """Condense some classes, given by their labels, in this process; options and errors like in `condense`."""
-    check_memory(store, config, pick_device(device))
-    run = Condensation(store, config, pick_device(device), classes)
+    where = pick_device(device)
+    check_memory(store, config, where)
+    run = Condensation(store, config, where, classes)
     source = source_of(store, config) | {"device": run.device.type}
     if len(classes) < len(store.classes):
         source["classes"] = [store.classes[label] for label in classes]
@@ -265,3 +266,4 @@ def check_fits(store: ClipStore, config: CondenseConfig) -> None:
             f"condense.initial_keyframes = {config.initial_keyframes}, "
             f"but the clips have {store.num_frames} frames."
         )
+    keyframes_per_class(store, config)
