@@ -182,7 +182,11 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
     assert all(torch.equal(part, joined.tensors()[name]) for name, part in whole.tensors().items())
 
 
-def test_a_budget_that_does_not_fit_is_refused_before_anything_is_begun(uneven, executor, tmp_path):
-    with pytest.raises(ConfigError, match=r"condense\.budget"):
-        condense(uneven, executor=executor, output=tmp_path / "set", **TINY, insertion="budget", budget="99")
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [({"insertion": "budget", "budget": "99"}, "budget"), ({"keyframe_scale": 7}, "keyframe_scale")],
+)
+def test_what_does_not_fit_the_store_is_refused_before_anything_is_begun(uneven, executor, tmp_path, options, key):
+    with pytest.raises(ConfigError, match=rf"condense\.{key} = "):
+        condense(uneven, executor=executor, output=tmp_path / "set", **TINY, **options)
     assert not list(tmp_path.iterdir())

@@ -266,4 +266,10 @@ def check_fits(store: ClipStore, config: CondenseConfig) -> None:
             f"condense.initial_keyframes = {config.initial_keyframes}, "
             f"but the clips have {store.num_frames} frames."
         )
+    (height, width), scale = store.size, config.keyframe_scale
+    if height % scale or width % scale:
+        raise ConfigError(
+            f"condense.keyframe_scale = {scale}, but the clips have {height}×{width} pixels. "
+            "Choose a number that divides both."
+        )
     keyframes_per_class(store, config)

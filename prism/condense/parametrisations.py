@@ -11,7 +11,7 @@ from prism.condense.matching import View, held_frames, whole_clips
 from prism.condensed import CondensedSet
 from prism.config import CondenseConfig
 from prism.encodings import Encoding, StaticDynamicEncoding, keyframe_encoding, require_encoder
-from prism.errors import ConfigError, DivergedError
+from prism.errors import DivergedError
 from prism.hallucinator import MEMORIES, combine, hallucinate
 from prism.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.models import initialise
@@ -126,16 +126,10 @@ class KeyFrames:
         They are drawn for all classes, so that a video does not depend on which others are asked for.
 
         Raises:
-            ConfigError: this installation has no encoder for their storage, or their scale does not divide the
-                clips' size.
+            ConfigError: this installation has no encoder for their storage.
         """
         require_encoder(config.storage)
         size, scale = store.size, config.keyframe_scale
-        if size[0] % scale or size[1] % scale:
-            raise ConfigError(
-                f"condense.keyframe_scale = {scale}, but the clips have {size[0]}×{size[1]} pixels. "
-                "Choose a number that divides both."
-            )
         every = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         wanted = torch.isin(every, torch.tensor(classes or range(len(store.classes))))
         num_videos = int(wanted.sum())
