@@ -86,23 +86,23 @@ def reduce(clips: Tensor, scale: int) -> Tensor:
     return clips if scale == 1 else avg_pool2d(clips.flatten(0, 1), scale).unflatten(0, clips.shape[:2])
 
 
-def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> tuple[Tensor, Tensor]:
+def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
     """Promote interpolated frames to key-frames, at the value they have (paper, equation 7).
 
     The rendered clip stays as it was: a new key-frame lies on the line between its neighbours.
 
     Args:
-        frames: (V, T, C, H, W) float.
+        frames: (V, T, C, H, W) float; the promoted slots are filled in.
         mask: (V, T) bool, the key-frames so far.
         inserted: (V, T) bool, the frames to promote.
 
     Returns:
-        The frames with the promoted slots filled in (the same tensor where there are none), and the new mask.
+        The new mask.
     """
     new = inserted & ~mask
     if not new.any():
-        return frames, mask
+        return mask
     at, (before, after) = new.nonzero(as_tuple=True), neighbours(mask)
     share = interpolation_weights(mask, frames.dtype)[*at, before[at]].view(-1, 1, 1, 1)
-    values = torch.lerp(frames[at[0], after[at]], frames[at[0], before[at]], share)
-    return frames.index_put(at, values), mask | new
+    frames[at] = torch.lerp(frames[at[0], after[at]], frames[at[0], before[at]], share)
+    return mask | new

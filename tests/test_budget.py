@@ -37,8 +37,8 @@ def test_a_hat_is_what_a_moved_keyframe_would_change(situation):
     for v, t in (~mask).nonzero().tolist():
         new = torch.zeros_like(mask)
         new[v, t] = True
-        filled, grown = insert(frames, mask, new)
-        moved = filled.clone()
+        moved = frames.clone()
+        grown = insert(moved, mask, new)
         moved[v, t] += 1
         change = (render(moved, grown) - render(frames, mask))[v, :, 0, 0, 0]
         torch.testing.assert_close(hats(mask)[v, :, t], change)

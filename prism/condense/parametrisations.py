@@ -145,7 +145,7 @@ class KeyFrames:
             frames[mask] = noise[wanted].flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
-            frames, mask = insert(frames, mask, torch.ones_like(mask))
+            mask = insert(frames, mask, torch.ones_like(mask))
         return cls(frames.to(device), mask.to(device), every[wanted], config.lr, scale)
 
     def view(self, iteration: int) -> View:
@@ -159,8 +159,7 @@ class KeyFrames:
     @torch.no_grad()
     def insert(self, proposed: Tensor) -> None:
         """Promote the proposed frames (V, T) to key-frames, at their interpolated value."""
-        frames, self.mask = insert(self.frames, self.mask, proposed)
-        self.frames.copy_(frames)
+        self.mask = insert(self.frames, self.mask, proposed)
 
     def mean_keyframes(self) -> float:
         """Key-frames per video."""
