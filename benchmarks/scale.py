@@ -81,7 +81,7 @@ def clip_bytes(sizes: Sizes) -> int:
 
 
 def store_bytes(problem: Problem, rates: Rates) -> float:
-    """Bytes of the finished store; an ingest needs twice as many while it runs."""
+    """Bytes of the finished store; an ingest that skips a video needs twice as many while it runs."""
     return problem.videos * (clip_bytes(problem.sizes) + rates.text_bytes)
 
 

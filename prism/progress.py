@@ -32,6 +32,10 @@ def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
+    if not (enabled and console.is_terminal):
+        # Rich would work out the rate after every step even if it never drew it.
+        yield lambda steps=1, **shown: None
+        return
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),
         # On 80 columns the count, the rate and the time left come before the width of the bar.
@@ -41,7 +45,7 @@ def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[shown]}"),
     ]
-    with Progress(*columns, console=console, disable=not (enabled and console.is_terminal)) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task(what, total=total, completed=done, rate="", shown="")
 
         def advance(steps: int = 1, **shown: object) -> None:

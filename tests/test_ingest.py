@@ -90,6 +90,23 @@ def with_windows(source, tmp_path_factory) -> ClipStore:
     return make(source, tmp_path_factory.mktemp("windows") / "store", config)
 
 
+def test_clips_without_holes_between_them_are_not_copied_where_the_file_system_allows(
+    source, expected, tmp_path, monkeypatch
+):
+    links = []
+    link = os.link
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no hard links here")
+
+    monkeypatch.setattr(os, "link", lambda *names: (links.append(names[1].name), link(*names)))
+    assert files(make(source, tmp_path / "linked").path) == expected
+    assert links == ["frames.u8"]
+    assert (tmp_path / "linked/frames.u8").stat().st_nlink == 1
+    monkeypatch.setattr(os, "link", refuse)
+    assert files(make(source, tmp_path / "copied").path) == expected
+
+
 def test_random_test_windows_are_a_split_of_their_own_and_change_no_other(source, expected, with_windows):
     frames, rows = expected["frames.u8"], expected["clips.csv"]
     assert (with_windows.path / "frames.u8").read_bytes().startswith(frames)
@@ -482,7 +499,7 @@ def test_a_disk_that_is_full_at_the_start_leaves_nothing(source, tmp_path, monke
 
 def test_a_disk_that_is_full_at_the_end_leaves_what_is_done(source, expected, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(assemble, "_copy_frames", full)
+        patch.setattr(assemble, "_place_frames", full)
         with pytest.raises(OutputError, match="no space left"):
             make(source, tmp_path / "store")
     assert not (tmp_path / "store").exists()

@@ -1,5 +1,6 @@
 """From slots and outcomes to the files of a finished store, the same bytes however the slots were filled."""
 
+import contextlib
 import csv
 import hashlib
 import io
@@ -74,7 +75,7 @@ def assemble(
     skipped = {v.relative: folder.outcomes[i].reason for i, v in enumerate(videos) if folder.outcomes[i].reason}
     skipped.update(unlisted)
     statistics = PixelStatistics()
-    frames_sha256 = _copy_frames(folder, clips, statistics, shape)
+    frames_sha256 = _place_frames(folder, clips, statistics, shape)
     mean, std = statistics.mean_and_std()
     header = StoreHeader(
         num_frames=num_frames,
@@ -117,27 +118,43 @@ def _count(sources: list[ClipSource]) -> dict[str, int]:
     return {split: count for split, count in counts.items() if count or split != "test-random"}
 
 
-def _copy_frames(
+def _place_frames(
     folder: WorkingFolder,
     clips: list[tuple[int, ClipSource]],
     statistics: PixelStatistics,
     shape: tuple[int, ...],
 ) -> str:
-    """Move the clips together, closing the holes; count the training pixels; return the SHA-256."""
-    digest = hashlib.sha256()
-    with folder.slots.open("rb") as slots, (folder.finished / "frames.u8").open("wb") as frames:
+    """Make `frames.u8`: the slots themselves where all are clips, else the clips without the holes between them.
+
+    Counts the training pixels on the way; returns the SHA-256.
+    """
+    digest, path, num_bytes = hashlib.sha256(), folder.finished / "frames.u8", math.prod(shape)
+    is_whole = [start for start, _ in clips] == list(range(0, folder.offsets[-1], num_bytes))
+    is_there = is_whole and _link(folder.slots, path)
+    with folder.slots.open("rb") as slots, contextlib.nullcontext() if is_there else path.open("wb") as frames:
         for start, source in clips:
             # Only what follows a hole, or stands behind its video's other clips, needs a seek.
             if slots.tell() != start:
                 slots.seek(start)
-            data = slots.read(math.prod(shape))
-            frames.write(data)
+            data = slots.read(num_bytes)
             digest.update(data)
             if source.split == "train":
                 statistics.add(np.frombuffer(data, np.uint8).reshape(shape))
-        frames.flush()
-        os.fsync(frames.fileno())
+            if frames:
+                frames.write(data)
+        if frames:
+            frames.flush()
+            os.fsync(frames.fileno())
     return digest.hexdigest()
+
+
+def _link(file: Path, name: Path) -> bool:
+    """Give a file a second name; false where the file system has no such thing."""
+    try:
+        os.link(file, name)
+    except OSError:
+        return False
+    return True
 
 
 def _skipped_csv(skipped: Mapping[str, str]) -> str:

@@ -110,7 +110,8 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return asdict(self)
+        windows = [{"start": window.start, "stride": window.stride} for window in self.windows]
+        return {"windows": windows, "video_frames": self.video_frames, "reason": self.reason}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Outcome":
