@@ -36,6 +36,8 @@ class CondensedSet:
         normalisation: mean and deviation of the real training pixels, for networks trained on this set.
         flip: whether a horizontal flip keeps the labels.
         source: how the set was made: method, configuration, seed, versions, fingerprint of the store.
+        takes: clips that each video stands for, one of which is drawn whenever it is rendered; the encoding holds
+            those of a video side by side.
     """
 
     encoding: Encoding
@@ -44,9 +46,12 @@ class CondensedSet:
     normalisation: Normalisation
     flip: bool
     source: dict[str, Any] = field(default_factory=dict)
+    takes: int = 1
 
     def __post_init__(self) -> None:
-        problem = self.encoding.problem(len(self.labels)) or self._problem()
+        if self.takes < 1:
+            raise CondensedError(f"a video must stand for one take or more, got {self.takes}.")
+        problem = self.encoding.problem(len(self.labels) * self.takes) or self._problem()
         if problem:
             raise CondensedError(f"inconsistent condensed set: {problem}.")
 
@@ -70,27 +75,30 @@ class CondensedSet:
         storage: str = "float32",
         quality: int = 50,
         source: dict[str, Any] | None = None,
+        takes: int = 1,
     ) -> "CondensedSet":
         """Keep only the key-frames of dense frames.
 
         Args:
-            frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
-            mask: (V, T) bool, True at key-frames.
+            frames: (V · takes, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
+            mask: (V · takes, T) bool, True at key-frames.
             labels: (V,) int64, ascending.
             storage: `float32`, `float16` or `uint8`, or compressed as `webp`, `h264` or `av1`.
             quality: of compression, in 0..100, higher keeps more.
         """
         encoding = keyframe_encoding(frames, mask, storage, quality)
-        return cls(encoding, labels, classes, normalisation, flip, source or {})
+        return cls(encoding, labels, classes, normalisation, flip, source or {}, takes)
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __repr__(self) -> str:
         height, width = self.size
+        takes = f" of {self.takes} takes" if self.takes > 1 else ""
+        held = f"{len(self)} videos{takes}, {self.num_keyframes} key-frames"
+        shape = f"{self.num_frames}×{height}×{width}"
         return (
-            f"CondensedSet({len(self.classes)} classes, {len(self)} videos, {self.num_keyframes} key-frames, "
-            f"{self.num_frames}×{height}×{width}, {self.storage}, {self.num_bytes} bytes)"
+            f"CondensedSet({len(self.classes)} classes, {held}, {shape}, {self.storage}, {self.num_bytes} bytes)"
         )
 
     @property
@@ -111,7 +119,7 @@ class CondensedSet:
     @property
     def is_random(self) -> bool:
         """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
-        return self.encoding.is_random
+        return self.takes > 1 or self.encoding.is_random
 
     @property
     def float32_bytes(self) -> int:
@@ -130,13 +138,13 @@ class CondensedSet:
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at frames of a clip that are stored as they are."""
-        return self.encoding.mask
+        """(V, T) bool, True at frames of a clip (of its first take) that are stored as they are."""
+        return self.encoding.mask[:: self.takes]
 
     @property
     def keyframe_counts(self) -> Tensor:
         """(V,) int64, colour images stored for each video: its key-frames or its static images."""
-        return self.encoding.keyframe_counts
+        return self.encoding.keyframe_counts.view(-1, self.takes).sum(dim=1)
 
     @property
     def num_keyframes(self) -> int:
@@ -145,6 +153,8 @@ class CondensedSet:
 
     def render(self, videos: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The clips that the stored images stand for (paper, equation 3).
+
+        All videos take part in a draw, so that a video's clip does not depend on which others are rendered.
 
         Args:
             videos: (n,) positions of the videos to render; all by default.
@@ -157,7 +167,10 @@ class CondensedSet:
             CondensedError: compressed images are not what the set says of them.
         """
         chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
-        return self.encoding.render(chosen, self.normalisation, generator)
+        take = torch.zeros(len(self), dtype=torch.int64)
+        if self.takes > 1 and generator is not None:
+            take = torch.randint(self.takes, (len(self),), generator=generator)
+        return self.encoding.render(chosen * self.takes + take[chosen], self.normalisation, generator)
 
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""
@@ -186,6 +199,8 @@ class CondensedSet:
             content["encoding"] = self.encoding.NAME
         if self.encoding.scale != 1:
             content["scale"] = self.encoding.scale
+        if self.takes != 1:
+            content["takes"] = self.takes
         return {**content, "sha256": _digest(content, self._tensors)}
 
     def to_bytes(self) -> bytes:
@@ -223,7 +238,7 @@ class CondensedSet:
             raise CondensedError("its checksum differs: the file was damaged or edited.")
         num_frames = _checked(metadata["num_frames"], int)
         height, width = _checked(metadata["size"], list, int)
-        scale = _checked(metadata.get("scale", 1), int)
+        scale, takes = (_checked(metadata.get(name, 1), int) for name in ("scale", "takes"))
         condensed = cls(
             _encoding_of(metadata).from_tensors(tensors, num_frames, (height, width), scale),
             tensors["labels"].long(),
@@ -231,6 +246,7 @@ class CondensedSet:
             Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
             _checked(metadata["flip"], bool),
             _checked(metadata["source"], dict),
+            takes,
         )
         found = condensed.num_frames, condensed.size, condensed.encoding.scale
         if found != (num_frames, (height, width), scale):

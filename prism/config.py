@@ -207,6 +207,9 @@ class SelectConfig:
     """How real clips are chosen."""
     vpc: int = 1
     """Videos per class."""
+    takes: int = 1
+    """Clips that each video stands for, one of which is drawn whenever it is shown: an epoch trains on vpc clips \
+of each class, many epochs see vpc·takes of them. 0 takes as many as the smallest class has."""
     storage: Storage = "uint8"
     """Number format of the stored frames (uint8 keeps real clips exactly), or their compression: `webp` stills, \
 or `h264` or `av1` video."""
@@ -228,6 +231,7 @@ in the store and shared by every vpc."""
     def __post_init__(self) -> None:
         _require_choice("select", "method", self.method, SelectMethod)
         _require("select", "vpc", self.vpc, self.vpc >= 1, "at least 1")
+        _require("select", "takes", self.takes, self.takes >= 0, "at least 0")
         _require_choice("select", "model", self.model, Model)
         _require("select", "width", self.width, 0 <= self.width <= 4096, "between 0 and 4096")
         _require("select", "epochs", self.epochs, self.epochs >= 0, "at least 0")

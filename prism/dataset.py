@@ -11,6 +11,7 @@ from prism.clips import Normalisation, as_pixels
 from prism.condensed import CondensedSet
 from prism.config import StoreSplit
 from prism.errors import ConfigError
+from prism.runtime import generator
 from prism.store import ClipStore
 
 OutputFormat = Literal["CTHW", "TCHW", "THWC"]
@@ -21,7 +22,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
 
     Args:
         source: a condensed set, or a store. A set whose videos stand for several clips each (`is_random`) shows
-            the first of them; `CondensedSet.clips` draws others.
+            the first of them, until `draw` draws others.
         split: which clips of a store; a condensed set has no splits.
         output_format: axes of a video.
         normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),
@@ -47,13 +48,24 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
         clips = source.clips() if isinstance(source, CondensedSet) else source.clips(split)
-        self._frames = clips.frames
+        self._source, self._frames = source, clips.frames
         self._normalisation: Normalisation | None = source.normalisation if normalise else None
         self._output_format = output_format
         self._transform = transform
         self.classes = list(clips.classes)
         self.class_to_idx = {name: label for label, name in enumerate(clips.classes)}
         self.targets: list[int] = clips.labels.tolist()
+
+    def draw(self, epoch: int) -> None:
+        """Show the clips of an epoch, where videos stand for several each; else there is nothing to draw.
+
+        The processes of a `DataLoader` get to see them unless they are `persistent_workers`.
+
+        Args:
+            epoch: the same epoch always gives the same clips.
+        """
+        if isinstance(self._source, CondensedSet) and self._source.is_random:
+            self._frames = self._source.clips(generator(0, "clips", epoch)).frames
 
     def __len__(self) -> int:
         return len(self.targets)

@@ -50,6 +50,7 @@ def _condensed(condensed: CondensedSet) -> dict[str, Any]:
         "method": condensed.source.get("method", "unknown"),
         "classes": list(condensed.classes),
         "videos": len(condensed),
+        "takes": condensed.takes,
         "keyframes": condensed.num_keyframes,
         "num_frames": condensed.num_frames,
         "size": list(condensed.size),

@@ -63,10 +63,10 @@ METHODS: dict[str, Callable[[Tensor, int, torch.Generator], list[int]]] = {
 }
 
 
-def choose(store: ClipStore, config: SelectConfig, device: torch.device) -> Tensor:
-    """Positions in the training split, grouped by class, `vpc` of each.
+def choose(store: ClipStore, config: SelectConfig, num: int, device: torch.device) -> Tensor:
+    """Positions in the training split, grouped by class, `num` of each.
 
-    `random` needs no embedding; the others use that of a network which does not depend on `vpc` or `seed`.
+    `random` needs no embedding; the others use that of a network which does not depend on `num` or the seed.
     """
     embedder = Embedder(config.model, config.width, config.epochs, config.embedder_seed)
     num_clips = len(store.positions("train"))
@@ -76,7 +76,7 @@ def choose(store: ClipStore, config: SelectConfig, device: torch.device) -> Tens
     chosen, first = [], 0
     for label, count in enumerate(store.counts("train").tolist()):
         draw = generator(config.seed, "select", label)
-        within = METHODS[config.method](embeddings[first : first + count].double(), config.vpc, draw)
+        within = METHODS[config.method](embeddings[first : first + count].double(), num, draw)
         chosen += [first + position for position in within]
         first += count
     return torch.tensor(chosen)
@@ -104,33 +104,46 @@ def select(
         The same kind of set as `condense`, every frame a key-frame: `evaluate` cannot tell them apart.
 
     Raises:
-        ConfigError: a class has fewer training clips than `vpc` (it is named), or there is no encoder for
-            the storage.
+        ConfigError: a class has fewer training clips than `vpc` · `takes` (it is named), or there is no encoder
+            for the storage.
         StoreError: the store is damaged, or was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     config = with_options(SelectConfig, "select", config, options)
-    store.require_vpc(config.vpc, "select.vpc")
+    takes = takes_of(store, config)
     require_encoder(config.storage)
     with claim(output):
         if output is not None:
             check_output_file(Path(output), overwrite)
-        condensed = _selected(store, config, pick_device(device))
+        condensed = _selected(store, config, takes, pick_device(device))
         if output is not None:
             condensed.save(output)
     return condensed
 
 
-def _selected(store: ClipStore, config: SelectConfig, device: torch.device) -> CondensedSet:
+def takes_of(store: ClipStore, config: SelectConfig) -> int:
+    """The clips that each video stands for.
+
+    Raises:
+        ConfigError: a class has too few.
+    """
+    store.require_vpc(config.vpc, "select.vpc")
+    if config.takes == 0:
+        return int(store.counts("train").min()) // config.vpc
+    store.require_vpc(config.vpc * config.takes, "select.vpc · select.takes")
+    return config.takes
+
+
+def _selected(store: ClipStore, config: SelectConfig, takes: int, device: torch.device) -> CondensedSet:
     clips = store.clips("train")
-    chosen = choose(store, config, device)
+    chosen = choose(store, config, config.vpc * takes, device)
     frames = as_pixels(clips.frames[chosen])
     store.check_unchanged()
     return CondensedSet.pack(
         frames,
         torch.ones(frames.shape[:2], dtype=torch.bool),
-        clips.labels[chosen],
+        clips.labels[chosen[::takes]],
         classes=store.classes,
         normalisation=store.normalisation,
         flip=store.flip,
@@ -143,4 +156,5 @@ def _selected(store: ClipStore, config: SelectConfig, device: torch.device) -> C
             "store": store.fingerprint,
             "clips": [store.sources[i].path for i in chosen.tolist()],
         },
+        takes=takes,
     )

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from benchmarks.__main__ import earlier
-from benchmarks.accuracy import Point, goal_of, judged, seconds_to_accuracy, seconds_to_loss, taken
+from benchmarks.accuracy import Point, goal_of, judged, seconds_to_loss, taken
 from benchmarks.measure import QUICK, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
@@ -60,27 +60,18 @@ def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
     assert reached(goal, median, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
 
 
-def points(losses: list[float], accuracies: list[float | None]) -> list[Point]:
+def points(losses: list[float]) -> list[Point]:
     """A curve whose n-th set was taken after 2ⁿ seconds."""
-    return [
-        Point(n, 2.0**n, loss, 2.0, scored)
-        for n, (loss, scored) in enumerate(zip(losses, accuracies, strict=True))
-    ]
-
-
-def test_the_time_to_accuracy_is_that_of_the_first_set_with_nine_tenths_of_the_last_ones():
-    risen = points([1.0] * 5, [0.2, 0.44, None, 0.46, 0.5])
-    assert seconds_to_accuracy(risen) == 8.0
-    assert seconds_to_accuracy(points([1.0] * 3, [0.2, 0.5, 0.2])) is None
+    return [Point(n, 2.0**n, loss, 2.0) for n, loss in enumerate(losses)]
 
 
 def test_the_time_to_the_loss_is_that_of_the_first_set_nine_tenths_of_the_way_to_fresh_moments_last():
-    fresh = points([3.0, 2.5, 1.1, 1.0], [None] * 4)
+    fresh = points([3.0, 2.5, 1.1, 1.0])
     assert goal_of(fresh) == pytest.approx(1.2)
     assert seconds_to_loss(fresh, 1.2) == 4.0
-    assert seconds_to_loss(points([3.0, 1.2], [None] * 2), 1.2) == 2.0
-    assert seconds_to_loss(points([3.0, 1.3], [None] * 2), 1.2) is None
-    assert seconds_to_loss(fresh, goal_of(points([1.0, 1.0], [None] * 2))) is None
+    assert seconds_to_loss(points([3.0, 1.2]), 1.2) == 2.0
+    assert seconds_to_loss(points([3.0, 1.3]), 1.2) is None
+    assert seconds_to_loss(fresh, goal_of(points([1.0, 1.0]))) is None
 
 
 def test_networks_are_trained_where_the_run_has_doubled_and_the_loss_is_measured_along_it():
@@ -89,7 +80,7 @@ def test_networks_are_trained_where_the_run_has_doubled_and_the_loss_is_measured
     assert taken(2) == judged(2) == [0, 1, 2]
 
 
-def test_time_to_accuracy_has_a_curve_of_each_kind_and_two_rows_of_the_table(tmp_path):
+def test_time_to_accuracy_has_a_curve_of_each_kind_and_a_row_of_the_table(tmp_path):
     command = [sys.executable, "-m", "benchmarks.accuracy", "--quick", "--output", str(tmp_path / "accuracy.json")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
     figures = earlier(tmp_path)["accuracy"]
@@ -98,9 +89,8 @@ def test_time_to_accuracy_has_a_curve_of_each_kind_and_two_rows_of_the_table(tmp
         assert 0 < spent[0] < spent[1] < spent[2]
         assert figures[f"{moments}, iteration 2, accuracy in %"]["num"] == 2
         assert 2 <= figures[f"{moments}, iteration 2, key-frames"]["median"] <= 8
-    _, loss, accuracy = rows({"accuracy": figures}, Sizes(), has_gpu=False)
-    assert loss["reached?"] in ("yes", "no", "never")
-    assert accuracy["reached?"] in ("–", "never")
+    _, row = rows({"accuracy": figures}, Sizes(), has_gpu=False)
+    assert row["reached?"] in ("yes", "no", "never")
     assert earlier(tmp_path / "elsewhere") == {}
 
 

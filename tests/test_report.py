@@ -205,7 +205,7 @@ def test_markdown_and_csv_hold_the_same_rows(exhibit):
     )
     lines = to_markdown(rows).splitlines()
     assert len(lines) == 2 + len(rows)
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {15}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {16}
     assert "a\\|b &lt;i&gt;" in to_markdown(rows)
     read = list(csv.DictReader(io.StringIO(to_csv(rows))))
     assert [float(line["top1_mean"]) for line in read] == [row.lead[0] for row in rows]

@@ -32,6 +32,8 @@ class Row:
         task: a key of `results.METRICS`.
         role: `floor` for random real clips, `ceiling` for all real training clips, else empty.
         network: architecture, with its width where that is not the paper's.
+        clips: that an epoch of training shows.
+        epochs: of training.
         scores: for each metric of the task its mean, deviation and number of runs.
         chance: for each of them what guessing at random scores.
         variant: equal for rows that differ only in their budget.
@@ -52,6 +54,7 @@ class Row:
     scores: dict[str, Score]
     chance: dict[str, float]
     clips: int
+    epochs: int
     keyframes: int
     num_bytes: int
     float32_bytes: int
@@ -73,6 +76,11 @@ class Row:
     def keyframes_per_video(self) -> float:
         """Stored frames of one video, on average."""
         return self.keyframes / self.clips
+
+    @property
+    def shown(self) -> int:
+        """Clips that one network is trained on, over all epochs."""
+        return self.clips * self.epochs
 
     @property
     def float32_mib(self) -> float:
@@ -114,6 +122,7 @@ def _row(result: Result) -> Row:
         {metric: result.summary(metric) for metric in result.metrics},
         data.chance,
         subject.num_videos,
+        _epochs(result.config),
         subject.num_keyframes,
         subject.num_bytes,
         subject.float32_bytes,
@@ -147,19 +156,34 @@ def _network(config: dict[str, Any]) -> str:
     return ", ".join([model, *(f"{key} {size}" for key, size in sizes.items() if size)])
 
 
+def _epochs(config: dict[str, Any]) -> int:
+    epochs = config.get("epochs")
+    return epochs if type(epochs) is int else 0
+
+
 def _method(subject: Subject) -> str:
-    """The method, and how its clips are compressed: at equal bytes that decides how many there are."""
+    """The method, how its clips are compressed and whether a video stands for several: what else decides how much
+    there is to see at equal bytes, and at equal clips."""
     storage = subject.config.get("storage")
-    return (
-        f"{subject.method}, {storage} {subject.config.get('quality')}" if storage in COMPRESSED else subject.method
-    )
+    compressed = f"{storage} {subject.config.get('quality')}" if storage in COMPRESSED else ""
+    return ", ".join(filter(None, [subject.method, compressed, "takes" if _has_takes(subject) else ""]))
+
+
+def _has_takes(subject: Subject) -> bool:
+    return subject.config.get("takes", 1) != 1
 
 
 def _role(result: Result) -> str:
     subject = result.subject
     if subject.kind == "store" and subject.path != result.data.path:
         return ""  # Clips of another store are neither floor nor ceiling of this one.
-    return "floor" if subject.method in FLOORS else "ceiling" if subject.method in CEILINGS else ""
+    return (
+        "floor"
+        if subject.method in FLOORS and not _has_takes(subject)
+        else "ceiling"
+        if subject.method in CEILINGS
+        else ""
+    )
 
 
 NAMES = (
@@ -169,6 +193,7 @@ NAMES = (
 )
 COSTS = (
     Column("clips", lambda row: f"{row.clips:,}"),
+    Column("trained on", lambda row: f"{row.shown:,}"),
     Column("key-frames", lambda row: f"{row.keyframes:,} ({row.keyframes_per_video:.2f})"),
     Column("on disk", lambda row: in_bytes(row.num_bytes)),
     Column("float32 MiB", lambda row: significant(row.float32_mib)),
@@ -255,7 +280,7 @@ def to_markdown(rows: Sequence[Row]) -> str:
 
 RAW = (
     *("label", "task", "role", "method", "network", "protocol", "data", "fingerprint", "split", "num_test_clips"),
-    *("num_classes", "clips", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
+    *("num_classes", "clips", "epochs", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
     *("full_float32_bytes", "percent_of_full", "seconds"),
 )
 
