@@ -64,7 +64,7 @@ def _utilisation(moments: str) -> Goal:
 
 def _overhead(moments: str) -> Goal:
     return Goal(
-        f"insertion, telemetry and checkpoints, {moments} moments: at most 3 % of an iteration",
+        f"insertion, telemetry and checkpoints, {moments} moments: at most 3 % of a run",
         "overhead",
         f"{moments}, together, %",
         most=3.0,

@@ -167,10 +167,14 @@ class CondensedSet:
             CondensedError: compressed images are not what the set says of them.
         """
         chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
+        return self.encoding.render(self.drawn(generator)[chosen], self.normalisation, generator)
+
+    def drawn(self, generator: torch.Generator | None) -> Tensor:
+        """(V,) positions of each video's take, among the clips that the encoding holds; None draws the first."""
         take = torch.zeros(len(self), dtype=torch.int64)
         if self.takes > 1 and generator is not None:
             take = torch.randint(self.takes, (len(self),), generator=generator)
-        return self.encoding.render(chosen * self.takes + take[chosen], self.normalisation, generator)
+        return torch.arange(len(self)) * self.takes + take
 
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""

@@ -1,6 +1,7 @@
 """Trials: what is trained on, once for each seed, and the result that grows with every one of them."""
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 from typing import Protocol as Interface
 
 import torch
+from torch import Tensor
 
 from prism import models
 from prism.clips import Clips
@@ -24,6 +26,7 @@ from prism.progress import progress_bar
 from prism.protocols import Protocol
 from prism.results import HEADINGS, Data, Result, Run, Subject, relative_to_result
 from prism.runtime import (
+    available_memory_bytes,
     check_output_file,
     claim,
     first_difference,
@@ -305,7 +308,27 @@ class SetMaterial:
 
     def clips(self, seed: int) -> Clips | Draw:
         """The same for all seeds."""
-        return self.condensed.clips if self.condensed.is_random else self._rendered
+        if not self.condensed.is_random:
+            return self._rendered
+        return self._take if self._has_room else self.condensed.clips
+
+    def _take(self, generator: torch.Generator) -> Clips:
+        """What `CondensedSet.clips` draws, of clips that are rendered once rather than in every epoch."""
+        frames = self._takes[self.condensed.drawn(generator)]
+        return Clips(frames, self.condensed.labels, self.condensed.classes)
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether all takes, which are no draws themselves, fit into a quarter of the memory."""
+        held, encoding = self.condensed, self.condensed.encoding
+        num_bytes = 12 * held.num_frames * math.prod(held.size) * held.takes * len(held)
+        room = (available_memory_bytes(torch.device("cpu")) or 0) / 4
+        return not encoding.is_random and num_bytes <= room
+
+    @cached_property
+    def _takes(self) -> Tensor:
+        held = self.condensed
+        return held.encoding.render(torch.arange(len(held) * held.takes), held.normalisation, None)
 
     @cached_property
     def _rendered(self) -> Clips:

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import prism
+from prism import trials
 from prism.condensed import CondensedSet
 from prism.errors import CondensedError, ConfigError
 from prism.evaluate import evaluate
@@ -12,6 +13,7 @@ from prism.report.tables import build_rows
 from prism.results import Result
 from prism.runtime import generator
 from prism.select import select
+from prism.trials import SetMaterial
 
 SHOWN = 60
 """Epochs: that none shows one of four clips has a chance of 3 · 10⁻⁸ for each."""
@@ -98,6 +100,15 @@ def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, 
     assert (one.clips, one.shown, one.role) == (2, 6, "floor")
     assert (four.clips, four.shown, four.role, four.method) == (2, 6, "", "random, takes")
     assert four.num_bytes > one.num_bytes
+
+
+@pytest.mark.parametrize("storage", ["uint8", "h264"])
+def test_takes_that_are_rendered_once_are_those_that_are_rendered_in_every_epoch(store, monkeypatch, storage):
+    material = SetMaterial(select(store, takes=4, storage=storage), None)
+    kept = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
+    monkeypatch.setattr(trials, "available_memory_bytes", lambda device: 2**20)
+    rendered = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
+    assert all(torch.equal(*pair) for pair in zip(kept, rendered, strict=True))
 
 
 def test_a_data_set_of_takes_shows_others_in_every_epoch_and_the_same_ones_again(taken, tmp_path):

@@ -87,6 +87,8 @@ class Condensation:
 
     def insert(self, gradients: Tensor) -> dict[str, Any]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
+        if self.videos.mask.all():
+            return {}
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
         conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)

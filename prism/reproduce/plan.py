@@ -170,6 +170,9 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     config = from_dict(SECTIONS[verb], verb, chosen)
     if isinstance(config, CondenseConfig):
         config = replace(config, **FIXED_BY_METHOD[config.method])
+    elif config.method != "random":
+        # Given its embedder, their choice is determined: without another one, all seeds would be the same set.
+        config = replace(config, embedder_seed=seed)
     return SetStep(verb, folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", config)
 
 
