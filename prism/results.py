@@ -136,6 +136,12 @@ class Result:
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
 
     @property
+    def shown(self) -> int:
+        """Clips that one network is trained on, over all epochs."""
+        epochs = self.config.get("epochs")
+        return self.subject.num_videos * epochs if type(epochs) is int else 0
+
+    @property
     def num_untrained(self) -> int:
         """Classifiers that learned nothing from the set: their training loss ended where guessing has it.
 

@@ -12,7 +12,7 @@ import pytest
 from prism.config import CondenseConfig, read_recipe, shipped_recipes
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
 from prism.reproduce import run
-from prism.reproduce.compare import Comparison, Line, _trades
+from prism.reproduce.compare import COSTS, Comparison, Line, _trades
 from prism.reproduce.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
 from prism.reproduce.plan import command, plan
 from prism.reproduce.run import reproduce
@@ -361,7 +361,7 @@ def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny
 def line_with(ours: float, printed: Printed | None, *, is_same_data: bool = True) -> Line:
     cell = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=printed)
     score = (ours / 100, 0.01, 3)
-    return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 0.0, 0.0, "")
+    return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 1, 0.0, 0.0, "")
 
 
 @pytest.mark.parametrize(
@@ -380,16 +380,38 @@ def test_nothing_is_marked_that_must_not_be_compared():
 def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only():
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
     lines = [
-        Line(cell, "MiniUCF", "store", True, "clean", (0.1, 0.01, 3), 2.0, 10 + cell.vpc, 1, 1000, 0.0, 0.0, "")
+        Line(
+            cell,
+            "MiniUCF",
+            "store",
+            True,
+            "clean",
+            (0.1, 0.01, 3),
+            2.0,
+            10 + cell.vpc,
+            2**20,
+            50 * cell.vpc,
+            1000,
+            0,
+            0,
+            "",
+        )
         for cell in cells
     ]
-    measured, printed = ({t.name: t.points for t in _trades(lines) if t.is_printed is p} for p in (False, True))
+    against = {cost: _trades(lines, COSTS[cost]) for cost in COSTS}
+    found = against["float32"]
+    measured, printed = ({t.name: t.points for t in found if t.is_printed is p} for p in (False, True))
     assert measured.keys() == printed.keys() == {FLOOR, "PRISM"}
     assert measured["PRISM"] == tuple(pytest.approx((1 + vpc / 10, 10, 1)) for vpc in (1, 5, 10, 30))
     assert printed["PRISM"][0] == pytest.approx((0.2, 17.9, 0.3), abs=0.01)
-    assert len(Comparison(exhibit("figure3"), "full", tuple(lines)).plots) == 1
+    # The paper counts neither bytes on disk nor clips trained on.
+    assert not any(trade.is_printed for trade in against["disk"] + against["shown"])
+    assert {t.name: t.points for t in against["shown"]}["PRISM"][-1] == pytest.approx((1500, 10, 1))
+    plots = Comparison(exhibit("figure3"), "full", tuple(lines)).plots
+    assert list(plots) == ["float32", "disk", "shown"]
+    assert all(b"<svg" in plot.svg for plot in plots.values())
     elsewhere = [replace(line, is_same_data=False) for line in lines]
-    assert not any(trade.is_printed for trade in _trades(elsewhere))
+    assert not any(trade.is_printed for trade in _trades(elsewhere, COSTS["float32"]))
 
 
 def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, tmp_path, tiny):

@@ -59,6 +59,11 @@ class Picture:
     width: int
     height: int
 
+    @property
+    def svg(self) -> bytes:
+        """The picture itself."""
+        return base64.b64decode(self.source.partition(",")[2])
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -122,12 +127,12 @@ def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
 
 @dataclass(frozen=True)
 class Trade:
-    """What one method reaches at several compressions.
+    """What one method reaches at several costs.
 
     Attributes:
         name: a text of ours, not of a user.
         is_printed: whether the paper says so; else we measured it.
-        points: percent of the full set's size, score and its deviation in percent (0: not known).
+        points: cost, score and its deviation in percent (0: not known).
     """
 
     name: str
@@ -135,16 +140,17 @@ class Trade:
     points: tuple[tuple[float, float, float], ...]
 
 
-def compression_plot(trades: Sequence[Trade], score: str) -> Picture:
-    """Scores against compression (paper, figure 3): filled and solid as measured, hollow and dashed as printed."""
+def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
+    """Scores against a cost (paper, figure 3): filled and solid as measured, hollow and dashed as printed."""
+    printed = "; hollow and dashed: the paper's" if any(trade.is_printed for trade in trades) else ""
     words = (
-        f"{score} against the size of the set in percent of the full one; the numbers are in the table above.",
-        f"{score} against compression. Filled: ours; hollow and dashed: the paper's.",
+        f"{score} against {cost}; the numbers are in the table above.",
+        f"{score} against {cost}. Filled: ours{printed}.",
     )
-    return _picture(lambda axes: _compression(axes, trades, score), words, WIDE)
+    return _picture(lambda axes: _trades(axes, trades, cost, score), words, WIDE)
 
 
-def _compression(axes: Axes, trades: Sequence[Trade], score: str) -> None:
+def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
     names = list(dict.fromkeys(trade.name for trade in trades))
     marks = {name: Mark(CYCLE[i % len(CYCLE)], COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)}
     for trade in sorted(trades, key=lambda trade: not trade.is_printed):
@@ -155,7 +161,7 @@ def _compression(axes: Axes, trades: Sequence[Trade], score: str) -> None:
         axes.errorbar(sizes, means, stds, label=shown, **look, **line)
     axes.set_ylim(bottom=0)
     _log_axis(axes, [size for trade in trades for size, _, _ in trade.points])
-    axes.set_xlabel("stored frames as float32 (% of the full set)")
+    axes.set_xlabel(cost)
     axes.set_ylabel(f"{score} (%)")
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 

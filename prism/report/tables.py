@@ -33,7 +33,7 @@ class Row:
         role: `floor` for random real clips, `ceiling` for all real training clips, else empty.
         network: architecture, with its width where that is not the paper's.
         clips: that an epoch of training shows.
-        epochs: of training.
+        shown: clips that one network is trained on, over all epochs.
         scores: for each metric of the task its mean, deviation and number of runs.
         chance: for each of them what guessing at random scores.
         variant: equal for rows that differ only in their budget.
@@ -54,7 +54,7 @@ class Row:
     scores: dict[str, Score]
     chance: dict[str, float]
     clips: int
-    epochs: int
+    shown: int
     keyframes: int
     num_bytes: int
     float32_bytes: int
@@ -76,11 +76,6 @@ class Row:
     def keyframes_per_video(self) -> float:
         """Stored frames of one video, on average."""
         return self.keyframes / self.clips
-
-    @property
-    def shown(self) -> int:
-        """Clips that one network is trained on, over all epochs."""
-        return self.clips * self.epochs
 
     @property
     def float32_mib(self) -> float:
@@ -122,7 +117,7 @@ def _row(result: Result) -> Row:
         {metric: result.summary(metric) for metric in result.metrics},
         data.chance,
         subject.num_videos,
-        _epochs(result.config),
+        result.shown,
         subject.num_keyframes,
         subject.num_bytes,
         subject.float32_bytes,
@@ -154,11 +149,6 @@ def _network(config: dict[str, Any]) -> str:
     if model in MODELS and sizes["width"] == MODELS[model].WIDTH:
         sizes["width"] = 0
     return ", ".join([model, *(f"{key} {size}" for key, size in sizes.items() if size)])
-
-
-def _epochs(config: dict[str, Any]) -> int:
-    epochs = config.get("epochs")
-    return epochs if type(epochs) is int else 0
 
 
 def _method(subject: Subject) -> str:
@@ -280,7 +270,7 @@ def to_markdown(rows: Sequence[Row]) -> str:
 
 RAW = (
     *("label", "task", "role", "method", "network", "protocol", "data", "fingerprint", "split", "num_test_clips"),
-    *("num_classes", "clips", "epochs", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
+    *("num_classes", "clips", "shown", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
     *("full_float32_bytes", "percent_of_full", "seconds"),
 )
 

@@ -3,14 +3,14 @@
 import csv
 import io
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism.condensed import CondensedSet
 from prism.errors import ResultError
-from prism.report.plots import Picture, Trade, compression_plot
+from prism.report.plots import Picture, Trade, trade_plot
 from prism.report.sheet import Column, Sheet, markdown, terminal_table
 from prism.report.text import Score, in_bytes, in_percent, in_seconds, significant
 from prism.reproduce.paper import STORAGE, Cell, Exhibit, Printed
@@ -35,6 +35,7 @@ class Line:
         keyframes: stored frames of one video, on average.
         float32_bytes: ours, as the paper counts.
         num_bytes: ours, on disk.
+        shown: clips that one network is trained on, over all epochs.
         full_float32_bytes: all training clips, as the paper counts.
         condense_seconds: mean time to make one set; 0 where it is not recorded.
         run_seconds: mean time to train and score one network.
@@ -51,6 +52,7 @@ class Line:
     keyframes: float
     float32_bytes: int
     num_bytes: int
+    shown: int
     full_float32_bytes: int
     condense_seconds: float
     run_seconds: float
@@ -82,6 +84,7 @@ COLUMNS = (
     Column("paper's MiB", lambda line: _paper_storage(line)),
     Column("our float32 MiB", lambda line: _our_storage(line)),
     Column("on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column("trained on", lambda line: f"{line.shown:,}" if line.shown else ""),
     Column("key-frames", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
     Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
     Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
@@ -136,13 +139,19 @@ class Comparison:
         return Sheet(title, [*said, *self.notes], used, list(self.lines))
 
     @property
-    def plots(self) -> list[Picture]:
-        """Scores against compression for each store, where a table has several numbers of videos per class."""
+    def plots(self) -> dict[str, Picture]:
+        """Scores against each cost for each store, by a name for a file, where the videos per class vary."""
         if STORAGE in self._all("metric") or len(self._all("vpc") - {0}) < 2:
-            return []
-        stores = dict.fromkeys(line.store for line in self.lines)
-        trades = [_trades([line for line in self.lines if line.store == store]) for store in stores]
-        return [compression_plot(some, HEADINGS[self.lines[0].cell.metric]) for some in trades if some]
+            return {}
+        stores = list(dict.fromkeys(line.store for line in self.lines))
+        found = {}
+        for name, cost in COSTS.items():
+            for number, store in enumerate(stores, 1):
+                trades = _trades([line for line in self.lines if line.store == store], cost)
+                if trades:
+                    of_store = f"{name}-{number}" if len(stores) > 1 else name
+                    found[of_store] = trade_plot(trades, cost.axis, HEADINGS[self.lines[0].cell.metric])
+        return found
 
     def _all(self, attribute: str) -> set[Any]:
         return {getattr(line.cell, attribute) for line in self.lines}
@@ -188,20 +197,42 @@ class Comparison:
         return text.getvalue()
 
 
-def _trades(lines: Sequence[Line]) -> list[Trade]:
+@dataclass(frozen=True)
+class Cost:
+    """What a set costs.
+
+    Attributes:
+        axis: its name and unit.
+        of: our own.
+        printed: the paper's, where it prints that.
+    """
+
+    axis: str
+    of: Callable[[Line], float]
+    printed: Callable[[Line], float] | None = None
+
+
+COSTS = {
+    "float32": Cost(
+        "stored frames as float32 (% of the full set)",
+        lambda line: 100 * line.float32_bytes / line.full_float32_bytes,
+        lambda line: line.cell.storage_share,
+    ),
+    "disk": Cost("bytes on disk (MiB)", lambda line: line.num_bytes / 2**20),
+    "shown": Cost("clips trained on, over all epochs", lambda line: line.shown),
+}
+
+
+def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
     """Each row as measured, and on the paper's own data as printed."""
     found = []
     for label in dict.fromkeys(line.cell.label for line in lines):
         row = [line for line in lines if line.cell.label == label]
-        measured = [
-            (100 * line.float32_bytes / line.full_float32_bytes, 100 * line.ours[0], 100 * line.ours[1])
-            for line in row
-            if line.ours
-        ]
+        measured = [(cost.of(line), 100 * line.ours[0], 100 * line.ours[1]) for line in row if line.ours]
         printed = [
-            (cell.storage_share, cell.printed.mean, cell.printed.std or 0.0)
-            for cell in (line.cell for line in row if line.is_same_data)
-            if cell.printed and cell.storage
+            (cost.printed(line), line.cell.printed.mean, line.cell.printed.std or 0.0)
+            for line in row
+            if cost.printed and line.is_same_data and line.cell.printed and line.cell.storage
         ]
         both = ((False, measured), (True, printed))
         found += [Trade(label, is_printed, tuple(points)) for is_printed, points in both if points]
@@ -222,7 +253,7 @@ RAW = (
         "float32_bytes",
         "full_float32_bytes",
     ),
-    *("num_bytes", "keyframes_per_video", "condense_seconds", "run_seconds", "failure"),
+    *("num_bytes", "shown", "keyframes_per_video", "condense_seconds", "run_seconds", "failure"),
 )
 
 
@@ -243,7 +274,7 @@ def _raw(line: Line) -> list[object]:
         *(line.ours or ("", "", "")),
         line.mark,
         *((cell.storage.mean, cell.storage_share) if cell.storage else ("", "")),
-        *(line.float32_bytes, line.full_float32_bytes, line.num_bytes, line.keyframes),
+        *(line.float32_bytes, line.full_float32_bytes, line.num_bytes, line.shown, line.keyframes),
         *(line.condense_seconds, line.run_seconds, line.failure),
     ]
 
@@ -307,6 +338,7 @@ def _line(place: Place, done: Progress) -> Line:
         store.num_frames if whole else _mean([one.keyframes for one in made]),
         full if whole else round(_mean([one.float32_bytes for one in made])),
         full // 4 if whole else round(_mean([one.num_bytes for one in made])),
+        round(_mean([result.shown for result in scored])),
         full,
         _mean([one.seconds for one in made if one.seconds]),
         _mean([run.seconds for run in runs]),

@@ -37,7 +37,8 @@ def reproduce(
     """Set the paper's numbers of a table or figure beside ours.
 
     Sets and results are kept under `output` and shared by all tables: what is there is not made again, what
-    was interrupted goes on where it stopped. The table is written after every step, as Markdown, CSV and page.
+    was interrupted goes on where it stopped. The table is written after every step, as Markdown and CSV; at the
+    end come a page, and its plots as SVG.
 
     Args:
         name: a key of `exhibits()`.
@@ -72,7 +73,12 @@ def reproduce(
     found = compare(chosen, scale, places, done)
     _write(found, table)
     page = table.with_name(f"{table.name}.html")
-    report(list(done.results), page, sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
+    plots = found.plots
+    for cost, plot in plots.items():
+        path = table.with_name(f"{table.name}-{cost}.svg")
+        check_output_file(path, overwrite=True)
+        write_atomically(path, plot.svg)
+    report(list(done.results), page, sheets=[replace(found.sheet, plots=list(plots.values()))], overwrite=True)
     return found
 
 
