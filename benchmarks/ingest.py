@@ -23,12 +23,16 @@ Job = tuple[str, list[int], int]
 """A video, the frames wanted of it, and their side in pixels."""
 
 PEAK = """
-import json, resource, sys
+import json, re, resource, sys
+from pathlib import Path
 from prism.ingest.build import ingest
 ingest(*sys.argv[1:3], **json.loads(sys.argv[3]))
-print(sum(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+status = Path("/proc/self/status")
+own = re.search("VmHWM:[^0-9]*([0-9]+)", status.read_text())[1] if status.exists() else "0"
+print(int(own) + resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-"""The largest memory of the process, and that of the largest of its decoding processes."""
+"""The largest memory of the process in KiB, and that of the largest of its decoding processes. The system's usual
+count of the first, `RUSAGE_SELF`, begins with that of the process which started it."""
 
 
 def bare_loop(jobs: list[Job], processes: int) -> None:
