@@ -88,6 +88,9 @@ VERBS = {
         ("--resume",),
         has_workers=True,
     ),
+    "evaluate, takes": Verb(
+        "evaluate {root}/takes.safetensors " + TRAIN, "result.json", ("--resume",), has_workers=True
+    ),
     "evaluate, cnn-gru": Verb(
         "evaluate {root}/chosen.safetensors --model cnn-gru " + TRAIN,
         "result.json",
@@ -115,6 +118,7 @@ def write_inputs(root: Path) -> None:
     write_classes(root / "videos", videos=5, num_frames=10)
     store = write_store(root / "store", train=10, val=0, test=1, random_test_windows=3)
     select(store, output=root / "chosen.safetensors", vpc=2)
+    select(store, output=root / "takes.safetensors", vpc=2, takes=4, storage="h264")
     evaluate(
         root / "chosen.safetensors", store, output=root / "result.json", width=2, epochs=1, seeds=2, device="cpu"
     )
