@@ -153,14 +153,19 @@ def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
 def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
     names = list(dict.fromkeys(trade.name for trade in trades))
     marks = {name: Mark(CYCLE[i % len(CYCLE)], COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)}
-    for trade in sorted(trades, key=lambda trade: not trade.is_printed):
-        sizes, means, stds = zip(*trade.points, strict=True)
-        look = _look(replace(marks[trade.name], filled=not trade.is_printed))
-        line = {"linestyle": (0, (3, 2)) if trade.is_printed else "-", "linewidth": 1.1}
-        shown = "_" if trade.is_printed and len(trades) > len(names) else trade.name
-        axes.errorbar(sizes, means, stds, label=shown, **look, **line)
-    axes.set_ylim(bottom=0)
-    _log_axis(axes, [size for trade in trades for size, _, _ in trade.points])
+    ordered = sorted(trades, key=lambda trade: not trade.is_printed)
+    dodges = iter(_dodges([cost for trade in ordered for cost, _, _ in trade.points]))
+    for trade in ordered:
+        mark = replace(marks[trade.name], filled=not trade.is_printed)
+        costs, means, _ = zip(*trade.points, strict=True)
+        dashes = (0, (3, 2)) if trade.is_printed else "-"
+        axes.plot(costs, means, color=mark.colour, linestyle=dashes, linewidth=1.1, zorder=2)
+        label = "_" if trade.is_printed and len(trades) > len(names) else trade.name
+        for point, dodge in zip(trade.points, dodges, strict=False):
+            _draw_point(axes, point, mark, dodge, label)
+            label = "_"
+    axes.set_ylim(0, 1.05 * max(mean + std for trade in trades for _, mean, std in trade.points))
+    _log_axis(axes, [cost for trade in trades for cost, _, _ in trade.points])
     axes.set_xlabel(cost)
     axes.set_ylabel(f"{score} (%)")
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
@@ -193,12 +198,17 @@ def _draw_series(axes: Axes, series: Series, costs: Sequence[float], dodges: Ite
         axes.plot(
             costs, [100 * row.lead[0] for row in series.rows], color=series.mark.colour, linewidth=1.2, zorder=2
         )
+    for cost, row, dodge in zip(costs, series.rows, dodges, strict=False):
+        _draw_point(axes, (cost, 100 * row.lead[0], 100 * row.lead[1]), series.mark, dodge, "_")
+
+
+def _draw_point(axes: Axes, point: tuple[float, float, float], mark: Mark, dodge: float, label: str) -> None:
+    """A score with its deviation at a cost, moved aside by so many points."""
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
-    for cost, row, dodge in zip(costs, series.rows, dodges, strict=False):
-        aside = axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
-        mean, std = 100 * row.lead[0], 100 * row.lead[1]
-        axes.errorbar([cost], [mean], [std], transform=aside, **_look(series.mark))
+    aside = axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
+    cost, mean, std = point
+    axes.errorbar([cost], [mean], [std], transform=aside, label=label, **_look(mark))
 
 
 def _look(mark: Mark) -> dict[str, Any]:
