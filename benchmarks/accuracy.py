@@ -51,9 +51,9 @@ class Study:
     """What they start as: `real` or `noise`."""
     initial_keyframes: int = 4
     """Key-frames that they start with."""
-    lr: float = 10.0
+    lr: float = 1.0
     """Learning rate of the condensation."""
-    iterations: int = 128
+    iterations: int = 256
     """Iterations of a condensation."""
     batch_real: int = 64
     """Real clips per class and iteration of fresh moments."""

@@ -9,18 +9,20 @@ from typing import Any
 import torch
 
 from benchmarks.data import paper_config, random_store
-from benchmarks.measure import CLOCKS, Sizes, Spread, read_arguments, report
+from benchmarks.measure import CLOCKS, Sizes, Spread, fewer, read_arguments, report
 from prism.condense.insertion import inserts_at
 from prism.condense.journal import Journal
 from prism.condense.loop import Condensation
 from prism.config import CondenseConfig, as_dict
+from prism.store import ClipStore
 
 WIDTH = 16
 """Channels at most: the smaller the network, the more everything else weighs."""
 CHECKPOINT_SECONDS = 60.0
 """Time between two checkpoints, as `prism condense` has it."""
-ITERATIONS = {"fresh": 10, "bank": 100}
-"""Of a run: what takes a few seconds."""
+ITERATIONS = {"fresh": 10, "bank": 300}
+"""Of a run: what takes a few seconds. The shorter it is, the more of it is telemetry, which sums up the cosines a
+hundred times along a run."""
 OF_A_RUN = ("insertion", "telemetry", "checkpoints")
 
 
@@ -45,18 +47,20 @@ class Watch:
 
 def measure(sizes: Sizes) -> dict[str, Any]:
     """Shares of a run in per cent, the cheap kind with a bank included, where they weigh most."""
-    sizes = replace(sizes, width=min(sizes.width, WIDTH))
-    return {**_shares(sizes, "fresh"), **_shares(sizes, "bank")}
+    sizes = fewer(replace(sizes, width=min(sizes.width, WIDTH)))
+    with tempfile.TemporaryDirectory() as folder:
+        store = random_store(Path(folder) / "store", sizes)
+        return {**_shares(store, sizes, "fresh"), **_shares(store, sizes, "bank")}
 
 
-def _shares(sizes: Sizes, moments: str) -> dict[str, Any]:
-    turns = [_turn(sizes, moments) for _ in range(1 + sizes.repeats)][1:]
+def _shares(store: ClipStore, sizes: Sizes, moments: str) -> dict[str, Any]:
+    turns = [_turn(store, sizes, moments) for _ in range(1 + sizes.repeats)][1:]
     rows = {f"{moments}, {name}, %": Spread.of([turn[name] for turn in turns]) for name in turns[0]}
     together = [sum(turn[name] for name in OF_A_RUN) for turn in turns]
     return rows | {f"{moments}, together, %": Spread.of(together)}
 
 
-def _turn(sizes: Sizes, moments: str) -> dict[str, float]:
+def _turn(store: ClipStore, sizes: Sizes, moments: str) -> dict[str, float]:
     """One whole run, with the paper's warm-up and cool-down."""
     clock = CLOCKS[sizes.clock]
     paper = CondenseConfig()
@@ -70,7 +74,7 @@ def _turn(sizes: Sizes, moments: str) -> dict[str, float]:
     )
     insertion, telemetry, judged = Watch(clock), Watch(clock), 0.0
     with tempfile.TemporaryDirectory() as folder:
-        run = Condensation(random_store(Path(folder) / "store", sizes), config, torch.device("cpu"))
+        run = Condensation(store, config, torch.device("cpu"))
         # The class means of a bank, once for all, are no iteration's.
         run.moments.at(0)
         source = {"config": as_dict(config)}

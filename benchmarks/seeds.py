@@ -16,7 +16,7 @@ from prism.store import ClipStore
 from prism.train import train
 
 SEEDS = 4
-EPOCHS = 8
+EPOCHS = 24
 WIDTH = 16
 """Channels at most: that of the small scale, where several networks are trained for every number."""
 

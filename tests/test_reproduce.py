@@ -127,7 +127,7 @@ def test_learning_rates_and_real_batches_are_those_of_table_a(make_store):
     }
 
 
-def test_the_small_scale_trains_every_set_for_about_as_many_steps(make_store):
+def test_the_small_scale_trains_every_set_for_some_hundred_steps(make_store):
     places = plan(exhibit("figure3"), [make_store(classes=10, train=60)], Path("out"), scale="small")
     steps = {}
     for place in places:
@@ -135,7 +135,7 @@ def test_the_small_scale_trains_every_set_for_about_as_many_steps(make_store):
         num_clips = 10 * place.cell.vpc or 476
         steps[place.cell.vpc] = config.epochs * -(-num_clips // config.batch_size)
     assert steps.keys() == {0, 1, 5, 10, 30}
-    assert all(150 <= count <= 250 for count in steps.values())
+    assert all(250 <= count <= 750 for count in steps.values())
 
 
 def is_row(place: Any, label: str, vpc: int) -> bool:
