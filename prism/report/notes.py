@@ -19,6 +19,7 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
         *_scores(rows),
         *_spread(results),
         *(f"Caution: of “{result.label}” {result.caution}" for result in results if result.caution),
+        "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips).",
         "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
         "count for all training clips.",
         *_split(rows),
