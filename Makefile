@@ -14,7 +14,7 @@ help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
 	@echo "make test    run the tests (6 minutes at most)"
 	@echo "make bench   measure what docs/performance.md claims; a table and JSON go to $(BENCH) (5 minutes)"
-	@echo "make bench-accuracy  measure how soon a moment bank's sets are as good (10 minutes)"
+	@echo "make bench-accuracy  measure how soon a moment bank's sets are as good (8 minutes)"
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
 	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 23 kinds)"
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"

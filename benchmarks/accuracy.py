@@ -35,7 +35,7 @@ UNSEEN_SEED = 2**31
 
 @dataclass(frozen=True)
 class Study:
-    """What is condensed and how it is judged; the defaults take about ten minutes on two cores."""
+    """What is condensed and how it is judged; the defaults take about eight minutes on two cores."""
 
     store: str = ""
     """Folder of a store with validation clips; empty makes one of the built-in videos."""
