@@ -13,6 +13,11 @@ from prism.report.text import printable
 pytestmark = pytest.mark.browser
 BROKEN = "[...document.images].filter(image => image.naturalWidth === 0).map(image => image.alt)"
 FRAME = "getComputedStyle(document.querySelector('.tile')).getPropertyValue('--at')"
+MOVES = f"""new Promise(done => {{
+    const first = {FRAME}, end = Date.now() + 5000
+    const look = () => {FRAME} !== first ? done(true) : Date.now() > end ? done(false) : setTimeout(look, 10)
+    look()
+}})"""
 LONG_ENOUGH = "new Promise(done => setTimeout(done, 700))"
 
 
@@ -81,10 +86,10 @@ def test_the_policy_stops_a_script_that_gets_in(opened):
 
 def test_the_videos_play_in_step_with_their_time_lines(opened):
     opened.evaluate("document.querySelector('.gallery').scrollIntoView()")
-    first, picture = opened.evaluate(FRAME), opened.screenshot()
-    opened.evaluate(LONG_ENOUGH)
-    assert opened.evaluate(FRAME) != first
-    assert opened.screenshot() != picture
+    picture = opened.screenshot()
+    assert opened.evaluate(MOVES)
+    # A clip is soon back where it was, so one later picture might be the same.
+    assert any(opened.screenshot() != picture for _ in range(20))
     together = "new Set([...document.querySelectorAll('.class')].slice(0, 1).flatMap(row => "
     together += (
         "[...row.querySelectorAll('img, b')]).map(part => getComputedStyle(part).getPropertyValue('--at'))).size"
