@@ -317,9 +317,9 @@ class SetMaterial:
         frames = self._takes[self.condensed.drawn(generator)]
         return Clips(frames, self.condensed.labels, self.condensed.classes)
 
-    @property
+    @cached_property
     def _has_room(self) -> bool:
-        """Whether all takes, which are no draws themselves, fit into a quarter of the memory."""
+        """Whether all takes, which are no draws themselves, fit into a quarter of the memory, asked once."""
         held, encoding = self.condensed, self.condensed.encoding
         num_bytes = 12 * held.num_frames * math.prod(held.size) * held.takes * len(held)
         room = (available_memory_bytes(torch.device("cpu")) or 0) / 4

@@ -104,9 +104,11 @@ def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, 
 
 @pytest.mark.parametrize("storage", ["uint8", "h264"])
 def test_takes_that_are_rendered_once_are_those_that_are_rendered_in_every_epoch(store, monkeypatch, storage):
-    material = SetMaterial(select(store, takes=4, storage=storage), None)
+    condensed = select(store, takes=4, storage=storage)
+    material = SetMaterial(condensed, None)
     kept = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
     monkeypatch.setattr(trials, "available_memory_bytes", lambda device: 2**20)
+    material = SetMaterial(condensed, None)
     rendered = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
     assert all(torch.equal(*pair) for pair in zip(kept, rendered, strict=True))
 

@@ -75,9 +75,7 @@ def reproduce(
     page = table.with_name(f"{table.name}.html")
     plots = found.plots
     for cost, plot in plots.items():
-        path = table.with_name(f"{table.name}-{cost}.svg")
-        check_output_file(path, overwrite=True)
-        write_atomically(path, plot.svg)
+        _replace(table.with_name(f"{table.name}-{cost}.svg"), plot.svg)
     report(list(done.results), page, sheets=[replace(found.sheet, plots=list(plots.values()))], overwrite=True)
     return found
 
@@ -165,6 +163,9 @@ def _score(step: ScoreStep, store: ClipStore, device: str, progress: bool) -> Re
 
 def _write(found: Comparison, table: Path) -> None:
     for suffix, text in ((".md", found.to_markdown()), (".csv", found.to_csv())):
-        path = table.with_name(table.name + suffix)
-        check_output_file(path, overwrite=True)
-        write_atomically(path, text.encode())
+        _replace(table.with_name(table.name + suffix), text.encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    check_output_file(path, overwrite=True)
+    write_atomically(path, content)
