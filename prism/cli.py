@@ -200,9 +200,9 @@ def select(
     device: DeviceOption = "auto",
     config: Annotated[SelectConfig, Options] = SelectConfig(),  # noqa: B008
 ) -> None:
-    """Pick real training clips, the baseline that condensation has to beat.
+    """Pick real training clips: coded takes by default, the field's baselines with their recipes.
 
-    Example: prism select runs/store -o runs/random.safetensors --method random --vpc 1
+    Example: prism select runs/store -o runs/random.safetensors --recipe random --vpc 1
 
     Parameters
     ----------

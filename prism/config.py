@@ -201,19 +201,20 @@ prism.json of the source, and is on without one."""
 
 @dataclass(frozen=True)
 class SelectConfig:
-    """Options of `prism select`."""
+    """Options of `prism select`; the defaults are the set that we found worth most at its clips and bytes."""
 
     method: SelectMethod = "random"
     """How real clips are chosen."""
     vpc: int = 1
     """Videos per class."""
-    takes: int = 1
+    takes: int = 0
     """Clips that each video stands for, one of which is drawn whenever it is shown: an epoch trains on vpc clips \
-of each class, many epochs see vpc·takes of them. 0 takes as many as the smallest class has."""
-    storage: Storage = "uint8"
+of each class, many epochs see vpc·takes of them. 0 takes as many as the smallest class has; 1 is a coreset, as \
+the field compares with."""
+    storage: Storage = "h264"
     """Number format of the stored frames (uint8 keeps real clips exactly), or their compression: `webp` stills, \
 or `h264` or `av1` video."""
-    quality: int = 50
+    quality: int = 35
     """webp, h264 and av1: what the compression keeps, 0 to 100. WebP's own quality; H.264's constant rate factor \
 is 51 − 0.51·quality (55 is the usual 23), AV1's 63 − 0.62·quality."""
     seed: int = 0

@@ -10,12 +10,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from selections import select
 
 from prism.cli import main
 from prism.condensed import CondensedSet
 from prism.config import SECTIONS
 from prism.results import Result
-from prism.select import select
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
 TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selections import select
 from test_codecs import pictures
 from test_condensed import forge_of, int32, int64, refusal
 
@@ -23,7 +24,6 @@ from prism.info import describe
 from prism.keyframes import enlarge
 from prism.report.gallery import _share_outside
 from prism.runtime import generator
-from prism.select import select
 
 GOLDEN = Path(__file__).parent / "golden"
 MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])

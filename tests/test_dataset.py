@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from selections import select
 from torch.utils.data import DataLoader
 
 import prism
 from prism.clips import as_pixels
 from prism.dataset import VideoDataset, load
 from prism.errors import CondensedError, ConfigError, StoreError
-from prism.select import select
 
 
 def test_the_random_windows_of_test_videos_are_a_split_like_any_other(make_store):

@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from selections import select
 from videos import write_classes, write_numbered
 
 from prism import engine
@@ -26,7 +27,6 @@ from prism.ingest.build import ingest
 from prism.results import Result, Run
 from prism.retrieve import retrieve
 from prism.runtime import partial_path
-from prism.select import select
 from prism.telemetry import Telemetry, telemetry_path
 
 psutil = pytest.importorskip("psutil", reason="it comes with Dask")

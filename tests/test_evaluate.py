@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import Crash
+from selections import select
 
 from prism import models
 from prism.clips import Normalisation, as_pixels
@@ -17,7 +18,6 @@ from prism.evaluate import evaluate
 from prism.models import MODELS
 from prism.results import Result
 from prism.runtime import generator
-from prism.select import select
 
 module = sys.modules["prism.evaluate"]
 TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}

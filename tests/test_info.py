@@ -5,6 +5,7 @@ import struct
 
 import pytest
 import torch
+from selections import select
 
 from prism.clips import Normalisation
 from prism.condensed import CondensedSet
@@ -12,7 +13,6 @@ from prism.errors import ArtifactError
 from prism.evaluate import evaluate
 from prism.info import describe
 from prism.runtime import canonical_json
-from prism.select import select
 
 
 def test_a_store_is_described_by_its_classes_clips_and_shape(store):

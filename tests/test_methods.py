@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import CrashingAt, MakeStore
+from selections import select
 
 from prism.condense.loop import Condensation, condense
 from prism.condense.parametrisations import PARAMETRISATIONS
@@ -23,7 +24,6 @@ from prism.evaluate import evaluate
 from prism.retrieve import retrieve
 from prism.runtime import generator
 from prism.select import METHODS as SELECTIONS
-from prism.select import select
 from prism.store import ClipStore
 
 METHODS = [*PARAMETRISATIONS, *SELECTIONS]

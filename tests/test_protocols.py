@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from selections import select
 
 from prism.clips import BatchStandardisation, Clips, to_model_input
 from prism.config import EvaluateConfig, read_recipe
@@ -16,7 +17,6 @@ from prism.models import build, initialise
 from prism.protocols import CLEAN, PROTOCOLS, WANG2024
 from prism.results import Result
 from prism.runtime import generator
-from prism.select import select
 from prism.train import outputs_of, train
 
 RECIPE = "wang2024"

@@ -85,11 +85,13 @@ HYPERPARAMETERS = {
 }
 """VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
 
+CORESET = {"takes": 1, "storage": "uint8"}
+
 OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Section 4.2, "Baselines"; tables 1 to 3.
-    "random": {"select": {"method": "random"}},
-    "herding": {"select": {"method": "herding", "epochs": 50}},
-    "k-center": {"select": {"method": "k-center", "epochs": 50}},
+    "random": {"select": {"method": "random", **CORESET}},
+    "herding": {"select": {"method": "herding", "epochs": 50, **CORESET}},
+    "k-center": {"select": {"method": "k-center", "epochs": 50, **CORESET}},
     "prism": {"condense": {"method": "prism"}},
     "ablations/dm": {"condense": {"method": "dm"}},
     # Section 5, "Cross-Architecture Generalization".

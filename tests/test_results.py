@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from selections import select
 
 from prism.errors import ResultError
 from prism.evaluate import evaluate
 from prism.results import Data, Result, Run, Subject, percent, relative_to_result
-from prism.select import select
 
 
 def a_result(accuracies=(0.25, 0.5)) -> Result:

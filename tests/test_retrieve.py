@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from selections import select
 
 from prism import models
 from prism.clips import shift_at_random
@@ -16,7 +17,6 @@ from prism.errors import ConfigError, OutputError, ResultError
 from prism.results import Result
 from prism.retrieve import chance_of_recall, recall_at, retrieve, supervised_contrastive
 from prism.runtime import generator
-from prism.select import select
 from prism.store import ClipStore
 
 module = sys.modules["prism.retrieve"]

@@ -2,19 +2,20 @@
 
 import pytest
 import torch
+from selections import CORESET
 
+import prism
 from prism import models
 from prism.embeddings import Embedder, train_embeddings
 from prism.errors import ConfigError
 from prism.runtime import generator
 from prism.select import METHODS, herding, k_center
-from prism.select import select as select_with_published_network
 
-SMALL = {"width": 2, "epochs": 1, "device": "cpu"}
+SMALL = CORESET | {"width": 2, "epochs": 1, "device": "cpu"}
 
 
 def select(store, **options):
-    return select_with_published_network(store, **(SMALL | options))
+    return prism.select(store, **(SMALL | options))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -2,17 +2,18 @@
 
 import pytest
 import torch
+from selections import select
 
 import prism
 from prism import trials
 from prism.condensed import CondensedSet
+from prism.config import SelectConfig, read_recipe
 from prism.errors import CondensedError, ConfigError
 from prism.evaluate import evaluate
 from prism.info import describe
 from prism.report.tables import build_rows
 from prism.results import Result
 from prism.runtime import generator
-from prism.select import select
 from prism.trials import SetMaterial
 
 SHOWN = 60
@@ -86,6 +87,12 @@ def test_all_means_as_many_as_the_smallest_class_has(make_store):
     assert select(uneven, takes=0, vpc=2).takes == 2
     with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
         select(uneven, takes=3, vpc=2)
+
+
+def test_a_selection_without_options_is_the_recipe_of_takes(store):
+    assert SelectConfig() == SelectConfig(**read_recipe("takes")["select"])
+    made = prism.select(store)
+    assert (made.takes, made.encoding.storage) == (4, "h264")
 
 
 def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):

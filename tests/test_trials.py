@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import Crash
+from selections import select
 
 from prism import models
 from prism.engine import completed
@@ -18,7 +19,6 @@ from prism.errors import ConfigError, DivergedError, Interrupted
 from prism.evaluate import evaluate
 from prism.results import Result, Run
 from prism.retrieve import retrieve
-from prism.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import write_store
+from selections import select
 from videos import write_classes, write_numbered
 
 from prism import trials
@@ -17,7 +18,6 @@ from prism.evaluate import evaluate
 from prism.ingest import worker
 from prism.ingest.build import ingest
 from prism.retrieve import retrieve
-from prism.select import select
 from prism.store import ClipStore
 
 TINY = {"width": 4, "batch_real": 1, "iterations": 3, "device": "cpu"}

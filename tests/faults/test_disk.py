@@ -12,6 +12,7 @@ from conftest import write_store
 from disk import FailingDisk
 from outputs import lasting
 from scale import either
+from selections import select
 from verbs import RECIPE
 from videos import write_classes
 
@@ -25,7 +26,6 @@ from prism.motion import MOTIONS, write_motion
 from prism.report import page, report
 from prism.reproduce.run import reproduce
 from prism.retrieve import retrieve
-from prism.select import select
 
 
 class Here:

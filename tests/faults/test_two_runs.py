@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import write_store
+from selections import select
 from videos import write_classes
 
 from prism.condense.loop import condense
@@ -20,7 +21,6 @@ from prism.motion import write_motion
 from prism.report import page, report
 from prism.retrieve import retrieve
 from prism.runtime import claim
-from prism.select import select
 
 HOLD = {
     "the output": "from prism.runtime import claim\nwith claim(output):\n    wait()\n",
