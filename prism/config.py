@@ -404,6 +404,9 @@ cnn-lstm take gigabytes."""
     """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
     batch_size: int = 256
     """Clips per training step."""
+    shift: float = 0.0
+    """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
+schedule has none; a few clips are worth more with 0.125."""
     seeds: int = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0
@@ -423,6 +426,7 @@ cnn-lstm take gigabytes."""
         _require("evaluate", "epochs", self.epochs, self.epochs >= 1, "at least 1")
         _require("evaluate", "lr", self.lr, 0 < self.lr < MAX_LR, f"positive and below {MAX_LR:g}")
         _require("evaluate", "batch_size", self.batch_size, self.batch_size >= 1, "at least 1")
+        _require("evaluate", "shift", self.shift, 0 <= self.shift < 1, "at least 0 and below 1")
         _require("evaluate", "seeds", self.seeds, self.seeds >= 1, "at least 1")
         _require_choice("evaluate", "split", self.split, Split)
         _require_choice("evaluate", "protocol", self.protocol, Protocol)

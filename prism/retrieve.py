@@ -203,7 +203,6 @@ class Retrieval:
             flip=store.flip,
             criterion=self._loss,
             views=VIEWS,
-            shift=config.shift,
         )
         queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.

@@ -29,13 +29,12 @@ def train(
     flip: bool,
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
     views: int = 1,
-    shift: float = 0.0,
     after_epoch: Callable[[int], object] = lambda epoch: None,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 
-    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. For
-    classification the only augmentation is a horizontal flip, and only where it keeps the labels.
+    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. Every clip that is
+    shown is flipped at random, where that keeps the labels, and shifted by up to `config.shift` of each extent.
 
     Args:
         network: from `models.build`; its values are replaced.
@@ -45,7 +44,6 @@ def train(
         flip: mirror each clip with probability one half.
         criterion: mean loss of a batch, from the network's outputs and the labels.
         views: times that a batch holds each of its clips, every time flipped and shifted anew.
-        shift: largest shift of a clip in time, down and across, as a share of its extent.
         after_epoch: called with the number of epochs done after each of them; it may score the network.
 
     Returns:
@@ -70,7 +68,7 @@ def train(
         for batch in torch.randperm(len(shown), generator=order).split(config.batch_size):
             frames = shown.frames.index_select(0, batch.repeat(views))
             frames = flip_at_random(frames, flips) if flip else frames
-            frames = shift_at_random(frames, shift, shifts) if shift else frames
+            frames = shift_at_random(frames, config.shift, shifts) if config.shift else frames
             inputs = to_model_input(frames.to(device), normalisation)
             loss = criterion(network(inputs), shown.labels[batch.repeat(views)].to(device))
             optimiser.zero_grad()

@@ -8,9 +8,9 @@ from torch.nn import functional
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from prism import train as module
-from prism.clips import Clips, Normalisation, to_model_input
+from prism.clips import Clips, Normalisation, shift_at_random, to_model_input
 from prism.config import EvaluateConfig
-from prism.errors import DivergedError
+from prism.errors import ConfigError, DivergedError
 from prism.models import build, initialise
 from prism.runtime import generator
 from prism.train import outputs_of, top_k, train
@@ -100,6 +100,23 @@ def test_an_epoch_visits_every_clip_once_in_another_order_each_time():
     assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
     assert len(set(epochs[0])) == 6
     assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.25])
+def test_every_time_a_clip_is_shown_it_is_shifted_anew_by_up_to_the_share_that_the_options_say(shift):
+    clips, seen = random_clips(4), []
+    net = network()
+    net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    train(net, clips, PLAIN, EvaluateConfig(epochs=3, batch_size=4, lr=1e-6, shift=shift), seed=5, flip=False)
+    order, shifts = generator(5, "order"), generator(5, "shift")
+    for shown in seen:
+        frames = clips.frames[torch.randperm(4, generator=order)]
+        assert torch.equal(shown, to_model_input(shift_at_random(frames, shift, shifts), PLAIN))
+
+
+def test_a_shift_by_a_whole_extent_is_refused():
+    with pytest.raises(ConfigError, match=r"evaluate\.shift = 1\.0, but it must be at least 0 and below 1"):
+        EvaluateConfig(shift=1.0)
 
 
 def parameters_after(seed: int, *, flip: bool = True, before: float = 0.0) -> list[torch.Tensor]:
