@@ -165,19 +165,6 @@ def peak_memory_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def available_memory_bytes(device: "torch.device") -> int | None:
-    """Memory that a device can still give, in bytes; None where the system does not tell."""
-    import torch
-
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
-    return None
-
-
 def canonical_json(value: Any, indent: int | None = None) -> str:
     """JSON with sorted keys: equal values give equal text."""
     return json.dumps(value, sort_keys=True, indent=indent, ensure_ascii=False, allow_nan=False)

@@ -21,12 +21,12 @@ from prism.condensed import CondensedSet
 from prism.config import EvaluateConfig, RetrieveConfig, as_dict
 from prism.engine import completed
 from prism.errors import CondensedError, ConfigError, Interrupted, ResultError
+from prism.free_memory import available_memory_bytes
 from prism.models import Network, TrainingMemory
 from prism.progress import progress_bar
 from prism.protocols import Protocol
 from prism.results import HEADINGS, Data, Result, Run, Subject, relative_to_result
 from prism.runtime import (
-    available_memory_bytes,
     check_output_file,
     claim,
     first_difference,

@@ -12,7 +12,7 @@ MODULES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 
-BASE = ["errors", "config", "runtime", "progress", "engine"]
+BASE = ["errors", "config", "runtime", "free_memory", "progress", "engine"]
 NOUNS = [
     *("clips", "store", "cache", "keyframes", "hallucinator", "encodings", "condensed"),
     *("results", "telemetry", "dataset"),

@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 
+from prism import free_memory
 from prism.errors import ConfigError
+from prism.free_memory import available_memory_bytes, of_groups
 from prism.models import MODELS, build, check_memory, initialise, memory, training_memory
-from prism.runtime import available_memory_bytes, generator
+from prism.runtime import generator
 
 CPU = torch.device("cpu")
 PAPER = {"num_classes": 50, "num_frames": 16, "size": 112}
@@ -95,6 +97,49 @@ def test_where_the_system_does_not_tell_nothing_is_refused(monkeypatch):
 def test_the_available_memory_of_this_machine_is_positive_and_finite():
     free = available_memory_bytes(CPU)
     assert free is None or 0 < free < math.inf
+
+
+GIB = 2**30
+UNLIMITED = 9223372036854771712
+"""What the first version of control groups says where there is no limit."""
+
+
+def group(folder: Path, version: int, limit: int | str, used: int, cache: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    _, limits, usage, given_up = free_memory.VERSIONS[version]
+    (folder / limits).write_text(f"{limit}\n")
+    (folder / usage).write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 5\n{given_up} {cache}\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "line"), [(1, "4:cpu,memory:/outer/inner"), (2, "0::/outer/inner")], ids=["v1", "v2"]
+)
+def test_every_control_group_above_the_process_counts_and_its_cache_is_free(tmp_path, version, line):
+    top = tmp_path / free_memory.VERSIONS[version][0]
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(f"9:name=systemd:/\n{line}\n")
+    group(top / "outer/inner", version, 6 * GIB, 3 * GIB, GIB)
+    group(top / "outer", version, 8 * GIB, 7 * GIB, GIB)
+    group(top, version, "max" if version == 2 else UNLIMITED, 9 * GIB, GIB)
+    assert sorted(of_groups(tmp_path))[:2] == [2 * GIB, 4 * GIB]
+    assert all(free > 10**18 for free in sorted(of_groups(tmp_path))[2:])
+
+
+def test_in_a_container_the_group_at_the_top_counts_and_an_exceeded_limit_leaves_nothing(tmp_path):
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/named/by/the/host\n")
+    group(tmp_path / "sys/fs/cgroup", 2, GIB, 2 * GIB, 0)
+    assert list(of_groups(tmp_path)) == [0]
+
+
+def test_a_system_without_control_groups_has_no_limit_of_theirs(tmp_path):
+    assert list(of_groups(tmp_path)) == []
+
+
+def test_the_smaller_of_machine_and_control_group_is_what_is_free(monkeypatch):
+    monkeypatch.setattr(free_memory, "of_groups", lambda root: [12345])
+    assert available_memory_bytes(CPU) == 12345
 
 
 @pytest.mark.parametrize("name", MODELS)

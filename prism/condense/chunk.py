@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 
 from prism.errors import ConfigError
-from prism.runtime import available_memory_bytes
+from prism.free_memory import available_memory_bytes
 
 T = TypeVar("T")
 

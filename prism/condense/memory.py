@@ -8,8 +8,8 @@ from prism import models
 from prism.condense.chunk import FIRST_CHUNK
 from prism.config import CondenseConfig
 from prism.errors import ConfigError
+from prism.free_memory import available_memory_bytes
 from prism.hallucinator import MEMORIES
-from prism.runtime import available_memory_bytes
 from prism.store import ClipStore
 
 COPIES = 8

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from prism.errors import ConfigError
+from prism.free_memory import available_memory_bytes
 from prism.models.network import Network
 from prism.models.recurrent import RecurrentNetwork
-from prism.runtime import available_memory_bytes
 
 COPIES = 3
 """SGD with momentum keeps each weight, its gradient and its momentum."""

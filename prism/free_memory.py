@@ -1,0 +1,61 @@
+"""Memory that is still free, for checks that refuse before they start what could not end."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def available_memory_bytes(device: "torch.device") -> int | None:
+    """Memory that a device can still give, in bytes; None where the system does not tell.
+
+    On a CPU it is what the machine has left, or the control groups of this process (a container's), if less.
+    """
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    return min((*_of_machine(), *of_groups(Path("/"))), default=None)
+
+
+def _of_machine() -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield 1024 * int(line.split()[1])
+
+
+VERSIONS = {
+    1: ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+}
+"""By version of control groups: where Linux mounts them, and how it names limit, usage and the cache therein."""
+
+
+def of_groups(root: Path) -> Iterator[int]:
+    """What each control group above this process still gives of its memory, as far as it has a limit.
+
+    Args:
+        root: of the file system; `proc/self/cgroup` and `sys/fs/cgroup` below it are read.
+    """
+    with contextlib.suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            hierarchy, controllers, name = line.split(":", 2)
+            if hierarchy == "0" or "memory" in controllers.split(","):
+                yield from _above(root, 2 if hierarchy == "0" else 1, name)
+
+
+def _above(root: Path, version: int, name: str) -> Iterator[int]:
+    place, limit, usage, cache = VERSIONS[version]
+    top = root / place
+    # In a container the name may be the host's, below which nothing is mounted: its own group is then the top.
+    for group in (top / name.strip("/"), *(top / name.strip("/")).parents):
+        if not group.is_relative_to(top):
+            return
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            statistics = dict(entry.split() for entry in (group / "memory.stat").read_text().splitlines())
+            used = int((group / usage).read_text()) - int(statistics[cache])
+            yield max(0, int((group / limit).read_text()) - used)
