@@ -345,6 +345,8 @@ def reproduce(
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     dry_run: Annotated[bool, Parameter(negative="")] = False,
     device: DeviceOption = "auto",
+    engine: EngineOption = "local",
+    address: AddressOption = None,
     progress: ProgressOption = True,
 ) -> None:
     """Run what a table of the paper needs and is not there yet, and set the paper's numbers beside ours.
@@ -382,17 +384,19 @@ def reproduce(
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
     from prism.reproduce.run import reproduce as run
 
-    found = run(
-        name,
-        data,
-        output,
-        scale=scale,
-        seeds=seeds,
-        recipes=recipe,
-        dry_run=dry_run,
-        device=device,
-        progress=progress,
-    )
+    with opened(engine, address) as executor:
+        found = run(
+            name,
+            data,
+            output,
+            scale=scale,
+            seeds=seeds,
+            recipes=recipe,
+            dry_run=dry_run,
+            device=device,
+            executor=executor,
+            progress=progress,
+        )
     if not dry_run:
         Console().print(found.summary_table())
         say(f"Page: {(output / f'{name}-{scale}.html').resolve()}")

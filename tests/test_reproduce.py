@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -220,13 +221,39 @@ def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_pat
     before = contents(tmp_path / "out")
     made: list[Path] = []
     make, score = run._make, run._score
-    monkeypatch.setattr(run, "_make", lambda step, *rest: made.append(step.path) or make(step, *rest))
-    monkeypatch.setattr(run, "_score", lambda step, *rest: made.append(step.path) or score(step, *rest))
+    monkeypatch.setattr(run, "_make", lambda step, *at, **how: made.append(step.path) or make(step, *at, **how))
+    monkeypatch.setattr(run, "_score", lambda step, *at, **how: made.append(step.path) or score(step, *at, **how))
     reproduced(store, tmp_path / "out", tiny)
     assert made == []
     assert contents(tmp_path / "out") == before
     reproduced(store, tmp_path / "out", tiny, "table6b")
     assert [path.name.partition("-vpc")[0] for path in made] == ["random-insertion"] * 2
+
+
+def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_made_here(
+    make_store, tmp_path, tiny
+):
+    class Counting(ThreadPoolExecutor):
+        submitted = 0
+
+        def submit(self, *item: Any, **options: Any) -> Any:
+            Counting.submitted += 1
+            return super().submit(*item, **options)
+
+    store = make_store(train=10)
+    here = reproduced(store, tmp_path / "here", tiny, "table7")
+    with Counting(2) as executor:
+        there = reproduced(store, tmp_path / "there", tiny, "table7", executor=executor)
+    labels = [line.cell.label for line in here.lines]
+    assert {"Wang et al.", "PRISM"} <= set(labels)
+    assert [line.ours for line in here.lines] == [line.ours for line in there.lines]
+    sets = [
+        {path.name: path.read_bytes() for path in (tmp_path / at).rglob("*.safetensors")}
+        for at in ("here", "there")
+    ]
+    assert sets[0] == sets[1]
+    # The classes of PRISM's set, and the networks of each result.
+    assert Counting.submitted == 2 + 2 * len(list((tmp_path / "there").rglob("*.retrieval.json")))
 
 
 def test_more_evaluation_seeds_train_only_those_that_are_missing(store, tmp_path, tiny):

@@ -74,6 +74,11 @@ class ClassOrder:
                 time.sleep(PAUSE_SECONDS)
 
 
+def has_independent_classes(config: CondenseConfig) -> bool:
+    """Whether a method condenses each class without the others; a hallucinator serves them all."""
+    return config.method != "static-dynamic"
+
+
 def condense_on(
     executor: Executor, order: ClassOrder, source: dict[str, Any], resume: bool, overwrite: bool, progress: bool
 ) -> CondensedSet:
@@ -91,7 +96,7 @@ def condense_on(
         ConfigError: the method's classes depend on each other, or an unfinished run is there.
         Interrupted: Ctrl-C; the classes that are done stay.
     """
-    if order.config.method == "static-dynamic":
+    if not has_independent_classes(order.config):
         raise ConfigError(
             "method static-dynamic shares its hallucinator among all classes, so they cannot be condensed one by "
             "one. Leave out --engine."

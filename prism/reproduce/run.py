@@ -1,11 +1,13 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from prism.condense.loop import condense
+from prism.condense.shards import has_independent_classes
 from prism.condensed import CondensedSet
 from prism.config import RetrieveConfig, SelectConfig, as_dict
 from prism.errors import DivergedError, Interrupted, OutputError
@@ -32,6 +34,7 @@ def reproduce(
     recipes: Sequence[str | Path] = (),
     dry_run: bool = False,
     device: str = "auto",
+    executor: Executor | None = None,
     progress: bool = False,
 ) -> Comparison:
     """Set the paper's numbers of a table or figure beside ours.
@@ -49,11 +52,14 @@ def reproduce(
         recipes: recipes whose options win, one after the other.
         dry_run: only say which commands are missing.
         device: `auto`, `cpu` or `cuda`.
+        executor: condenses the classes of a set, and trains the networks of a result, side by side in place of
+            this process; sets whose classes cannot be parted are condensed here.
         progress: show what is being done.
 
     Raises:
         ConfigError: the table or an option is unknown, or the data does not fit it.
         OutputError: a set or result of that name was made with other options.
+        EngineError: the executor lost what it was to compute; the same command goes on.
         Interrupted: Ctrl-C or SIGTERM; the same command goes on.
     """
     chosen, folder = exhibit(name), Path(output)
@@ -61,6 +67,7 @@ def reproduce(
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)
+    how = {"device": device, "executor": executor, "progress": progress}
     if dry_run:
         _say_what_is_missing(steps, done)
         return compare(chosen, scale, places, done)
@@ -68,7 +75,7 @@ def reproduce(
         if _take(step, store, done):
             continue
         note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=progress)
-        _run(step, store, done, device, progress)
+        _run(step, store, done, how)
         _write(compare(chosen, scale, places, done), table)
     found = compare(chosen, scale, places, done)
     _write(found, table)
@@ -131,34 +138,35 @@ def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
         )
 
 
-def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, device: str, progress: bool) -> None:
+def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, how: dict[str, Any]) -> None:
     if isinstance(step, ScoreStep) and step.made is not None and step.made.path in done.failures:
         return
     try:
         if isinstance(step, SetStep):
-            done.sets[step.path] = Made.of(_make(step, store, device, progress), step.path)
+            done.sets[step.path] = Made.of(_make(step, store, **how), step.path)
         else:
-            done.results[step.path] = _score(step, store, device, progress)
+            done.results[step.path] = _score(step, store, **how)
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)
-        note(f"prism: {error}", enabled=progress)
+        note(f"prism: {error}", enabled=how["progress"])
     except Interrupted:
         raise Interrupted("stopped; run the same command again to go on.") from None
 
 
-def _make(step: SetStep, store: ClipStore, device: str, progress: bool) -> CondensedSet:
+def _make(step: SetStep, store: ClipStore, *, executor: Executor | None, **how: Any) -> CondensedSet:
     if isinstance(step.config, SelectConfig):
-        return select(store, step.config, output=step.path, device=device)
-    return condense(store, step.config, output=step.path, resume=True, device=device, progress=progress)
+        return select(store, step.config, output=step.path, device=how["device"])
+    by_class = executor if has_independent_classes(step.config) else None
+    return condense(store, step.config, output=step.path, resume=True, executor=by_class, **how)
 
 
-def _score(step: ScoreStep, store: ClipStore, device: str, progress: bool) -> Result:
+def _score(step: ScoreStep, store: ClipStore, **how: Any) -> Result:
     places = {"train_store": None if step.made else store, "output": step.path, "label": step.label}
     condensed = step.made.path if step.made else None
     if isinstance(step.config, RetrieveConfig):
-        return retrieve(condensed, store, step.config, **places, resume=True, device=device, progress=progress)
-    return evaluate(condensed, store, step.config, **places, resume=True, device=device, progress=progress)
+        return retrieve(condensed, store, step.config, **places, resume=True, **how)
+    return evaluate(condensed, store, step.config, **places, resume=True, **how)
 
 
 def _write(found: Comparison, table: Path) -> None:
