@@ -406,7 +406,7 @@ cnn-lstm take gigabytes."""
     """Clips per training step."""
     shift: float = 0.0
     """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
-schedule has none; a few clips are worth more with 0.125."""
+schedule has none."""
     seeds: int = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0
