@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit
+from matplotlib.figure import Figure
 from PIL import Image
 from rich.console import Console
 
@@ -22,7 +23,7 @@ from prism.hallucinator import KERNEL
 from prism.report import build_rows, report, summary_tables, to_csv, to_markdown
 from prism.report.curves import Curves, binned
 from prism.report.notes import notes_on
-from prism.report.plots import _dodges
+from prism.report.plots import Trade, _dodges, _trades
 from prism.report.series import series_of
 from prism.report.tables import groups
 from prism.report.text import in_bytes, in_percent, in_seconds, printable
@@ -278,6 +279,22 @@ def test_the_page_leads_nowhere_and_runs_nothing(exhibit):
     assert "default-src 'none'" in page
     assert not re.search(r"url\(|@import| style=| on[a-z]+=", page)
     assert "secret-host" not in page
+
+
+def test_a_line_joins_the_marks_where_they_stand_aside_of_each_other():
+    axes = Figure().subplots()
+    trades = [
+        Trade(name, False, ((10.0, mean, 1.0), (100.0, 2 * mean, 1.0))) for name, mean in (("a", 20), ("b", 30))
+    ]
+    _trades(axes, trades, "bytes", "top-1")
+    marks = [line for bar in axes.containers for line in bar.lines[:1]]
+    places = [mark.get_transform().transform(mark.get_xydata())[0].tolist() for mark in marks]
+    assert len({round(x, 3) for x, _ in places}) == 4
+    ends = [
+        (line.anncoords.transform(line.xyann).tolist(), line.xycoords.transform(line.xy).tolist())
+        for line in axes.texts
+    ]
+    assert ends == [(places[0], places[1]), (places[2], places[3])]
 
 
 def test_plots_hold_no_name_of_a_user_and_no_link(tmp_path):

@@ -5,6 +5,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import matplotlib
@@ -14,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
-from matplotlib.transforms import ScaledTranslation
+from matplotlib.transforms import ScaledTranslation, Transform
 
 from prism.report.curves import Curves, binned
 from prism.report.series import BLACK, COLOURS, CYCLE, SHAPES, Mark, Series
@@ -120,9 +121,16 @@ def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
             _level(axes, 100 * row.lead[0], "full", (0, (5, 3)), below=False)
     dodges = iter(_dodges([budget.of(row) for row in rows]))
     for one in series:
-        _draw_series(axes, one, [budget.of(row) for row in one.rows], dodges)
+        points = [(budget.of(row), 100 * row.lead[0], 100 * row.lead[1]) for row in one.rows]
+        # Scores of one cost have no order that a line could follow.
+        is_joined = len({cost for cost, _, _ in points}) == len(points)
+        _draw_points(axes, points, one.mark, dodges, "_", "-" if is_joined else None)
     axes.set_xlabel(budget.axis)
     axes.set_ylabel(f"{HEADINGS[rows[0].metric]} {SCORE_NAMES[rows[0].task].lower()} (%)")
+
+
+Point = tuple[float, float, float]
+"""A cost, the score at it and its deviation in percent (0: not known)."""
 
 
 @dataclass(frozen=True)
@@ -132,12 +140,12 @@ class Trade:
     Attributes:
         name: a text of ours, not of a user.
         is_printed: whether the paper says so; else we measured it.
-        points: cost, score and its deviation in percent (0: not known).
+        points: in the order in which a line joins them.
     """
 
     name: str
     is_printed: bool
-    points: tuple[tuple[float, float, float], ...]
+    points: tuple[Point, ...]
 
 
 def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
@@ -157,13 +165,8 @@ def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
     dodges = iter(_dodges([cost for trade in ordered for cost, _, _ in trade.points]))
     for trade in ordered:
         mark = replace(marks[trade.name], filled=not trade.is_printed)
-        costs, means, _ = zip(*trade.points, strict=True)
-        dashes = (0, (3, 2)) if trade.is_printed else "-"
-        axes.plot(costs, means, color=mark.colour, linestyle=dashes, linewidth=1.1, zorder=2)
         label = "_" if trade.is_printed and len(trades) > len(names) else trade.name
-        for point, dodge in zip(trade.points, dodges, strict=False):
-            _draw_point(axes, point, mark, dodge, label)
-            label = "_"
+        _draw_points(axes, trade.points, mark, dodges, label, (0, (3, 2)) if trade.is_printed else "-")
     axes.set_ylim(0, 1.05 * max(mean + std for trade in trades for _, mean, std in trade.points))
     _log_axis(axes, [cost for trade in trades for cost, _, _ in trade.points])
     axes.set_xlabel(cost)
@@ -193,22 +196,37 @@ def _dodges(costs: Sequence[float], near: float = 1.02, apart: float = 6.0) -> l
     return offsets
 
 
-def _draw_series(axes: Axes, series: Series, costs: Sequence[float], dodges: Iterator[float]) -> None:
-    if len(set(costs)) == len(costs):
-        axes.plot(
-            costs, [100 * row.lead[0] for row in series.rows], color=series.mark.colour, linewidth=1.2, zorder=2
-        )
-    for cost, row, dodge in zip(costs, series.rows, dodges, strict=False):
-        _draw_point(axes, (cost, 100 * row.lead[0], 100 * row.lead[1]), series.mark, dodge, "_")
+def _draw_points(
+    axes: Axes,
+    points: Sequence[Point],
+    mark: Mark,
+    dodges: Iterator[float],
+    label: str,
+    dashes: str | tuple[int, tuple[int, int]] | None,
+) -> None:
+    """Scores with their deviations, each moved aside by the next dodge, and the line that joins them (or none)."""
+    asides = [_aside(axes, next(dodges)) for _ in points]
+    line = {
+        "arrowstyle": "-",
+        "color": mark.colour,
+        "linestyle": dashes,
+        "linewidth": 1.1,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    for (start, end), (here, there) in zip(pairwise(points), pairwise(asides), strict=True):
+        if dashes is not None:
+            axes.annotate("", end[:2], start[:2], xycoords=there, textcoords=here, arrowprops=line, zorder=2)
+    for (cost, mean, std), aside in zip(points, asides, strict=True):
+        axes.errorbar([cost], [mean], [std], transform=aside, label=label, **_look(mark))
+        label = "_"
 
 
-def _draw_point(axes: Axes, point: tuple[float, float, float], mark: Mark, dodge: float, label: str) -> None:
-    """A score with its deviation at a cost, moved aside by so many points."""
+def _aside(axes: Axes, dodge: float) -> Transform:
+    """The coordinates of the data, moved aside by so many points."""
     figure = axes.get_figure()
     assert isinstance(figure, Figure)
-    aside = axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
-    cost, mean, std = point
-    axes.errorbar([cost], [mean], [std], transform=aside, label=label, **_look(mark))
+    return axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
 
 
 def _look(mark: Mark) -> dict[str, Any]:
