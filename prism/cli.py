@@ -442,14 +442,14 @@ def info(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False
     json
         Print everything as JSON.
     """
-    from prism.info import describe
+    from prism.info import describe, in_brief
     from prism.runtime import canonical_json
 
     facts = describe(path)
     say(
         canonical_json(facts, indent=1)
         if json
-        else "\n".join(f"{key:<14} {value}" for key, value in facts.items())
+        else "\n".join(f"{key:<14} {in_brief(value)}" for key, value in facts.items())
     )
 
 

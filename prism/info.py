@@ -8,6 +8,9 @@ from prism.errors import ArtifactError
 from prism.results import Result, percent
 from prism.store import ClipStore
 
+MOST_LISTED = 12
+"""Longer lists are shortened for a reader."""
+
 
 def describe(path: str | Path) -> dict[str, Any]:
     """Facts about an artifact, most telling first.
@@ -27,6 +30,15 @@ def describe(path: str | Path) -> dict[str, Any]:
     # The length at the start of a set may begin with the bytes of " {", but it also has zeros; text has none.
     is_json = start.lstrip().startswith(b"{") and b"\0" not in start
     return _result(Result.load(path)) if is_json else _condensed(CondensedSet.load(path))
+
+
+def in_brief(fact: Any) -> Any:
+    """A fact as a reader wants it in a line: of a long list its length and how it begins."""
+    if isinstance(fact, dict):
+        return {key: in_brief(value) for key, value in fact.items()}
+    if isinstance(fact, list) and len(fact) > MOST_LISTED:
+        return f"{len(fact)}: {', '.join(map(str, fact[:3]))}, …"
+    return fact
 
 
 def _store(store: ClipStore) -> dict[str, Any]:

@@ -71,6 +71,14 @@ def test_condense_writes_a_set_and_says_what_it_is(prism, store, tmp_path):
     assert len(CondensedSet.load(tmp_path / "set")) == 4
 
 
+def test_info_shortens_long_lists_for_a_reader_and_keeps_them_as_json(prism, make_store, tmp_path):
+    prism.succeeds("select", make_store(train=20).path, "-o", tmp_path / "set")
+    said = prism.succeeds("info", tmp_path / "set")
+    assert "'clips': '40: " in said
+    assert max(map(len, said.splitlines())) < 800
+    assert len(json.loads(prism.succeeds("info", tmp_path / "set", "--json"))["source"]["clips"]) == 40
+
+
 def test_select_writes_a_set(prism, store, tmp_path):
     prism.succeeds("select", store.path, "-o", tmp_path / "set", "--method", "random", "--vpc", 2, "--seed", 1)
     assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 1
