@@ -50,10 +50,10 @@ def of_groups(root: Path) -> Iterator[int]:
 
 def _above(root: Path, version: int, name: str) -> Iterator[int]:
     place, limit, usage, cache = VERSIONS[version]
-    top = root / place
+    own = root / place / name.strip("/")
     # In a container the name may be the host's, below which nothing is mounted: its own group is then the top.
-    for group in (top / name.strip("/"), *(top / name.strip("/")).parents):
-        if not group.is_relative_to(top):
+    for group in (own, *own.parents):
+        if not group.is_relative_to(root / place):
             return
         with contextlib.suppress(OSError, ValueError, KeyError):
             statistics = dict(entry.split() for entry in (group / "memory.stat").read_text().splitlines())

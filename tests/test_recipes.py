@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
+from selections import CORESET
 
 from prism.cli import app
 from prism.config import (
@@ -84,8 +85,6 @@ HYPERPARAMETERS = {
     "hmdb51-vpc30": (30, 75.0, 64),
 }
 """VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
-
-CORESET = {"takes": 1, "storage": "uint8"}
 
 OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Section 4.2, "Baselines"; tables 1 to 3.
