@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import growth, ingest, overhead, peers, scale, seeds, table, utilisation
 from benchmarks.measure import Sizes, read_arguments, report, save, where
-from prism.runtime import write_atomically
+from prism.machine.files import write_atomically
 
 BENCHMARKS = {
     "peers": peers,

@@ -15,16 +15,18 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.measure import CLOCKS, Spread, read_arguments, report
-from prism.condense.loop import Condensation
-from prism.condense.matching import OBJECTIVES, match, whole_clips
-from prism.condense.moments import MomentBank
-from prism.condensed import CondensedSet
-from prism.config import CondenseConfig, EvaluateConfig, as_dict
-from prism.evaluate import evaluate
-from prism.ingest.build import ingest
-from prism.motion import write_motion
-from prism.runtime import pick_device
-from prism.store import ClipStore
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.store import ClipStore
+from prism.condensation.loop import Condensation
+from prism.condensation.moments import MomentBank
+from prism.condensation.objectives import OBJECTIVES, match, whole_clips
+from prism.condensation.options import CondenseConfig
+from prism.config import as_dict
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.options import EvaluateConfig
+from prism.ingestion.build import ingest
+from prism.ingestion.motion import write_motion
+from prism.machine.devices import pick_device
 
 SHARE = 0.9
 """Of the way from a set's first loss to its last with fresh moments."""

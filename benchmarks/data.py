@@ -5,9 +5,10 @@ from pathlib import Path
 import torch
 
 from benchmarks.measure import Sizes
-from prism.config import CondenseConfig
-from prism.runtime import file_sha256, generator
-from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.condensation.options import CondenseConfig
+from prism.machine.files import file_sha256
+from prism.machine.randomness import generator
 
 
 def random_store(path: Path, sizes: Sizes, num_test: int = 0) -> ClipStore:

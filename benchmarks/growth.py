@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, read_arguments, report, seconds
-from prism.condense.loop import Condensation
+from prism.condensation.loop import Condensation
 
 FACTORS = (1, 2, 5, 10)
 AXES = {"classes": "classes", "batch_real": "real clips of each class"}

@@ -14,10 +14,10 @@ import av
 from PIL import Image
 
 from benchmarks.measure import Sizes, Spread, ratios, read_arguments, report, seconds
-from prism.ingest.build import ingest
-from prism.ingest.sampling import Window
-from prism.motion import write_motion
-from prism.store import ClipStore
+from prism.artifacts.store import ClipStore
+from prism.ingestion.build import ingest
+from prism.ingestion.motion import write_motion
+from prism.ingestion.sampling import Window
 
 Job = tuple[str, list[int], int]
 """A video, the frames wanted of it, and their side in pixels."""
@@ -25,7 +25,7 @@ Job = tuple[str, list[int], int]
 PEAK = """
 import json, re, resource, sys
 from pathlib import Path
-from prism.ingest.build import ingest
+from prism.ingestion.build import ingest
 ingest(*sys.argv[1:3], **json.loads(sys.argv[3]))
 status = Path("/proc/self/status")
 own = re.search("VmHWM:[^0-9]*([0-9]+)", status.read_text())[1] if status.exists() else "0"

@@ -10,7 +10,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
-from prism.runtime import canonical_json, provenance, write_atomically
+from prism.machine.files import write_atomically
+from prism.machine.provenance import provenance
+from prism.machine.texts import canonical_json
 
 CLOCKS = {
     "wall": time.perf_counter,

@@ -10,11 +10,12 @@ import torch
 
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import CLOCKS, Sizes, Spread, fewer, read_arguments, report
-from prism.condense.insertion import inserts_at
-from prism.condense.journal import Journal
-from prism.condense.loop import Condensation
-from prism.config import CondenseConfig, as_dict
-from prism.store import ClipStore
+from prism.artifacts.store import ClipStore
+from prism.condensation.journal import Journal
+from prism.condensation.loop import Condensation
+from prism.condensation.options import CondenseConfig
+from prism.condensation.rules import inserts_at
+from prism.config import as_dict
 
 WIDTH = 16
 """Channels at most: the smaller the network, the more everything else weighs."""

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, fewer, ratios, read_arguments, report, seconds
-from prism.clips import to_model_input
-from prism.condense.loop import Condensation
-from prism.condense.moments import PRECISIONS
-from prism.store import ClipStore
+from prism.artifacts.clips import to_model_input
+from prism.artifacts.store import ClipStore
+from prism.condensation.loop import Condensation
+from prism.condensation.moments import PRECISIONS
 
 
 class PeersNetwork(nn.Module):

@@ -18,15 +18,16 @@ import torch
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, read_arguments, report, seconds
 from benchmarks.utilisation import embedding_macs, iteration_macs
-from prism.condense.loop import Condensation
-from prism.config import IngestConfig, MotionConfig
-from prism.ingest import worker
-from prism.ingest.build import make_plan
-from prism.ingest.pool import Worker
-from prism.models import build
-from prism.motion import draw, write_video
-from prism.runtime import file_sha256, generator
-from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.condensation.loop import Condensation
+from prism.ingestion import worker
+from prism.ingestion.build import make_plan
+from prism.ingestion.motion import draw, write_video
+from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.ingestion.pool import Worker
+from prism.machine.files import file_sha256
+from prism.machine.randomness import generator
+from prism.networks.build import build
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import torch
 
 from benchmarks.data import random_store
 from benchmarks.measure import Sizes, Spread, ratios, read_arguments, report, seconds
-from prism.config import EvaluateConfig
-from prism.evaluate import evaluate
-from prism.models import allocate, build_for
-from prism.store import ClipStore
-from prism.train import train
+from prism.artifacts.store import ClipStore
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.options import EvaluateConfig
+from prism.networks.build import allocate, build_for
+from prism.networks.training import train
 
 SEEDS = 4
 EPOCHS = 24

@@ -10,8 +10,9 @@ from torch import nn
 
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, fewer, read_arguments, report, seconds
-from prism.condense.loop import Condensation
-from prism.models import Network, build
+from prism.condensation.loop import Condensation
+from prism.networks.build import build
+from prism.networks.network import Network
 
 MATRIX = 1024
 

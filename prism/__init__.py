@@ -8,60 +8,54 @@ print(prism.evaluate(condensed, store))
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from prism import models as models
-    from prism.clips import Clips, Normalisation
-    from prism.condense.loop import condense
-    from prism.condensed import CondensedSet
-    from prism.config import (
-        CondenseConfig,
-        EvaluateConfig,
-        IngestConfig,
-        MotionConfig,
-        RetrieveConfig,
-        SelectConfig,
-    )
-    from prism.dataset import VideoDataset, load
+    from prism import networks as networks
+    from prism.artifacts.clips import Clips, Normalisation
+    from prism.artifacts.condensed import CondensedSet
+    from prism.artifacts.dataset import VideoDataset, load
+    from prism.artifacts.results import Result
+    from prism.artifacts.store import ClipStore
+    from prism.condensation.loop import condense
+    from prism.condensation.options import CondenseConfig
     from prism.errors import PrismError
-    from prism.evaluate import evaluate
-    from prism.ingest.build import ingest
-    from prism.motion import write_motion
-    from prism.report import report
-    from prism.reproduce.run import reproduce
-    from prism.results import Result
-    from prism.retrieve import retrieve
-    from prism.select import select
-    from prism.store import ClipStore
+    from prism.evaluation.evaluate import evaluate
+    from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+    from prism.evaluation.retrieve import retrieve
+    from prism.ingestion.build import ingest
+    from prism.ingestion.motion import write_motion
+    from prism.ingestion.options import IngestConfig, MotionConfig
+    from prism.reports.page import report
+    from prism.reproduction.run import reproduce
+    from prism.selection.options import SelectConfig
+    from prism.selection.select import select
 
     __version__: str
 
 _HOME = {
-    "ClipStore": "prism.store",
-    "Clips": "prism.clips",
-    "CondenseConfig": "prism.config",
-    "CondensedSet": "prism.condensed",
-    "EvaluateConfig": "prism.config",
-    "IngestConfig": "prism.config",
-    "MotionConfig": "prism.config",
-    "Normalisation": "prism.clips",
+    "ClipStore": "prism.artifacts.store",
+    "Clips": "prism.artifacts.clips",
+    "CondenseConfig": "prism.condensation.options",
+    "CondensedSet": "prism.artifacts.condensed",
+    "EvaluateConfig": "prism.evaluation.options",
+    "IngestConfig": "prism.ingestion.options",
+    "MotionConfig": "prism.ingestion.options",
+    "Normalisation": "prism.artifacts.clips",
     "PrismError": "prism.errors",
-    "Result": "prism.results",
-    "RetrieveConfig": "prism.config",
-    "SelectConfig": "prism.config",
-    "VideoDataset": "prism.dataset",
-    "condense": "prism.condense.loop",
-    "evaluate": "prism.evaluate",
-    "ingest": "prism.ingest.build",
-    "load": "prism.dataset",
-    "report": "prism.report",
-    "reproduce": "prism.reproduce.run",
-    "retrieve": "prism.retrieve",
-    "select": "prism.select",
-    "write_motion": "prism.motion",
+    "Result": "prism.artifacts.results",
+    "RetrieveConfig": "prism.evaluation.options",
+    "SelectConfig": "prism.selection.options",
+    "VideoDataset": "prism.artifacts.dataset",
+    "condense": "prism.condensation.loop",
+    "evaluate": "prism.evaluation.evaluate",
+    "ingest": "prism.ingestion.build",
+    "load": "prism.artifacts.dataset",
+    "report": "prism.reports.page",
+    "reproduce": "prism.reproduction.run",
+    "retrieve": "prism.evaluation.retrieve",
+    "select": "prism.selection.select",
+    "write_motion": "prism.ingestion.motion",
 }
 
 __all__ = [
@@ -92,10 +86,10 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # torch takes more than a second to import: a name brings its module only when it is used.
-    if name == "models":
-        return importlib.import_module("prism.models")
+    if name == "networks":
+        return importlib.import_module("prism.networks")
     if name == "__version__":
-        return importlib.import_module("prism.runtime").versions()["prism"]
+        return importlib.import_module("prism.machine.provenance").versions()["prism"]
     if name not in _HOME:
         raise AttributeError(f"module 'prism' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOME[name]), name)
@@ -103,14 +97,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
-
-
-class _Package(ModuleType):
-    """Keeps `prism.condense` the verb: importing the module of that name must not put itself in its place."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -10,19 +10,16 @@ from typing import Annotated, Any
 from cyclopts import App, ArgumentCollection, CycloptsError, Parameter
 from cyclopts.config import Dict
 
-from prism.config import (
-    CondenseConfig,
-    EvaluateConfig,
-    IngestConfig,
-    MotionConfig,
-    RetrieveConfig,
-    Scale,
-    SelectConfig,
-    read_recipe,
-)
-from prism.engine import Engine, opened
+from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, PrismError
-from prism.runtime import Device, versions
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.machine.devices import Device
+from prism.machine.executors import Engine, opened
+from prism.machine.provenance import versions
+from prism.recipes import read_recipe
+from prism.reproduction.options import Scale
+from prism.selection.options import SelectConfig
 
 Output = Annotated[Path, Parameter(name=["--output", "-o"])]
 Recipe = Annotated[
@@ -92,7 +89,7 @@ def motion(
     output
         Folder to write.
     """
-    from prism.motion import write_motion
+    from prism.ingestion.motion import write_motion
 
     write_motion(output, config, overwrite=overwrite, progress=progress)
     say(f"Wrote {output}. Next: prism ingest {output} -o STORE")
@@ -126,7 +123,7 @@ def ingest(
     workers
         Processes that decode; all cores by default.
     """
-    from prism.ingest.build import ingest as build
+    from prism.ingestion.build import ingest as build
 
     options = {"workers": workers, "overwrite": overwrite, "progress": progress}
     with opened(engine, address) as executor:
@@ -172,7 +169,7 @@ def condense(
     resume
         Continue from the checkpoint of an interrupted run, to the same bytes.
     """
-    from prism.condense.loop import condense as run
+    from prism.condensation.loop import condense as run
 
     with opened(engine, address) as executor:
         condensed = run(
@@ -211,7 +208,7 @@ def select(
     output
         Condensed set to write (.safetensors).
     """
-    from prism.select import select as pick
+    from prism.selection.select import select as pick
 
     say(repr(pick(store, config, output=output, overwrite=overwrite, device=device)))
 
@@ -254,7 +251,7 @@ def evaluate(
     resume
         Keep the seeds that the result has already, and train those it lacks.
     """
-    from prism.evaluate import evaluate as run
+    from prism.evaluation.evaluate import evaluate as run
 
     with opened(engine, address) as executor:
         result = run(
@@ -312,7 +309,7 @@ def retrieve(
     resume
         Keep the seeds that the result has already, and train those it lacks.
     """
-    from prism.retrieve import retrieve as run
+    from prism.evaluation.retrieve import retrieve as run
 
     with opened(engine, address) as executor:
         result = run(
@@ -375,14 +372,14 @@ def reproduce(
     from rich.console import Console
 
     if list_ or not name:
-        from prism.reproduce.paper import exhibits
+        from prism.reproduction.paper import exhibits
 
         for exhibit in exhibits().values():
             say(f"{exhibit.name:<15} {exhibit.title}. {', '.join(exhibit.cells)}. {exhibit.place}.")
         return
     if not data:
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
-    from prism.reproduce.run import reproduce as run
+    from prism.reproduction.run import reproduce as run
 
     with opened(engine, address) as executor:
         found = run(
@@ -419,9 +416,9 @@ def report(
     """
     from rich.console import Console
 
-    from prism.report import report as write
-    from prism.report.tables import summary_tables
-    from prism.results import Result
+    from prism.artifacts.results import Result
+    from prism.reports.page import report as write
+    from prism.reports.tables import summary_tables
 
     page = write(results, output, overwrite=overwrite)
     for table in summary_tables(Result.load(path) for path in results):
@@ -442,8 +439,8 @@ def info(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False
     json
         Print everything as JSON.
     """
-    from prism.info import describe, in_brief
-    from prism.runtime import canonical_json
+    from prism.artifacts.info import describe, in_brief
+    from prism.machine.texts import canonical_json
 
     facts = describe(path)
     say(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from prism.condense.journal import Journal
-from prism.runtime import file_sha256
-from prism.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.condensation.journal import Journal
+from prism.machine.files import file_sha256
 
 # The same examples on every machine: a test that fails for one developer fails for all.
 settings.register_profile(

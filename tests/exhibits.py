@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from conftest import write_store
 
-from prism.condensed import CondensedSet
-from prism.keyframes import evenly_spread
-from prism.results import METRICS, Data, Result, Run, Subject
-from prism.store import ClipStore
-from prism.telemetry import TelemetryWriter, telemetry_path
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.keyframes import evenly_spread
+from prism.artifacts.results import METRICS, Data, Result, Run, Subject
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 
 HOSTILE = "<script>window.hurt=1</script>"
 HOSTILE_NAMES = sorted(

@@ -3,8 +3,8 @@
 from typing import Any
 
 import prism
-from prism.condensed import CondensedSet
-from prism.store import ClipStore
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.store import ClipStore
 
 CORESET = {"takes": 1, "storage": "uint8"}
 """What the recipes of random selection, herding and k-center say."""

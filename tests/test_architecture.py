@@ -12,23 +12,28 @@ MODULES = {
     for path in sorted(ROOT.rglob("*.py"))
 }
 
-BASE = ["errors", "config", "runtime", "free_memory", "progress", "engine"]
-NOUNS = [
-    *("clips", "store", "cache", "keyframes", "hallucinator", "encodings", "condensed"),
-    *("results", "telemetry", "dataset"),
+VERBS = ["ingestion", "condensation", "selection", "evaluation"]
+LAYERS = [
+    ["errors"],
+    ["parts"],
+    ["config"],
+    ["machine"],
+    ["artifacts"],
+    ["networks"],
+    VERBS,
+    ["recipes", "reports"],
+    ["reproduction"],
+    ["cli"],
 ]
-PARTS = ["models", "train", "embeddings", "protocols", "trials"]
-VERBS = ["ingest", "condense", "select", "evaluate", "retrieve", "report", "motion", "info", "export"]
-LAYERS = [BASE, NOUNS, PARTS, VERBS, ["reproduce"], ["cli", "__main__"]]
 INTO_THE_HOUSE = "prism"
 
 BORDERS = {
-    "av": {"prism.ingest.decode", "prism.motion", "prism.export", "prism.encodings.codecs"},
-    "safetensors": {*(f"prism.{noun}" for noun in NOUNS), "prism.condense.checkpoint"},
+    "av": {"prism.ingestion.decode", "prism.ingestion.motion", "prism.artifacts.encodings.codecs"},
+    "safetensors": {"prism.artifacts", "prism.condensation.checkpoint"},
     "cyclopts": {"prism.cli"},
-    "distributed": {"prism.engine"},
-    "matplotlib": {"prism.report"},
-    "jinja2": {"prism.report"},
+    "distributed": {"prism.machine.executors"},
+    "matplotlib": {"prism.reports"},
+    "jinja2": {"prism.reports"},
 }
 """Third-party library: the modules, or packages with all their modules, that may import it."""
 
@@ -57,14 +62,14 @@ def imports(module: str) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively: write the full name"
-            # `from prism import models` and `from prism.models import build` both import prism.models.
+            # `from prism import networks` and `from prism.networks import build` both import prism.networks.
             named = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= (named & MODULES.keys()) or {str(node.module)}
     return found
 
 
 def home(module: str) -> str:
-    """The part of the house that a module belongs to: `condense` for `prism.condense.loop`."""
+    """The room that a module belongs to: `condensation` for `prism.condensation.loop`."""
     return module.split(".")[1] if "." in module else INTO_THE_HOUSE
 
 
@@ -77,7 +82,7 @@ INSIDE = sorted(MODULES.keys() - {INTO_THE_HOUSE})
 
 
 def test_the_modules_are_found():
-    assert {"prism", "prism.cli", "prism.condense.loop", "prism.keyframes"} <= MODULES.keys()
+    assert {"prism", "prism.cli", "prism.condensation.loop", "prism.artifacts.keyframes"} <= MODULES.keys()
 
 
 @pytest.mark.parametrize("module", INSIDE)
@@ -103,19 +108,13 @@ def test_nothing_inside_imports_the_public_api(module):
     assert INTO_THE_HOUSE not in imports(module), f"{module} imports the package that is made of it"
 
 
-@pytest.mark.parametrize("level", range(2), ids=["base", "nouns"])
-def test_within_a_layer_imports_form_no_circle(level):
-    parts = [part for part in LAYERS[level] if f"prism.{part}" in MODULES]
-    needs_of = {part: [imports(module) for module in INSIDE if home(module) == part] for part in parts}
-    waiting = {
-        part: {home(name) for name in set().union(*needs)} & set(parts) - {part}
-        for part, needs in needs_of.items()
-    }
+def test_imports_form_no_circle():
+    waiting = {module: imports(module) & MODULES.keys() - {module} for module in INSIDE}
     while waiting:
-        free = [part for part, needs in waiting.items() if not needs & waiting.keys()]
+        free = [module for module, needs in waiting.items() if not needs & waiting.keys()]
         assert free, f"a circle among {sorted(waiting)}"
-        for part in free:
-            del waiting[part]
+        for module in free:
+            del waiting[module]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -145,7 +144,10 @@ def test_no_module_is_named_after_nothing(module):
     assert not {"utils", "util", "helpers", "helper", "common", "misc", "manager"} & set(module.split("."))
 
 
-LIGHT = ["prism", *(f"prism.{name}" for name in ("cli", "config", "errors", "runtime", "progress", "engine"))]
+LIGHT = [
+    *("prism", "prism.cli", "prism.config", "prism.errors", "prism.parts", "prism.recipes"),
+    *(module for module in MODULES if module.startswith("prism.machine.") or module.endswith(".options")),
+]
 
 
 @pytest.mark.parametrize("module", LIGHT)

@@ -25,11 +25,12 @@ from benchmarks.scale import (
 )
 from benchmarks.table import GOALS, GPU, Goal, reached, rows
 from benchmarks.utilisation import embedding_macs, iteration_macs
-from prism.clips import to_model_input
-from prism.condense.chunk import Chunk
-from prism.condense.matching import distribution_matching, match, real_class_means
-from prism.models import build, initialise
-from prism.runtime import generator
+from prism.artifacts.clips import to_model_input
+from prism.condensation.chunk import Chunk
+from prism.condensation.objectives import distribution_matching, match, real_class_means
+from prism.machine.randomness import generator
+from prism.networks.build import build
+from prism.networks.initial import initialise
 
 ROOT = Path(__file__).resolve().parent.parent
 

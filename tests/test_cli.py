@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from selections import select
 
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
 from prism.cli import main
-from prism.condensed import CondensedSet
-from prism.config import SECTIONS
-from prism.results import Result
+from prism.recipes import SECTIONS
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
 TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]

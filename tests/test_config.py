@@ -7,38 +7,45 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism import config
-from prism.condense.insertion import RULES
-from prism.condense.parametrisations import PARAMETRISATIONS
-from prism.config import SECTIONS, CondenseConfig, EvaluateConfig, as_dict, from_dict, read_recipe
-from prism.encodings import CODECS, DTYPES
+from prism.artifacts.encodings import CODECS, DTYPES
+from prism.artifacts.options import STORAGES, StoreSplit
+from prism.artifacts.store import SPLITS
+from prism.condensation.options import METHODS as CONDENSE_METHODS
+from prism.condensation.options import RULES as RULE_NAMES
+from prism.condensation.options import CondenseConfig
+from prism.condensation.rules import RULES
+from prism.condensation.videos import PARAMETRISATIONS
+from prism.config import as_dict, with_options
 from prism.errors import ConfigError
-from prism.models import MODELS
-from prism.protocols import PROTOCOLS
-from prism.select import METHODS
-from prism.store import SPLITS
+from prism.evaluation.options import EvaluateConfig, ProtocolName
+from prism.evaluation.protocols import PROTOCOLS
+from prism.networks.build import MODELS
+from prism.networks.options import NETWORKS
+from prism.recipes import SECTIONS, read_recipe
+from prism.selection.options import SELECTIONS
+from prism.selection.select import METHODS as SELECTION_METHODS
 
 
 @pytest.mark.parametrize(
     ("choices", "parts"),
     [
-        (config.Insertion, RULES),
-        (config.Model, MODELS),
-        (config.SelectMethod, METHODS),
-        (config.CondenseMethod, PARAMETRISATIONS),
-        (config.Storage, [*DTYPES, *CODECS]),
-        (config.StoreSplit, SPLITS),
-        (config.Protocol, PROTOCOLS),
+        (RULE_NAMES.homes, RULES),
+        (NETWORKS.homes, MODELS),
+        (SELECTIONS.homes, SELECTION_METHODS),
+        (CONDENSE_METHODS.homes, PARAMETRISATIONS),
+        (STORAGES.homes, [*DTYPES, *CODECS]),
+        (get_args(StoreSplit), SPLITS),
+        (get_args(ProtocolName), PROTOCOLS),
     ],
 )
 def test_the_choices_of_an_option_are_the_parts_that_exist(choices, parts):
-    assert set(get_args(choices)) == set(parts)
+    assert set(choices) == set(parts)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_defaults_of_every_verb_are_allowed_and_survive_a_round_trip(section):
     defaults = SECTIONS[section]()
-    assert from_dict(SECTIONS[section], section, as_dict(defaults)) == defaults
+    assert with_options(SECTIONS[section](), as_dict(defaults)) == defaults
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -158,11 +165,11 @@ def test_a_value_out_of_range_names_its_key_the_value_and_what_is_allowed(sectio
 )
 def test_a_value_of_the_wrong_type_is_refused(key, value):
     with pytest.raises(ConfigError, match=rf"condense\.{key} = .*must be of type"):
-        from_dict(CondenseConfig, "condense", {key: value})
+        with_options(CondenseConfig(), {key: value})
 
 
 def test_a_whole_number_serves_where_a_fraction_is_wanted():
-    assert from_dict(CondenseConfig, "condense", {"lr": 3}).lr == 3.0
+    assert with_options(CondenseConfig(), {"lr": 3}).lr == 3.0
 
 
 def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:
@@ -212,7 +219,7 @@ def test_a_key_with_one_letter_missing_finds_its_way_back(key, data):
     if misspelt in known or len(key) < 5:
         return
     with pytest.raises(ConfigError, match="Did you mean 'condense\\."):
-        from_dict(CondenseConfig, "condense", {misspelt: 1})
+        with_options(CondenseConfig(), {misspelt: 1})
 
 
 def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_wins(tmp_path, monkeypatch):
@@ -234,7 +241,7 @@ def test_a_recipe_extends_another_with_its_own_options_in_place(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "own.toml").write_text('extends = "../base.toml"\n[condense]\nlr = 4.0\n')
     expected = {"condense": {"vpc": 2, "lr": 4.0}, "evaluate": {"epochs": 7}}
-    assert config.read_recipe(tmp_path / "deep" / "own.toml") == expected
+    assert read_recipe(tmp_path / "deep" / "own.toml") == expected
 
 
 def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
@@ -259,7 +266,7 @@ def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
 def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, problem):
     (tmp_path / "own.toml").write_text(text)
     with pytest.raises(ConfigError, match=problem):
-        config.read_recipe(tmp_path / "own.toml")
+        read_recipe(tmp_path / "own.toml")
 
 
 @pytest.mark.parametrize(
@@ -268,4 +275,4 @@ def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, probl
 )
 def test_a_count_beyond_64_bits_is_refused_by_name(section, key):
     with pytest.raises(ConfigError, match=rf"{section}\.{key} = 100000000000000000000, but it must be at most"):
-        config.SECTIONS[section](**{key: 10**20})
+        SECTIONS[section](**{key: 10**20})

@@ -14,17 +14,17 @@ import torch
 from conftest import CrashingAt, MakeStore
 from selections import select
 
-from prism.condense.loop import Condensation, condense
-from prism.condense.parametrisations import PARAMETRISATIONS
-from prism.condensed import CondensedSet
-from prism.config import FIXED_BY_METHOD, CondenseConfig
-from prism.encodings import CODECS, DTYPES
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import CODECS, DTYPES
+from prism.artifacts.store import ClipStore
+from prism.condensation.loop import Condensation, condense
+from prism.condensation.options import FIXED_BY_METHOD, CondenseConfig
+from prism.condensation.videos import PARAMETRISATIONS
 from prism.errors import ConfigError, DivergedError, OutputError
-from prism.evaluate import evaluate
-from prism.retrieve import retrieve
-from prism.runtime import generator
-from prism.select import METHODS as SELECTIONS
-from prism.store import ClipStore
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.machine.randomness import generator
+from prism.selection.select import METHODS as SELECTIONS
 
 METHODS = [*PARAMETRISATIONS, *SELECTIONS]
 CONDENSES = {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}

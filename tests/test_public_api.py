@@ -48,7 +48,7 @@ def test_types_for_tools_and_names_for_python_agree():
 
 
 def test_the_networks_are_there_without_another_import():
-    assert run("import prism; print('convnet3d' in prism.models.MODELS)") == "True"
+    assert run("import prism; print('convnet3d' in prism.networks.build.MODELS)") == "True"
 
 
 def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
@@ -71,7 +71,11 @@ def test_importing_prism_imports_neither_torch_nor_numpy():
     assert run("import prism, sys; print({'torch', 'numpy', 'av'} & set(sys.modules) or '')") in ("", "set()")
 
 
-VERBS = {"condense": "prism.condense.loop", "ingest": "prism.ingest.build", "report": "prism.report"}
+VERBS = {
+    "condense": "prism.condensation.loop",
+    "ingest": "prism.ingestion.build",
+    "report": "prism.reports.page",
+}
 
 
 @pytest.mark.parametrize(("verb", "module"), VERBS.items())

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from prism.cli import app
-from prism.condense.loop import condense
-from prism.motion import write_motion
+from prism.condensation.loop import condense
+from prism.ingestion.motion import write_motion
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

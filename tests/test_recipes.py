@@ -9,18 +9,11 @@ import pytest
 from selections import CORESET
 
 from prism.cli import app
-from prism.config import (
-    RECIPES,
-    SECTIONS,
-    CondenseMethod,
-    Gradient,
-    Insertion,
-    Model,
-    SelectMethod,
-    from_dict,
-    read_recipe,
-    shipped_recipes,
-)
+from prism.condensation.options import METHODS, RULES, Gradient
+from prism.config import with_options
+from prism.networks.options import NETWORKS
+from prism.recipes import RECIPES, SECTIONS, read_recipe, shipped_recipes
+from prism.selection.options import SELECTIONS
 
 every_recipe = pytest.mark.parametrize("name", shipped_recipes())
 
@@ -123,7 +116,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
 
 def chosen(section: str, *names: str) -> Any:
     """The options of a verb, defaults included, that recipes laid over each other choose."""
-    return from_dict(SECTIONS[section], section, read_recipe(*names).get(section, {}))
+    return with_options(SECTIONS[section](), read_recipe(*names).get(section, {}))
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -185,13 +178,13 @@ def test_every_recipe_of_a_family_is_in_a_table_above():
 @pytest.mark.parametrize(
     ("section", "key", "choices"),
     [
-        ("condense", "method", CondenseMethod),
-        ("condense", "insertion", Insertion),
-        ("condense", "gradient", Gradient),
-        ("select", "method", SelectMethod),
-        ("evaluate", "model", Model),
+        ("condense", "method", METHODS.homes),
+        ("condense", "insertion", RULES.homes),
+        ("condense", "gradient", get_args(Gradient)),
+        ("select", "method", SELECTIONS.homes),
+        ("evaluate", "model", NETWORKS.homes),
     ],
 )
 def test_every_choice_of_a_part_is_made_by_a_recipe(section, key, choices):
     made = {getattr(chosen(section, name), key) for name in shipped_recipes() if section in read_recipe(name)}
-    assert made == set(get_args(choices))
+    assert made == set(choices)

@@ -16,18 +16,19 @@ import torch
 from conftest import write_store
 from exhibits import Exhibit
 
-from prism.clips import Normalisation
-from prism.condense.checkpoint import Checkpoint
-from prism.condensed import CondensedSet, _digest
-from prism.config import IngestConfig, read_recipe
-from prism.encodings import CODECS
-from prism.info import describe
-from prism.ingest.build import make_plan
-from prism.ingest.layouts import list_videos
-from prism.results import Result
-from prism.runtime import file_sha256
-from prism.store import ClipStore
-from prism.telemetry import Telemetry
+from prism.artifacts.clips import Normalisation
+from prism.artifacts.condensed import CondensedSet, _digest
+from prism.artifacts.encodings import CODECS
+from prism.artifacts.info import describe
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import Telemetry
+from prism.condensation.checkpoint import Checkpoint
+from prism.ingestion.build import make_plan
+from prism.ingestion.layouts import list_videos
+from prism.ingestion.options import IngestConfig
+from prism.machine.files import file_sha256
+from prism.recipes import read_recipe
 
 Spoil = Callable[[Path], object]
 SOURCE = {"config": {"lr": 1.0}, "store": "0" * 64}

@@ -35,21 +35,21 @@ from exhibits import Exhibit
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from prism.cache import remembered
-from prism.condensed import CondensedSet, _digest
-from prism.config import IngestConfig
-from prism.encodings import CODECS
+from prism.artifacts.cache import remembered
+from prism.artifacts.condensed import CondensedSet, _digest
+from prism.artifacts.encodings import CODECS
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import Telemetry
 from prism.errors import PrismError
-from prism.ingest.layouts import list_videos
-from prism.ingest.sampling import Window
-from prism.ingest.task import Outcome
-from prism.ingest.working import working_folder
-from prism.report.curves import Curves
-from prism.report.sources import load_results
-from prism.report.tables import build_rows
-from prism.reproduce.compare import _condense_seconds
-from prism.store import ClipStore
-from prism.telemetry import Telemetry
+from prism.ingestion.layouts import list_videos
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.sampling import Window
+from prism.ingestion.task import Outcome
+from prism.ingestion.working import working_folder
+from prism.reports.curves import Curves
+from prism.reports.sources import load_results
+from prism.reports.tables import build_rows
+from prism.reproduction.compare import _condense_seconds
 
 
 @dataclass(frozen=True)

@@ -81,8 +81,8 @@ def serve() -> None:
     import torch
     import torch._dynamo  # an optimiser imports it when it is made
 
-    import prism.report.page  # noqa: F401 (and with it what draws plots)
-    from prism.ingest import working
+    import prism.reports.page  # noqa: F401 (and with it what draws plots)
+    from prism.ingestion import working
 
     # Every video is put on disk at once, so that a kill finds a journal to go on from.
     working.SYNC_SECONDS = 0.0

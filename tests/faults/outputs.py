@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prism.runtime import VOLATILE
+from prism.machine.provenance import VOLATILE
 
 
 def lasting(path: Path, without: Sequence[str] = ()) -> Any:

@@ -10,15 +10,15 @@ from conftest import write_store
 from selections import select
 from videos import write_classes, write_numbered
 
-from prism import trials
-from prism.condense.checkpoint import checkpoint_path
-from prism.condense.loop import Condensation, condense
+from prism.artifacts.store import ClipStore
+from prism.condensation.checkpoint import checkpoint_path
+from prism.condensation.loop import Condensation, condense
 from prism.errors import CheckpointError, SourceError, StoreError
-from prism.evaluate import evaluate
-from prism.ingest import worker
-from prism.ingest.build import ingest
-from prism.retrieve import retrieve
-from prism.store import ClipStore
+from prism.evaluation import trials
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.ingestion import worker
+from prism.ingestion.build import ingest
 
 TINY = {"width": 4, "batch_real": 1, "iterations": 3, "device": "cpu"}
 SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}
@@ -136,7 +136,7 @@ def test_a_video_that_changes_while_it_is_ingested_is_named_and_the_next_run_tak
 ):
     from test_disk import Here
 
-    from prism.ingest import pool
+    from prism.ingestion import pool
 
     source = write_classes(tmp_path / "source", videos=3, num_frames=8)
     video, decode = source / "jump/v1.mp4", worker.decode

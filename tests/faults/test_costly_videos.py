@@ -13,12 +13,12 @@ from PIL import Image
 from scale import either
 from videos import write_classes, write_numbered
 
-from prism.config import IngestConfig
+from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
-from prism.ingest import decode, pool
-from prism.ingest.build import ingest
-from prism.ingest.task import Limits, Task
-from prism.store import ClipStore
+from prism.ingestion import decode, pool
+from prism.ingestion.build import ingest
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.task import Limits, Task
 
 CONFIG = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
 
@@ -154,7 +154,7 @@ def peak_bytes(worker: pool.Worker) -> int:
 WORKER = """
 import os, signal, sys, time
 from pathlib import Path
-from prism.ingest import worker
+from prism.ingestion import worker
 decode, read_clips, folder = worker.decode, worker.read_clips, Path(sys.argv[1])
 def log(text):
     with (folder / "log").open("a") as file:

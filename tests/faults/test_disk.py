@@ -16,16 +16,17 @@ from selections import select
 from verbs import RECIPE
 from videos import write_classes
 
-from prism.condense.loop import condense
+from prism.condensation.loop import condense
 from prism.errors import OutputError
-from prism.evaluate import evaluate
-from prism.ingest import pool, worker, working
-from prism.ingest.build import ingest
-from prism.ingest.task import Outcome, Task
-from prism.motion import MOTIONS, write_motion
-from prism.report import page, report
-from prism.reproduce.run import reproduce
-from prism.retrieve import retrieve
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.ingestion import pool, worker, working
+from prism.ingestion.build import ingest
+from prism.ingestion.motion import MOTIONS, write_motion
+from prism.ingestion.task import Outcome, Task
+from prism.reports import page
+from prism.reports.page import report
+from prism.reproduction.run import reproduce
 
 
 class Here:

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scale import either
 
+from prism.artifacts.info import describe
 from prism.cli import shown
 from prism.errors import PrismError
-from prism.info import describe
 
 NAMED = [(kind, name) for kind, files in SPOILED.items() for name in files]
 
@@ -89,11 +89,12 @@ WATCHED = """
 import io, sys
 sys.path[:0] = {paths!r}
 import corpus, exhibits, videos
-from prism.config import IngestConfig, read_recipe
+from prism.ingestion.options import IngestConfig
+from prism.recipes import read_recipe
 from prism.errors import PrismError
-from prism import report as _report, info as _info
-from prism.report import report
-from prism.info import describe
+from prism.reports import page as _report; from prism.artifacts import info as _info
+from prism.reports.page import report
+from prism.artifacts.info import describe
 from pathlib import Path
 good = {good!r}
 bad = {bad!r}

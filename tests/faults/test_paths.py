@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from videos import write_classes, write_numbered, write_numbered_images
 
+from prism.artifacts.store import ClipStore
 from prism.cli import shown
-from prism.config import IngestConfig
 from prism.errors import PrismError, SourceError
-from prism.ingest.build import ingest
-from prism.ingest.layouts import list_videos
-from prism.store import ClipStore
+from prism.ingestion.build import ingest
+from prism.ingestion.layouts import list_videos
+from prism.ingestion.options import IngestConfig
 
 OPTIONS = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
 STRANGE = ["a\nb", "\x1b[2J\x1b]0;owned\x07", "<script>alert(1)<!--", "‮evil", "a,b\"c'd", "-rf", " spaces "]
@@ -106,7 +106,7 @@ def test_a_message_about_a_strange_name_is_one_harmless_line(source, tmp_path, c
 
 
 def test_a_recipe_that_extends_something_outside_reads_recipes_and_nothing_else(tmp_path):
-    from prism.config import read_recipe
+    from prism.recipes import read_recipe
 
     (tmp_path / "secret").write_text("password = 'hunter2'\n")
     (tmp_path / "deep").mkdir()

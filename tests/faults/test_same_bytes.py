@@ -9,7 +9,7 @@ from launcher import Launcher
 from outputs import lasting
 from verbs import VERBS, forget, write_inputs
 
-from prism.runtime import VOLATILE, provenance, versions
+from prism.machine.provenance import VOLATILE, provenance, versions
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import torch
 from conftest import write_store
 from scale import either
 
-from prism.condense.checkpoint import checkpoint_path
-from prism.condense.journal import Journal
-from prism.condense.loop import Condensation
-from prism.config import CondenseConfig
-from prism.store import ClipStore
-from prism.telemetry import Telemetry, telemetry_path
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation.checkpoint import checkpoint_path
+from prism.condensation.journal import Journal
+from prism.condensation.loop import Condensation
+from prism.condensation.options import CondenseConfig
 
 ITERATIONS = either(150, 20_000)
 CHECK = ITERATIONS // 10

@@ -13,23 +13,24 @@ from conftest import write_store
 from selections import select
 from videos import write_classes
 
-from prism.condense.loop import condense
+from prism.condensation.loop import condense
 from prism.errors import OutputError
-from prism.evaluate import evaluate
-from prism.ingest.build import ingest
-from prism.motion import write_motion
-from prism.report import page, report
-from prism.retrieve import retrieve
-from prism.runtime import claim
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.ingestion.build import ingest
+from prism.ingestion.motion import write_motion
+from prism.machine.locks import claim
+from prism.reports import page
+from prism.reports.page import report
 
 HOLD = {
-    "the output": "from prism.runtime import claim\nwith claim(output):\n    wait()\n",
+    "the output": "from prism.machine.locks import claim\nwith claim(output):\n    wait()\n",
     "its telemetry": (
-        "from prism.telemetry import TelemetryWriter, telemetry_path\n"
+        "from prism.artifacts.telemetry import TelemetryWriter, telemetry_path\n"
         "writer = TelemetryWriter(telemetry_path(output))\nwait()\n"
     ),
     "its working folder": (
-        "from prism.ingest.working import working_folder\nfrom prism.runtime import partial_path\n"
+        "from prism.ingestion.working import working_folder\nfrom prism.machine.files import partial_path\n"
         "with working_folder(partial_path(output), 'plan', [0, 1]):\n    wait()\n"
     ),
 }
@@ -126,9 +127,9 @@ def test_a_claim_ends_with_its_block_and_leaves_nothing(tmp_path):
 
 def test_a_claim_on_a_file_that_its_holder_took_along_is_made_again(tmp_path, monkeypatch):
     """The file is opened, its holder ends and removes it, and only then is it locked: it locks nothing."""
-    from prism import runtime
+    from prism.machine import locks
 
-    hold, lock = runtime.hold, tmp_path / ".output.lock"
+    hold, lock = locks.hold, tmp_path / ".output.lock"
     gone: list[bool] = []
 
     def hold_late(descriptor: int, path: Path) -> None:
@@ -137,7 +138,7 @@ def test_a_claim_on_a_file_that_its_holder_took_along_is_made_again(tmp_path, mo
             lock.unlink()
         hold(descriptor, path)
 
-    monkeypatch.setattr(runtime, "hold", hold_late)
+    monkeypatch.setattr(locks, "hold", hold_late)
     with claim(tmp_path / "output"):
         assert lock.exists()
 

@@ -9,7 +9,7 @@ from launcher import Ended, Launcher
 from selections import select
 from videos import write_classes
 
-from prism.evaluate import evaluate
+from prism.evaluation.evaluate import evaluate
 
 RECIPE = """
 [condense]

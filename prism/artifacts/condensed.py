@@ -1,0 +1,320 @@
+"""CondensedSet: a few videos per class, as the key-frames or the parts that they are rendered from.
+
+One safetensors file holds everything: the tensors of an encoding (`prism.artifacts.encodings`), the labels, and
+one
+JSON text of metadata. Nothing in it depends on the clock or the host. Reading it runs no code.
+`docs/formats.md` specifies every byte.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from prism.artifacts.clips import Clips, Normalisation
+from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, keyframe_encoding, tensor_problem
+from prism.errors import ClipError, CondensedError
+from prism.machine.files import write_atomically
+from prism.machine.texts import canonical_json, parse_json
+
+FORMAT = "prism-condensed-set"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class CondensedSet:
+    """Synthetic or selected videos, in fewer numbers than their clips have.
+
+    Attributes:
+        encoding: what is stored of all videos, and how it renders to clips.
+        labels: (V,) int64 class indices, ascending.
+        classes: the class names.
+        normalisation: mean and deviation of the real training pixels, for networks trained on this set.
+        flip: whether a horizontal flip keeps the labels.
+        source: how the set was made: method, configuration, seed, versions, fingerprint of the store.
+        takes: clips that each video stands for, one of which is drawn whenever it is rendered; the encoding holds
+            those of a video side by side.
+    """
+
+    encoding: Encoding
+    labels: Tensor
+    classes: tuple[str, ...]
+    normalisation: Normalisation
+    flip: bool
+    source: dict[str, Any] = field(default_factory=dict)
+    takes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.takes < 1:
+            raise CondensedError(f"a video must stand for one take or more, got {self.takes}.")
+        problem = self.encoding.problem(len(self.labels) * self.takes) or self._problem()
+        if problem:
+            raise CondensedError(f"inconsistent condensed set: {problem}.")
+
+    def _problem(self) -> str | None:
+        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
+            return "there must be two or more classes with different names"
+        if not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
+            return f"labels must lie in 0..{len(self.classes) - 1}"
+        return "labels must ascend" if bool((self.labels.diff() < 0).any()) else None
+
+    @classmethod
+    def pack(
+        cls,
+        frames: Tensor,
+        mask: Tensor,
+        labels: Tensor,
+        *,
+        classes: tuple[str, ...],
+        normalisation: Normalisation,
+        flip: bool,
+        storage: str = "float32",
+        quality: int = 50,
+        source: dict[str, Any] | None = None,
+        takes: int = 1,
+    ) -> "CondensedSet":
+        """Keep only the key-frames of dense frames.
+
+        Args:
+            frames: (V · takes, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
+            mask: (V · takes, T) bool, True at key-frames.
+            labels: (V,) int64, ascending.
+            storage: `float32`, `float16` or `uint8`, or compressed as `webp`, `h264` or `av1`.
+            quality: of compression, in 0..100, higher keeps more.
+        """
+        encoding = keyframe_encoding(frames, mask, storage, quality)
+        return cls(encoding, labels, classes, normalisation, flip, source or {}, takes)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        height, width = self.size
+        takes = f" of {self.takes} takes" if self.takes > 1 else ""
+        held = f"{len(self)} videos{takes}, {self.num_keyframes} key-frames"
+        shape = f"{self.num_frames}×{height}×{width}"
+        return (
+            f"CondensedSet({len(self.classes)} classes, {held}, {shape}, {self.storage}, {self.num_bytes} bytes)"
+        )
+
+    @property
+    def num_frames(self) -> int:
+        """Frames of a rendered clip (T)."""
+        return self.encoding.num_frames
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width in pixels."""
+        return self.encoding.size
+
+    @property
+    def storage(self) -> str:
+        """Number format of the stored images, or their codec."""
+        return self.encoding.storage
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
+        return self.takes > 1 or self.encoding.is_random
+
+    @property
+    def float32_bytes(self) -> int:
+        """Bytes as the paper counts them: every stored value as float32, indices ignored."""
+        return self.encoding.num_values * 4
+
+    @cached_property
+    def num_bytes(self) -> int:
+        """Bytes of the saved file."""
+        return len(self.to_bytes())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything in the set: SHA-256, 64 hexadecimal digits."""
+        return self.metadata["sha256"]
+
+    @property
+    def mask(self) -> Tensor:
+        """(V, T) bool, True at frames of a clip (of its first take) that are stored as they are."""
+        return self.encoding.mask[:: self.takes]
+
+    @property
+    def keyframe_counts(self) -> Tensor:
+        """(V,) int64, colour images stored for each video: its key-frames or its static images."""
+        return self.encoding.keyframe_counts.view(-1, self.takes).sum(dim=1)
+
+    @property
+    def num_keyframes(self) -> int:
+        """Colour images stored for all videos."""
+        return int(self.keyframe_counts.sum())
+
+    def render(self, videos: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """The clips that the stored images stand for (paper, equation 3).
+
+        All videos take part in a draw, so that a video's clip does not depend on which others are rendered.
+
+        Args:
+            videos: (n,) positions of the videos to render; all by default.
+            generator: draws, where a video stands for several clips; None always gives the same one of them.
+
+        Returns:
+            (n, T, C, H, W) float32 pixels in units of [0, 1] (synthetic ones may exceed it).
+
+        Raises:
+            CondensedError: compressed images are not what the set says of them.
+        """
+        chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
+        return self.encoding.render(self.drawn(generator)[chosen], self.normalisation, generator)
+
+    def drawn(self, generator: torch.Generator | None) -> Tensor:
+        """(V,) positions of each video's take, among the clips that the encoding holds; None draws the first."""
+        take = torch.zeros(len(self), dtype=torch.int64)
+        if self.takes > 1 and generator is not None:
+            take = torch.randint(self.takes, (len(self),), generator=generator)
+        return torch.arange(len(self)) * self.takes + take
+
+    def clips(self, generator: torch.Generator | None = None) -> Clips:
+        """All rendered clips with their labels; `generator` like in `render`."""
+        return Clips(self.render(generator=generator), self.labels, self.classes)
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        tensors = {**self.encoding.tensors(), "labels": self.labels.to(torch.int32)}
+        return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """What the file says beside its tensors, with a checksum over both."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "classes": list(self.classes),
+            "num_frames": self.num_frames,
+            "size": list(self.size),
+            "flip": self.flip,
+            "mean": list(self.normalisation.mean),
+            "std": list(self.normalisation.std),
+            "source": self.source,
+        }
+        if self.encoding.NAME != KeyFrameEncoding.NAME:
+            content["encoding"] = self.encoding.NAME
+        if self.encoding.scale != 1:
+            content["scale"] = self.encoding.scale
+        if self.takes != 1:
+            content["takes"] = self.takes
+        return {**content, "sha256": _digest(content, self._tensors)}
+
+    def to_bytes(self) -> bytes:
+        """The whole file; equal sets give equal bytes."""
+        return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
+
+    def save(self, path: str | Path) -> None:
+        """Write the set, or leave what stood under its name before.
+
+        Raises:
+            OutputError: the file cannot be written, or the disk is full.
+        """
+        write_atomically(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "CondensedSet":
+        """Read a set; a stranger's file is safe to open.
+
+        Raises:
+            CondensedError: the file is missing, damaged, foreign, inconsistent or of a newer format.
+        """
+        path = Path(path)
+        metadata, tensors = _read(path)
+        try:
+            return cls._from_parts(metadata, tensors)
+        except (CondensedError, ClipError) as error:
+            raise CondensedError(f"'{path}': {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CondensedError(f"'{path}' is not a valid condensed set: {error}.") from None
+
+    @classmethod
+    def _from_parts(cls, metadata: dict[str, Any], tensors: dict[str, Tensor]) -> "CondensedSet":
+        content = {key: value for key, value in metadata.items() if key != "sha256"}
+        if metadata["sha256"] != _digest(content, tensors):
+            raise CondensedError("its checksum differs: the file was damaged or edited.")
+        num_frames = _checked(metadata["num_frames"], int)
+        height, width = _checked(metadata["size"], list, int)
+        scale, takes = (_checked(metadata.get(name, 1), int) for name in ("scale", "takes"))
+        condensed = cls(
+            _encoding_of(metadata).from_tensors(tensors, num_frames, (height, width), scale),
+            tensors["labels"].long(),
+            tuple(_checked(metadata["classes"], list, str)),
+            Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
+            _checked(metadata["flip"], bool),
+            _checked(metadata["source"], dict),
+            takes,
+        )
+        found = condensed.num_frames, condensed.size, condensed.encoding.scale
+        if found != (num_frames, (height, width), scale):
+            raise CondensedError("its metadata names another size or length than its tensors have.")
+        return condensed
+
+
+def _checked(value: Any, kind: type, item_kind: type | None = None) -> Any:
+    if type(value) is not kind or (item_kind and any(type(item) is not item_kind for item in value)):
+        raise TypeError(f"a metadata value is not of type {kind.__name__}")
+    return value
+
+
+def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256(canonical_json(content).encode())
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].numpy().data)
+    return digest.hexdigest()
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.is_file():
+        if not path.exists():
+            raise CondensedError(f"'{path}' does not exist.")
+        raise CondensedError(
+            f"'{path}' is a {'folder' if path.is_dir() else 'pipe or a device'}, not a condensed set."
+        )
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise CondensedError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
+    problem = tensor_problem(_encoding_of(metadata), tensors)
+    if problem:
+        raise CondensedError(f"'{path}' {problem}.")
+    return metadata, tensors
+
+
+def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
+    if text is None:
+        raise CondensedError(f"'{path}' is a safetensors file, but not a condensed set: it has no PRISM metadata.")
+    try:
+        metadata = parse_json(text)
+    except ValueError:
+        raise CondensedError(f"'{path}' has metadata that is not JSON.") from None
+    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+        raise CondensedError(f"'{path}' is not a condensed set: its metadata does not say format '{FORMAT}'.")
+    if metadata.get("version") != VERSION:
+        raise CondensedError(
+            f"'{path}' has format version {metadata.get('version')!r}, but this PRISM reads {VERSION}. "
+            "Update prism-condense."
+        )
+    if metadata.get("encoding", KeyFrameEncoding.NAME) not in list(ENCODINGS):
+        raise CondensedError(
+            f"'{path}' has the encoding {metadata['encoding']!r}, but this PRISM reads {', '.join(ENCODINGS)}. "
+            "Update prism-condense."
+        )
+    return metadata
+
+
+def _encoding_of(metadata: dict[str, Any]) -> type[Encoding]:
+    # Sets of key-frames, the first kind, do not name theirs.
+    return ENCODINGS[metadata.get("encoding", KeyFrameEncoding.NAME)]

@@ -1,0 +1,214 @@
+"""Videos sparse in time: their key-frames (paper, section 3.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.clips import Normalisation
+from prism.artifacts.encodings.coded import Coded
+from prism.artifacts.encodings.encoding import MAX_SCALE, extent_problem
+from prism.artifacts.encodings.images import Encoded
+from prism.artifacts.keyframes import enlarge, render
+
+
+@dataclass(frozen=True)
+class KeyFrameEncoding:
+    """Videos sparse in time: key-frames, and linear interpolation between them (paper, section 3.1).
+
+    Attributes:
+        keyframes: (K, 3, H, W), those of all videos, one video after another.
+        times: (K,) int64, the frame index of each key-frame, from 0 to T − 1 within every video.
+        offsets: (V + 1,) int64; video v has the key-frames offsets[v]..offsets[v + 1].
+        num_frames: frames of a rendered clip (T).
+        scale: how many times as high and wide as a key-frame a rendered clip is.
+    """
+
+    NAME: ClassVar[str] = "keyframes"
+    IMAGES: ClassVar[dict[str, int]] = {"keyframes": 4}
+    OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {
+        "times": (torch.int32, 1),
+        "offsets": (torch.int64, 1),
+    }
+    is_random: ClassVar[bool] = False
+
+    keyframes: Encoded | Coded
+    times: Tensor
+    offsets: Tensor
+    num_frames: int
+    scale: int = 1
+
+    @classmethod
+    def encode(cls, frames: Tensor, mask: Tensor, storage: str, scale: int) -> "KeyFrameEncoding":
+        """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T)."""
+        return cls(Encoded.encode(frames[mask], storage), *_places(mask), scale)
+
+    @classmethod
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
+    ) -> "KeyFrameEncoding":
+        """The encoding that a file's tensors make up; the key-frames say how large they are."""
+        keyframes = Encoded.of(tensors, "keyframes")
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
+
+    @classmethod
+    def join(cls, parts: Sequence["KeyFrameEncoding"]) -> "KeyFrameEncoding":
+        """The videos of all parts, one part after another; they have one length, size, scale and storage."""
+        counts = torch.cat([part.keyframe_counts for part in parts])
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+        times = torch.cat([part.times for part in parts])
+        first = parts[0]
+        keyframes = first.keyframes.join([part.keyframes for part in parts])  # type: ignore[arg-type]
+        return type(first)(keyframes, times, offsets, first.num_frames, first.scale)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of the file."""
+        others = {"times": self.times.to(torch.int32), "offsets": self.offsets.to(torch.int64)}
+        return self.keyframes.tensors("keyframes") | others
+
+    def problem(self, num_videos: int) -> str | None:
+        """What is wrong with it for a set of so many videos, or None."""
+        shape, num_keyframes = self.keyframes.shape, len(self.times)
+        if len(shape) != 4 or shape[1] != 3 or not 1 <= min(shape[2:]) <= max(shape) < 2**31:
+            return f"key-frames must be (K, 3, H, W), got {shape}"
+        if not 1 <= self.scale <= MAX_SCALE:
+            return f"clips must be 1 to {MAX_SCALE} times as large as their key-frames, not {self.scale}"
+        problem = extent_problem(self)
+        if problem:
+            return problem
+        if num_videos < 1 or len(self.offsets) != num_videos + 1 or shape[0] != num_keyframes:
+            return "its tensors do not belong together: labels, offsets, times and key-frames differ in length"
+        # The range comes first: a stranger's offsets could be so far apart that their differences overflow.
+        in_range = bool(((self.offsets >= 0) & (self.offsets <= num_keyframes)).all())
+        runs = int(self.offsets[0]) == 0 and int(self.offsets[-1]) == num_keyframes
+        if not (in_range and runs and int(self.offsets.diff().min()) >= 2):
+            return "offsets must run from 0 to the number of key-frames, with two or more for each video"
+        first, last = self.times[self.offsets[:-1]], self.times[self.offsets[1:] - 1]
+        if bool((first != 0).any()) or bool((last != self.num_frames - 1).any()):
+            return f"each video's key-frames must span its clip, from 0 to {self.num_frames - 1}"
+        steps = self.times.diff()
+        within = torch.ones(num_keyframes - 1, dtype=torch.bool)
+        within[self.offsets[1:-1] - 1] = False
+        if bool((steps[within] < 1).any()):
+            return "the times of each video's key-frames must increase"
+        return None if self.keyframes.is_finite else "a key-frame holds a value that is not finite"
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of a rendered clip in pixels."""
+        return self.scale * self.keyframes.shape[2], self.scale * self.keyframes.shape[3]
+
+    @property
+    def storage(self) -> str:
+        """Number format of the stored key-frames."""
+        return self.keyframes.storage
+
+    @property
+    def num_values(self) -> int:
+        """Numbers that are stored for the videos; indices are none."""
+        return prod(self.keyframes.shape)
+
+    @property
+    def keyframe_counts(self) -> Tensor:
+        """(V,) int64, key-frames of each video."""
+        return self.offsets.diff()
+
+    @property
+    def shown(self) -> Encoded | Coded:
+        """The key-frames: what lies between two of them lies in their range."""
+        return self.keyframes
+
+    @property
+    def mask(self) -> Tensor:
+        """(V, T) bool, True at key-frames."""
+        return self._mask
+
+    @cached_property
+    def _mask(self) -> Tensor:
+        counts = self.keyframe_counts
+        mask = torch.zeros(len(counts), self.num_frames, dtype=torch.bool)
+        mask[torch.repeat_interleave(torch.arange(len(counts)), counts), self.times] = True
+        return mask
+
+    def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
+        """The interpolated clips (equation 3), enlarged; nothing about them is random."""
+        counts = self.keyframe_counts[videos]
+        row = torch.repeat_interleave(torch.arange(len(videos)), counts)
+        within = torch.arange(len(row)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+        packed = torch.repeat_interleave(self.offsets[:-1][videos], counts) + within
+        dense = torch.zeros(len(videos), self.num_frames, *self.keyframes.shape[1:])
+        dense[row, self.times[packed]] = self.keyframes[packed].decode()
+        return enlarge(render(dense, self.mask[videos]), self.scale)
+
+
+@dataclass(frozen=True)
+class CodedEncoding(KeyFrameEncoding):
+    """The same videos with their key-frames compressed by a codec of the same name.
+
+    Attributes:
+        keyframes: the packets, and what they have to decode to.
+    """
+
+    IMAGES: ClassVar[dict[str, int]] = {}
+    OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {**KeyFrameEncoding.OTHERS, **Coded.TENSORS}
+
+    keyframes: Coded
+
+    @classmethod
+    def compress(cls, frames: Tensor, mask: Tensor, quality: int, scale: int) -> "CodedEncoding":
+        """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T), at a quality in 0..100."""
+        times, offsets, num_frames = _places(mask)
+        return cls(Coded.encode(cls.NAME, frames[mask], offsets, quality), times, offsets, num_frames, scale)
+
+    @classmethod
+    def from_tensors(
+        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
+    ) -> "CodedEncoding":
+        """The encoding that a file's tensors make up; nothing is decoded.
+
+        Raises:
+            ValueError: clips of this size are not so many times as large as anything.
+        """
+        if scale < 1 or size[0] % scale or size[1] % scale:
+            raise ValueError(
+                f"clips of {size[0]}×{size[1]} pixels cannot be {scale} times as large as their key-frames"
+            )
+        keyframes = Coded(
+            cls.NAME,
+            (size[0] // scale, size[1] // scale),
+            tensors["offsets"],
+            *(tensors[name] for name in Coded.TENSORS),
+        )
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
+
+    def problem(self, num_videos: int) -> str | None:
+        """What is wrong with it for a set of so many videos, or None; a packet may still not decode."""
+        return self.keyframes.problem() or super().problem(num_videos)
+
+
+class WebPEncoding(CodedEncoding):
+    """Key-frames as WebP stills."""
+
+    NAME: ClassVar[str] = "webp"
+
+
+class H264Encoding(CodedEncoding):
+    """The key-frames of each video as a stream of H.264."""
+
+    NAME: ClassVar[str] = "h264"
+
+
+class AV1Encoding(CodedEncoding):
+    """The key-frames of each video as a stream of AV1."""
+
+    NAME: ClassVar[str] = "av1"
+
+
+def _places(mask: Tensor) -> tuple[Tensor, Tensor, int]:
+    """The times, the offsets and the number of frames of the key-frames that are marked in (V, T)."""
+    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(dim=1).cumsum(0)])
+    return mask.nonzero()[:, 1], offsets, mask.shape[1]

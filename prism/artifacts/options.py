@@ -1,0 +1,25 @@
+"""What options say of artifacts: the splits of a store and the storage of a set."""
+
+from typing import Literal
+
+from prism.parts import Parts
+
+Split = Literal["train", "val", "test"]
+StoreSplit = Literal[Split, "test-random"]
+
+STORAGES = Parts(
+    "storage",
+    {
+        "float32": "prism.artifacts.encodings.storages:Float32",
+        "float16": "prism.artifacts.encodings.storages:Float16",
+        "uint8": "prism.artifacts.encodings.storages:UInt8",
+        "webp": "prism.artifacts.encodings.storages:WebP",
+        "h264": "prism.artifacts.encodings.storages:H264",
+        "av1": "prism.artifacts.encodings.storages:AV1",
+    },
+    needs=("encode",),
+)
+"""How the images of a set are stored."""
+
+COMPRESSED = ("webp", "h264", "av1")
+"""Storage that keeps pictures at a quality, not numbers in a format."""

@@ -1,0 +1,279 @@
+"""Result: what a trained network made of a set, with everything needed to believe and repeat it."""
+
+import math
+import os
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from prism.errors import ResultError
+from prism.machine.files import write_atomically
+from prism.machine.provenance import versions
+from prism.machine.texts import canonical_json, parse_json, read_text
+
+FORMAT = "prism-result"
+VERSION = 1
+
+METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
+"""Task: the scores that each of its runs has, the leading one first."""
+HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "R@10", "r20": "R@20"}
+"""How people write a score's name."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One network, trained from one seed and scored as the protocol says: clean scores once, after the last epoch.
+
+    Attributes:
+        seed: seed of initialisation, order, dropout, flips and shifts.
+        scores: for each metric of the task the share of right clips, in 0..1. top1, top5: the class is
+            among the 1 or 5 best guesses. r1, r5, r10, r20: it is that of one of the K nearest clips.
+        train_loss: mean loss of the last epoch.
+        seconds: training and scoring time.
+    """
+
+    seed: int
+    scores: dict[str, float]
+    train_loss: float
+    seconds: float
+
+    @property
+    def top1(self) -> float:
+        """Share of clips whose class is the best guess (classification only)."""
+        return self.scores["top1"]
+
+    @property
+    def top5(self) -> float:
+        """Share of clips whose class is among the five best guesses (classification only)."""
+        return self.scores["top5"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was trained on.
+
+    Attributes:
+        kind: `condensed` for a condensed set, `store` for real clips taken from a store.
+        path: the set's file or the store's folder, relative to the result's folder.
+        method: `prism`, `random`, …, or `full` and `subset` for real clips of a store.
+        num_videos: clips trained on in each epoch.
+        num_keyframes: frames stored for them.
+        num_bytes: bytes on disk (for a store: of the clips used, as uint8).
+        float32_bytes: bytes as the paper counts them, 4 for each stored value.
+        config: options of the run that made the set.
+        fingerprint: digest of the set's or the store's content; empty in results of before there was one.
+    """
+
+    kind: str
+    path: str
+    method: str
+    num_videos: int
+    num_keyframes: int
+    num_bytes: int
+    float32_bytes: int
+    config: dict[str, Any]
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What it was scored on.
+
+    Attributes:
+        path: the store's folder, relative to the result's folder.
+        fingerprint: digest of the store's clips and labels.
+        split: the split that was scored.
+        num_clips: clips in that split.
+        num_classes: number of classes.
+        chance: for each metric of the task what guessing at random scores, in 0..1.
+        train_float32_bytes: all training clips of the store as the paper counts them.
+    """
+
+    path: str
+    fingerprint: str
+    split: str
+    num_clips: int
+    num_classes: int
+    chance: dict[str, float]
+    train_float32_bytes: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """A row of a table: one set, one task, one network architecture, one protocol, several seeds.
+
+    Attributes:
+        task: a key of `METRICS`.
+        protocol: a key of `protocols.PROTOCOLS`.
+    """
+
+    label: str
+    task: str
+    protocol: str
+    subject: Subject
+    data: Data
+    config: dict[str, Any]
+    runs: tuple[Run, ...]
+    provenance: dict[str, Any]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The scores that each run has, the leading one first."""
+        return METRICS[self.task]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What two results must share for their runs to be one sample: everything but seeds, paths and machine."""
+        made_with = {name: self.provenance.get(name) for name in versions()}
+        subject = {key: value for key, value in asdict(self.subject).items() if key != "path"}
+        config = {key: value for key, value in self.config.items() if key != "seeds"}
+        data = {"fingerprint": self.data.fingerprint, "split": self.data.split}
+        said = {"label": self.label, "task": self.task, "protocol": self.protocol}
+        return {**said, "subject": subject, "data": data, "config": config, "versions": made_with}
+
+    def summary(self, metric: str = "") -> tuple[float, float, int]:
+        """Mean, sample standard deviation (0 for one run) and number of runs of a metric (the leading one)."""
+        values = [run.scores[metric or self.metrics[0]] for run in self.runs]
+        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
+
+    @property
+    def shown(self) -> int:
+        """Clips that one network is trained on, over all epochs."""
+        epochs = self.config.get("epochs")
+        return self.subject.num_videos * epochs if type(epochs) is int else 0
+
+    @property
+    def num_untrained(self) -> int:
+        """Classifiers that learned nothing from the set: their training loss ended where guessing has it.
+
+        The usual cause is a learning rate at which every ReLU of a layer dies; such a network scores chance,
+        whatever the set is worth.
+        """
+        guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
+        return sum(run.train_loss >= 0.99 * guess for run in self.runs)
+
+    def __str__(self) -> str:
+        scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
+        return "\n".join(filter(None, (f"{self.label}: {scores}", self.caution and f"Caution: {self.caution}")))
+
+    @property
+    def caution(self) -> str:
+        """A sentence on networks that learned nothing, or nothing."""
+        if self.num_untrained == 0:
+            return ""
+        return (
+            f"{self.num_untrained} of {len(self.runs)} networks learned nothing, not even the clips they were "
+            "shown: their training loss is that of guessing. Try a lower --lr, or more --epochs."
+        )
+
+    def to_json(self) -> str:
+        """The text of the result file."""
+        summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
+        content = {"format": FORMAT, "version": VERSION, **asdict(self), "summary": summary}
+        return canonical_json(content, indent=1) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the result, or leave what stood under its name before."""
+        write_atomically(Path(path), self.to_json().encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Result":
+        """Read a result.
+
+        Raises:
+            ResultError: the file is missing, foreign, damaged or of a newer format.
+        """
+        path = Path(path)
+        try:
+            content = parse_json(read_text(path))
+        except FileNotFoundError:
+            raise ResultError(f"result '{path}' does not exist.") from None
+        except (OSError, ValueError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise ResultError(f"'{path}' is not a result, which is JSON: {problem}.") from None
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise ResultError(f"'{path}' is not a result: it does not say format '{FORMAT}'.")
+        if content.get("version") != VERSION:
+            raise ResultError(
+                f"'{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
+                "Update prism-condense."
+            )
+        try:
+            task = _task(content["task"])
+            return cls(
+                _typed(str, content["label"]),
+                task,
+                _typed(str, content["protocol"]),
+                _counted(_build(Subject, content["subject"])),
+                _counted(_data(content["data"], task)),
+                _typed(dict, content["config"]),
+                _runs(content["runs"], task),
+                _typed(dict, content["provenance"]),
+            )
+        except KeyError as error:
+            raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
+        except (TypeError, ValueError) as error:
+            raise ResultError(f"'{path}' is not a valid result: {error}.") from None
+
+
+def percent(summary: tuple[float, float, int]) -> str:
+    """`mean ± std (n)` in percent."""
+    mean, std, n = summary
+    return f"{100 * mean:.1f} ± {100 * std:.1f} ({n})"
+
+
+def relative_to_result(path: str | Path, result: str | Path | None) -> str:
+    """The path as the result file names it, so that a folder of runs can be moved as a whole."""
+    return Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix()
+
+
+def _typed(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
+    return value
+
+
+def _task(value: Any) -> str:
+    if _typed(str, value) not in METRICS:
+        raise ValueError(f"the task {value!r} is none of {', '.join(METRICS)}")
+    return value
+
+
+def _runs(values: Any, task: str) -> tuple[Run, ...]:
+    runs = tuple(_build(Run, run) for run in _typed(list, values))
+    if not runs:
+        raise ValueError("it holds no run")
+    for run in runs:
+        _check_shares(run.scores, task)
+        if run.seconds < 0:
+            raise ValueError("the seconds of a run are below 0")
+    return runs
+
+
+def _counted(part: Any) -> Any:
+    for name, value in asdict(part).items():
+        if type(value) is int and not 1 <= value < 2**60:
+            raise ValueError(f"{name} is not between 1 and 2^60")
+    return part
+
+
+def _data(values: Any, task: str) -> Data:
+    data = _build(Data, values)
+    _check_shares(data.chance, task)
+    return data
+
+
+def _check_shares(shares: dict[str, Any], task: str) -> None:
+    if set(shares) != set(METRICS[task]):
+        raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
+    if not all(0 <= _typed(float, share) <= 1 for share in shares.values()):
+        raise ValueError("a score lies outside 0..1")
+
+
+def _build(kind: type, values: Any) -> Any:
+    built = kind(**_typed(dict, values))
+    for name, expected in kind.__annotations__.items():
+        base = dict if "dict" in str(expected) else expected
+        _typed(base, getattr(built, name))
+    return built

@@ -1,0 +1,103 @@
+"""Telemetry: what happened while a set was condensed, one JSON object on each line of a file.
+
+    {"kind": "start", …}        configuration, store, provenance
+    {"kind": "step", …}         iteration, loss, between_class, keyframes, seconds
+    {"kind": "cosines", …}      iteration, quantiles of the candidates' cosines
+    {"kind": "insertion", …}    iteration, video, frame, cosines with the key-frame before and after
+    {"kind": "end", …}          seconds, peak memory, key-frames of each video
+
+The clock and the host belong here and nowhere else, so that the set itself is reproducible.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prism.errors import ResultError
+from prism.machine.files import writing
+from prism.machine.locks import hold
+from prism.machine.texts import canonical_json, parse_json, read_text
+
+QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+
+
+def telemetry_path(output: str | Path) -> Path:
+    """The telemetry file of a condensed set, beside it."""
+    output = Path(output)
+    return output.with_name(output.name + ".telemetry.jsonl")
+
+
+class TelemetryWriter:
+    """Appends records to a telemetry file, and keeps other runs off it until it is closed.
+
+    Args:
+        path: the file; what an interrupted run left in it stays until `keep` is called.
+
+    Raises:
+        OutputError: it cannot be written, or another run is writing it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with writing(path):
+            self._file = path.open("ab")
+        try:
+            hold(self._file.fileno(), path)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def keep(self, num_bytes: int) -> None:
+        """Cut off what lies behind the first `num_bytes` bytes: it was written after the last checkpoint."""
+        with writing(self.path):
+            self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
+
+    def write(self, kind: str, **values: Any) -> None:
+        """Append one record."""
+        with writing(self.path):
+            self._file.write(canonical_json({"kind": kind, **values}).encode() + b"\n")
+
+    def sync(self) -> int:
+        """Put every record on disk.
+
+        Returns:
+            The file's length in bytes, for `keep_bytes`.
+        """
+        with writing(self.path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
+        with writing(self.path):
+            self._file.close()
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """The records of a telemetry file, by kind."""
+
+    records: tuple[dict[str, Any], ...]
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """The records of one kind, in the order of their iterations."""
+        return [record for record in self.records if record.get("kind") == kind]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Telemetry":
+        """Read a telemetry file; a last line that was cut off is left out.
+
+        Raises:
+            ResultError: the file is missing or not telemetry.
+        """
+        path = Path(path)
+        try:
+            lines = read_text(path).split("\n")[:-1]
+            records = tuple(parse_json(line) for line in lines)
+        except (OSError, ValueError) as error:
+            raise ResultError(f"'{path}' is not a telemetry file: {error}.") from None
+        if not all(isinstance(record, dict) for record in records):
+            raise ResultError(f"'{path}' is not a telemetry file: a line is not an object.")
+        return cls(records)

@@ -1,0 +1,211 @@
+"""A condensation class by class, wherever an executor computes, and the one set that the classes make together.
+
+    .SET.shards/run.json                          what is being made
+    .SET.shards/00003.safetensors                 the videos of class 3, a condensed set of its own
+    .SET.shards/00003.safetensors.telemetry.jsonl how they came to be
+    .SET.shards/.00003.safetensors.checkpoint     while they are being made
+
+A class that a lost worker was condensing goes on from its checkpoint, on another one.
+"""
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import KeyFrameEncoding
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
+from prism.condensation.checkpoint import checkpoint_path, damaged, shards_path
+from prism.condensation.options import CondenseConfig
+from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted
+from prism.machine.executors import completed
+from prism.machine.files import check_output_file, discard, write_atomically
+from prism.machine.progress import progress_bar
+from prism.machine.provenance import provenance
+from prism.machine.texts import canonical_json, first_difference, parse_json, read_text
+
+PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class ClassOrder:
+    """The order to condense one class, as it travels to where that is done.
+
+    Attributes:
+        condense: `loop.condense_classes`.
+        output: the file of the whole set.
+    """
+
+    condense: Callable[..., CondensedSet]
+    store: ClipStore
+    config: CondenseConfig
+    output: Path
+    device: str
+    checkpoint_seconds: float
+
+    def path(self, label: int) -> Path:
+        """The file of a class."""
+        return shards_path(self.output).absolute() / f"{label:05}.safetensors"
+
+    def __call__(self, label: int) -> None:
+        """Condense a class, unless it is there; go on from its checkpoint, if it has one."""
+        path, classes = self.path(label), range(label, label + 1)
+        options = {"device": self.device, "checkpoint_seconds": self.checkpoint_seconds, "progress": False}
+        while not path.exists():
+            try:
+                self.condense(self.store, self.config, classes, path, resume=True, overwrite=False, **options)
+            except BusyError:
+                # Who was given this class before, and has not heard that it need not go on, makes the same.
+                time.sleep(PAUSE_SECONDS)
+
+
+def has_independent_classes(config: CondenseConfig) -> bool:
+    """Whether a method condenses each class without the others; a hallucinator serves them all."""
+    return config.method != "static-dynamic"
+
+
+def condense_on(
+    executor: Executor, order: ClassOrder, source: dict[str, Any], resume: bool, overwrite: bool, progress: bool
+) -> CondensedSet:
+    """Condense every class by itself on an executor, and save the set that they make together.
+
+    Args:
+        executor: computes where the folders of store and output are the same.
+        order: what is to be done with a class.
+        source: what identifies the run.
+        resume: keep the classes that an interrupted run has done.
+        overwrite: replace an output, or start again.
+        progress: show a progress bar.
+
+    Raises:
+        ConfigError: the method's classes depend on each other, or an unfinished run is there.
+        Interrupted: Ctrl-C; the classes that are done stay.
+    """
+    if not has_independent_classes(order.config):
+        raise ConfigError(
+            "method static-dynamic shares its hallucinator among all classes, so they cannot be condensed one by "
+            "one. Leave out --engine."
+        )
+    _check_output(order.output, resume, overwrite)
+    with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
+        # Again, now that no other run can finish in between.
+        _check_output(order.output, resume, overwrite)
+        _begin(order.output, source, resume)
+        telemetry.keep(0)
+        telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
+        _compute(executor, order, progress)
+        order.store.check_unchanged()
+        return _merge(order, source, telemetry)
+
+
+def _check_output(output: Path, resume: bool, overwrite: bool) -> None:
+    unfinished = shards_path(output).exists()
+    # A run that was killed between saving its set and dropping its shards may finish again.
+    check_output_file(output, overwrite or (resume and unfinished))
+    if checkpoint_path(output).exists() and not overwrite:
+        raise ConfigError(
+            f"'{output}' has the checkpoint of a run without an engine. Continue it without one, or start again "
+            "with --overwrite."
+        )
+    if unfinished and not (resume or overwrite):
+        raise ConfigError(
+            f"'{output}' has the shards of an unfinished run. Continue it with --resume, or start again with "
+            "--overwrite."
+        )
+
+
+def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
+    """Make the folder of the shards, or take up that of the same run."""
+    folder, content = shards_path(output), {"source": source}
+    file = folder / "run.json"
+    discard(checkpoint_path(output))
+    if resume and file.exists():
+        try:
+            found = parse_json(read_text(file))["source"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise damaged(file, error) from None
+        if found != source:
+            raise CheckpointError(
+                f"'{folder}' belongs to another run: {first_difference(found, source)}. Repeat that run's "
+                "options, or start again with --overwrite."
+            )
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    write_atomically(file, canonical_json(content).encode())
+
+
+def _compute(executor: Executor, order: ClassOrder, progress: bool) -> None:
+    labels = range(len(order.store.classes))
+    left = [label for label in labels if not order.path(label).exists()]
+    done = len(labels) - len(left)
+    try:
+        with progress_bar("Condensing", len(labels), "classes", enabled=progress, done=done) as advance:
+            for _ in completed(executor, order, left):
+                advance()
+    except KeyboardInterrupt:
+        raise Interrupted("stopped. Run the same command with --resume to continue.") from None
+
+
+def _merge(order: ClassOrder, source: dict[str, Any], telemetry: TelemetryWriter) -> CondensedSet:
+    """Put the classes together under the set's own name, then drop them."""
+    paths = [order.path(label) for label in range(len(order.store.classes))]
+    parts = [CondensedSet.load(path) for path in paths]
+    source = source | {"device": parts[0].source.get("device")}
+    for path, part, name in zip(paths, parts, order.store.classes, strict=True):
+        wanted = source | {"classes": [name]}
+        if part.source != wanted:
+            raise CheckpointError(
+                f"'{path}' belongs to another run: {first_difference(part.source, wanted)}. Start again with "
+                "--overwrite."
+            )
+    encodings = [part.encoding for part in parts if isinstance(part.encoding, KeyFrameEncoding)]
+    labels = torch.cat([part.labels for part in parts])
+    first = parts[0]
+    condensed = CondensedSet(
+        KeyFrameEncoding.join(encodings), labels, first.classes, first.normalisation, first.flip, source
+    )
+    for record in _joined([Telemetry.load(telemetry_path(path)) for path in paths], order.config.vpc):
+        telemetry.write(**record)
+    telemetry.sync()
+    condensed.save(order.output)
+    shutil.rmtree(shards_path(order.output), ignore_errors=True)
+    return condensed
+
+
+def _joined(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
+    """The records of all classes as those of one run, apart from its start.
+
+    Losses and seconds are sums over the classes, and the energy between them, which needs the means of all of
+    them at a time, is not known.
+    """
+    insertions: dict[int, list[dict[str, Any]]] = {}
+    for label, part in enumerate(parts):
+        for record in part.of_kind("insertion"):
+            moved = record | {"video": record["video"] + label * vpc}
+            insertions.setdefault(record["iteration"], []).append(moved)
+    for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
+        yield {
+            "kind": "step",
+            "iteration": steps[0]["iteration"],
+            "loss": sum(step["loss"] for step in steps),
+            "between_class": None,
+            "keyframes": sum(step["keyframes"] for step in steps) / len(steps),
+            "seconds": round(sum(step["seconds"] for step in steps), 3),
+        }
+        yield from insertions.get(steps[0]["iteration"], [])
+    ends = [part.of_kind("end")[-1] for part in parts]
+    yield {
+        "kind": "end",
+        "seconds": round(sum(end["seconds"] for end in ends), 3),
+        "peak_memory_bytes": max(end["peak_memory_bytes"] for end in ends),
+        "keyframes": [count for end in ends for count in end["keyframes"]],
+    }

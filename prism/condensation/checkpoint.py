@@ -1,0 +1,98 @@
+"""The checkpoint of an unfinished condensation: everything that its next iteration depends on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from prism.errors import CheckpointError
+from prism.machine.files import write_atomically
+from prism.machine.texts import canonical_json, first_difference, parse_json
+
+FORMAT = "prism-checkpoint"
+VERSION = 1
+
+
+def checkpoint_path(output: Path) -> Path:
+    """Where the checkpoint of a run is kept: hidden, beside its output."""
+    return output.with_name(f".{output.name}.checkpoint")
+
+
+def shards_path(output: Path) -> Path:
+    """Where the classes of a run on an executor are kept until all are done: hidden, beside its output."""
+    return output.with_name(f".{output.name}.shards")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run between two iterations.
+
+    Attributes:
+        iteration: the next iteration to do.
+        source: what identifies the run: configuration, versions, fingerprint of the store.
+        telemetry_bytes: length of the telemetry file at this point.
+        seconds: time spent so far.
+        tensors: parameters, momentum and estimates.
+    """
+
+    iteration: int
+    source: dict[str, Any]
+    telemetry_bytes: int
+    seconds: float
+    tensors: dict[str, Tensor]
+
+    def save(self, path: Path) -> None:
+        """Write the checkpoint in place of the one before, or leave that one."""
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "iteration": self.iteration,
+            "source": self.source,
+            "telemetry_bytes": self.telemetry_bytes,
+            "seconds": self.seconds,
+        }
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        write_atomically(path, safetensors.torch.save(tensors, metadata={"prism": canonical_json(content)}))
+
+    @classmethod
+    def load(cls, path: Path, source: dict[str, Any]) -> "Checkpoint":
+        """Read the checkpoint of the run that `source` identifies.
+
+        Raises:
+            CheckpointError: it is damaged, or belongs to a run with another configuration or store.
+        """
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                content = parse_json((file.metadata() or {})["prism"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if (content["format"], content["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
+            found = cls(
+                _count(content["iteration"]),
+                dict(content["source"]),
+                _count(content["telemetry_bytes"]),
+                float(content["seconds"]),
+                tensors,
+            )
+        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            raise damaged(path, error) from None
+        if found.source != source:
+            raise CheckpointError(
+                f"checkpoint '{path}' belongs to another run: {first_difference(found.source, source)}. "
+                "Repeat that run's options, or start again with --overwrite."
+            )
+        return found
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**60:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def damaged(path: Path, error: Exception) -> CheckpointError:
+    """The refusal of a checkpoint that cannot be read or does not hold what its run needs."""
+    return CheckpointError(f"checkpoint '{path}' is damaged: {error}. Start again with --overwrite.")

@@ -1,0 +1,155 @@
+"""The journal of a condensation: progress, telemetry, checkpoints, and the finished set."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
+from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
+from prism.condensation.rules import Conflict
+from prism.errors import ConfigError, Interrupted
+from prism.machine.files import check_output_file, discard
+from prism.machine.progress import progress_bar
+from prism.machine.provenance import peak_memory_bytes, provenance
+from prism.machine.signals import stop_signal
+
+if TYPE_CHECKING:
+    from prism.condensation.loop import Condensation
+
+
+class Journal:
+    """What a run leaves on disk while it runs: telemetry, checkpoints, and the set at the end.
+
+    Args:
+        run: the condensation, which a checkpoint may move forward.
+        output: the set's file.
+        source: what identifies the run.
+        resume: continue from a checkpoint, if there is one.
+        overwrite: ignore a checkpoint and replace an output.
+    """
+
+    def __init__(
+        self, run: "Condensation", output: Path, source: dict[str, Any], *, resume: bool, overwrite: bool
+    ) -> None:
+        self.run, self.output, self.source = run, output, source
+        self.checkpoint, self.seconds = checkpoint_path(output), 0.0
+        self._check_output(resume, overwrite)
+        self.telemetry = TelemetryWriter(telemetry_path(output))
+        try:
+            # Again, now that no other run can finish in between.
+            self._check_output(resume, overwrite)
+            kept = self._continue() if resume and self.checkpoint.exists() else 0
+            self.telemetry.keep(kept)
+        except BaseException:
+            self.telemetry.close()
+            raise
+        if kept == 0:
+            # A checkpoint that is not continued must not outlive the telemetry that it counts on.
+            discard(self.checkpoint)
+            shutil.rmtree(shards_path(output), ignore_errors=True)
+            self.telemetry.write("start", config=source["config"], store=str(run.store.path), **provenance())
+
+    def _check_output(self, resume: bool, overwrite: bool) -> None:
+        if shards_path(self.output).exists() and not overwrite:
+            raise ConfigError(
+                f"'{self.output}' was begun on an engine. Continue it there with --resume, or start again with "
+                "--overwrite."
+            )
+        unfinished = self.checkpoint.exists()
+        # A run that was killed between saving its set and dropping its checkpoint may finish again.
+        check_output_file(self.output, overwrite or (resume and unfinished))
+        if unfinished and not (resume or overwrite):
+            raise ConfigError(
+                f"'{self.output}' has the checkpoint of an unfinished run. Continue it with --resume, or start "
+                "again with --overwrite."
+            )
+
+    def _continue(self) -> int:
+        """Take up the checkpoint; return how much of the telemetry belongs to it, in bytes."""
+        found = Checkpoint.load(self.checkpoint, self.source)
+        try:
+            self.run.restore(found)
+        except (KeyError, ValueError) as error:
+            raise damaged(self.checkpoint, error) from None
+        self.seconds = found.seconds
+        return found.telemetry_bytes
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.telemetry.close()
+
+    def iterate(self, checkpoint_seconds: float, progress: bool) -> None:
+        """Do the remaining iterations, recording each and saving a checkpoint now and then."""
+        total = self.run.num_iterations
+        bar = progress_bar("Condensing", total, "it", enabled=progress, done=self.run.iteration)
+        with stop_signal() as stopped, bar as advance:
+            started = saved = time.monotonic()
+            before = self.seconds
+            while self.run.iteration < total:
+                record = self.record(self.run.step())
+                now = time.monotonic()
+                self.seconds = before + now - started
+                # The loss as a multiple of the between-class energy: above 1 it says little about the classes.
+                share = record["loss"] / max(record["between_class"] or 0.0, 1e-30)
+                advance(1, loss=f"{record['loss']:.3g} ({share:.2g}×)", keyframes=f"{record['keyframes']:.1f}")
+                if stopped.signal or now - saved >= checkpoint_seconds:
+                    self.save_checkpoint()
+                    saved = now
+                if stopped.signal and self.run.iteration < total:
+                    raise Interrupted(
+                        f"stopped at iteration {self.run.iteration} of {total}; a checkpoint is saved. "
+                        "Run the same command with --resume to continue."
+                    )
+
+    def record(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Write what an iteration did to the telemetry file."""
+        iteration = self.run.iteration - 1
+        record = {
+            "iteration": iteration,
+            "loss": step["loss"],
+            "between_class": step["between_class"],
+            "keyframes": self.run.videos.mean_keyframes(),
+            "seconds": round(self.seconds, 3),
+        }
+        self.telemetry.write("step", **record)
+        if "conflict" in step:
+            self.record_insertion(iteration, step["conflict"], step["proposed"])
+        return record
+
+    def record_insertion(self, iteration: int, conflict: Conflict, proposed: Tensor) -> None:
+        """Write the inserted frames, and every hundredth of the run how the candidates' cosines are spread."""
+        every = max(1, self.run.config.iterations // 100)
+        candidates = ~conflict.mask
+        if iteration % every == 0 and candidates.any():
+            spread = conflict.cosines[candidates].flatten().float().cpu()
+            quantiles = torch.quantile(spread[: 2**24], torch.tensor(QUANTILES)).tolist()
+            self.telemetry.write("cosines", iteration=iteration, quantiles=[round(q, 5) for q in quantiles])
+        where = proposed.nonzero().tolist()
+        for (video, frame), pair in zip(where, conflict.cosines[proposed].tolist(), strict=True):
+            cosines = [round(cosine, 5) for cosine in pair]
+            self.telemetry.write("insertion", iteration=iteration, video=video, frame=frame, cosines=cosines)
+
+    def save_checkpoint(self) -> None:
+        """Put everything on disk that the next iteration depends on."""
+        self.run.store.check_unchanged()
+        tensors = self.run.tensors()
+        self.run.check_good(tensors)
+        length = self.telemetry.sync()
+        Checkpoint(self.run.iteration, self.source, length, self.seconds, tensors).save(self.checkpoint)
+
+    def finish(self, condensed: CondensedSet) -> None:
+        """Write the set under its final name, then drop the checkpoint."""
+        counts = condensed.keyframe_counts.tolist()
+        self.telemetry.write(
+            "end", seconds=round(self.seconds, 3), peak_memory_bytes=peak_memory_bytes(), keyframes=counts
+        )
+        self.telemetry.sync()
+        condensed.save(self.output)
+        discard(self.checkpoint)

@@ -1,0 +1,163 @@
+"""The options of `prism condense`."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from prism.artifacts.options import COMPRESSED, STORAGES
+from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between
+from prism.networks.options import NETWORKS
+from prism.parts import Parts
+
+METHODS = Parts(
+    "method",
+    {
+        "prism": "prism.condensation.videos:KeyFrames",
+        "dm": "prism.condensation.videos:WholeClips",
+        "static-dynamic": "prism.condensation.static_dynamic:StaticDynamic",
+    },
+    needs=("start", "check"),
+)
+OBJECTIVES = Parts(
+    "objective", {"distribution": "prism.condensation.objectives:DistributionMatching"}, needs=("start",)
+)
+RULES = Parts(
+    "insertion rule",
+    {
+        "gradient": "prism.condensation.rules:GradientConflict",
+        "never": "prism.condensation.rules:Never",
+        "random": "prism.condensation.rules:RandomPositions",
+        "l2": "prism.condensation.rules:L2Distance",
+        "budget": "prism.condensation.budget:LargestGain",
+    },
+    needs=("propose", "check"),
+)
+
+Init = Literal["noise", "real"]
+Gradient = Literal["slot", "parameter"]
+RealMoments = Literal["fresh", "bank"]
+Precision = Literal["float32", "bfloat16"]
+
+UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+"""Units of a number of bytes."""
+BUDGET = re.compile(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({'|'.join(UNITS)})?", re.ASCII)
+"""A number, perhaps with a unit of bytes."""
+
+INITIAL = Promise("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
+
+
+@dataclass(frozen=True)
+class CondenseConfig(Options, section="condense"):
+    """Options of `prism condense`; the defaults are the paper's for VPC 1."""
+
+    vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
+    """Synthetic videos per class."""
+    method: Annotated[str, METHODS] = "prism"
+    """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
+every frame is trained (it fixes init, initial_keyframes and insertion); `static-dynamic`, two static images and \
+two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init, insertion and \
+gradient_decay)."""
+    init: Init = "noise"
+    """What the key-frames start as: Gaussian noise, or frames of random real clips."""
+    initial_keyframes: Annotated[int, INITIAL] = 2
+    """Key-frames per video at the start, evenly spread; 0 for every frame."""
+    keyframe_scale: Annotated[int, between(1, 16)] = 1
+    """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
+the height and width, which are enlarged bilinearly."""
+    fully_learnable: bool = False
+    """Interpolate the initial key-frames, then make every frame trainable from the first step."""
+    seed: int = 0
+    """Seed of everything random."""
+    iterations: Annotated[int, Group("How they are matched"), at_least(1)] = 5000
+    """Optimisation steps; each draws a fresh random network. The paper does not state the number; the \
+protocol it follows uses 5000."""
+    lr: Annotated[float, RATE] = 1.0
+    """Learning rate of the key-frames."""
+    momentum: Annotated[float, SHARE] = 0.95
+    """Momentum of SGD."""
+    objective: Annotated[str, OBJECTIVES, Rare()] = "distribution"
+    """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
+mean embeddings (the paper)."""
+    batch_real: Annotated[int, at_least(1)] = 64
+    """Real clips per class and step; a smaller class gives all it has."""
+    real_moments: RealMoments = "fresh"
+    """Real class means: of a fresh network and real batch in each iteration (the paper), or exact ones of a \
+bank of networks, which costs far less."""
+    bank_size: Annotated[int, at_least(1)] = 32
+    """Networks in the bank."""
+    bank_refresh: Annotated[int, at_least(0)] = 0
+    """Iterations after which a network of the bank is replaced by a new one; 0 for never."""
+    bank_seed: int = 0
+    """Seed of the networks in the bank. Their class means are kept in the store: every vpc, method and seed \
+with the same bank_seed shares them."""
+    static_iterations: Annotated[int, at_least(0)] = 1000
+    """static-dynamic: steps before the others, in which the static images are learned from single frames."""
+    static_lr: Annotated[float, RATE] = 1.0
+    """static-dynamic: learning rate of the static images, which do not move after those steps."""
+    dynamic_lr: Annotated[float, RATE] = 0.0001
+    """static-dynamic: learning rate of the dynamic memories; published: 1e-4 for VPC 1, 1e3 for VPC 5."""
+    hallucinator_lr: Annotated[float, RATE] = 1e-05
+    """static-dynamic: learning rate of the hallucinator; published: 1e-5 for VPC 1, 1e-6 for VPC 5."""
+    insertion: Annotated[str, Group("When frames are inserted"), RULES] = "gradient"
+    """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
+where gradients are far apart, or those that lower the loss most until the `budget` is spent."""
+    budget: str = ""
+    """With insertion budget: what the key-frames of all videos may take, as `12MiB` or `300kB`; or key-frames \
+per video on average, as `2.8`. Every class gets an equal share and spends it where it likes."""
+    epsilon: Annotated[float, between(-1, 1)] = 0.0
+    """Threshold of the cosine below which two gradients conflict."""
+    warmup: Annotated[float, between(0, 1)] = 0.2
+    """Share of the iterations at the start without insertion."""
+    cooldown: Annotated[float, between(0, 1)] = 0.2
+    """Share of the iterations at the end without insertion."""
+    gradient: Gradient = "slot"
+    """What a key-frame's gradient is: that of its own frame, or that of the trainable parameter, which adds \
+its interpolated neighbours'."""
+    gradient_decay: Annotated[float, SHARE] = 0.0
+    """Decay of the running mean that estimates the gradients before they are judged; 0 is the paper's rule, \
+which judges a single sample."""
+    model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
+    """Network whose random draws embed the clips."""
+    width: Annotated[int, between(0, 4096)] = 0
+    """Channels of the network's first block; 0 for the published number."""
+    precision: Precision = "float32"
+    """Number format in which the network embeds real clips; bfloat16 is up to twice as fast where the processor \
+has instructions for it. Class means, losses and gradients are float32 in either."""
+    storage: Annotated[str, Group("Storage"), STORAGES] = "float32"
+    """Number format of the stored key-frames, or, except for static-dynamic, their compression: `webp` stills, \
+or `h264` or `av1` video."""
+    quality: Annotated[int, between(0, 100)] = 50
+    """webp, h264 and av1: what the compression keeps, 0 to 100, as in `prism select`."""
+
+    def relations(self) -> Iterator[tuple[str, bool, str]]:
+        """What a method and a budget leave open."""
+        is_plain, has_budget = self.method == "static-dynamic", self.insertion == "budget"
+        promise = "between 1 and 16, and 1 with method static-dynamic"
+        yield "keyframe_scale", self.keyframe_scale == 1 or not is_plain, promise
+        promise = (
+            "bytes (12MiB, 300kB) or key-frames per video (2.8)"
+            if has_budget
+            else "empty unless insertion is budget"
+        )
+        yield "budget", bool(BUDGET.fullmatch(self.budget)) == has_budget, promise
+        counted = not (has_budget and self.budget[-1:].isalpha() and self.storage in COMPRESSED)
+        promise = f"key-frames per video (2.8) with storage {self.storage}, whose bytes are known at the end"
+        yield "budget", counted, promise
+        spread = not has_budget or (self.initial_keyframes >= 2 and not self.fully_learnable)
+        yield "insertion", spread, "another where every frame is a key-frame at once"
+        promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
+        yield "storage", not is_plain or self.storage not in COMPRESSED, promise
+
+    @property
+    def insertion_span(self) -> tuple[int, int]:
+        """The first iteration with insertion and the first without it again (paper, section 3.3)."""
+        return round(self.warmup * self.iterations), self.iterations - round(self.cooldown * self.iterations)
+
+
+FIXED_BY_METHOD: dict[str, dict[str, Any]] = {
+    "prism": {},
+    "dm": {"init": "real", "initial_keyframes": 0, "insertion": "never", "budget": ""},
+    "static-dynamic": {"init": "real", "insertion": "never", "budget": "", "gradient_decay": 0.0},
+}
+"""The options that a method does not leave open: without them it would be another one."""

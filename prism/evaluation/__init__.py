@@ -1,0 +1,1 @@
+"""Evaluation: what fresh networks learn from a set."""

@@ -1,0 +1,93 @@
+"""The options of `prism evaluate` and `prism retrieve`."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from prism.artifacts.options import Split
+from prism.config import RATE, SHARE, Group, Options, Promise, at_least, between
+from prism.networks.options import NETWORKS, Schedule
+
+QuerySplit = Literal["val", "test"]
+ProtocolName = Literal["clean", "wang2024"]
+
+PAIR = Promise("at least 2, for a negative", lambda value: value >= 2)
+
+
+@dataclass(frozen=True)
+class EvaluateConfig(Options, section="evaluate"):
+    """Options of `prism evaluate`; the defaults are the paper's schedule."""
+
+    model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
+    """Network to train."""
+    width: Annotated[int, between(0, 4096)] = 0
+    """Channels of the network's first block; 0 for the published number."""
+    hidden: Annotated[int, between(0, 65536)] = 0
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published size, which makes \
+cnn-lstm take gigabytes."""
+    seeds: Annotated[int, at_least(1)] = 3
+    """Networks to train, with seeds seed, seed + 1, …"""
+    seed: int = 0
+    """First seed."""
+    epochs: Annotated[int, Group("Training"), at_least(1)] = 500
+    """Passes over the training clips; the learning rate drops to a tenth halfway."""
+    lr: Annotated[float, RATE] = 0.01
+    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
+    batch_size: Annotated[int, at_least(1)] = 256
+    """Clips per training step."""
+    shift: Annotated[float, SHARE] = 0.0
+    """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
+schedule has none."""
+    train_vpc: Annotated[int, at_least(0)] = 0
+    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
+    split: Annotated[Split, Group("Scoring")] = "test"
+    """Real clips to score on; choose settings on val, report test."""
+    protocol: ProtocolName = "clean"
+    """How clips are shown and when networks are scored: `clean` chooses nothing on the clips that it scores; \
+`wang2024` is that of Wang et al., with all its quirks, for numbers beside theirs."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """How each network is trained."""
+        return Schedule(self.epochs, self.batch_size, self.lr, self.shift)
+
+    def relations(self) -> Iterator[tuple[str, bool, str]]:
+        """Earlier work scores on test clips only."""
+        yield "split", self.split == "test" or self.protocol == "clean", f"test with protocol {self.protocol}"
+
+
+@dataclass(frozen=True)
+class RetrieveConfig(Options, section="retrieve"):
+    """Options of `prism retrieve`; the schedule is that of `prism evaluate`."""
+
+    model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
+    """Network to train."""
+    width: Annotated[int, between(0, 4096)] = 0
+    """Channels of the network's first block; 0 for the published number."""
+    hidden: Annotated[int, between(0, 65536)] = 0
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published one."""
+    seeds: Annotated[int, at_least(1)] = 3
+    """Networks to train, with seeds seed, seed + 1, …"""
+    seed: int = 0
+    """First seed."""
+    epochs: Annotated[int, Group("Training"), at_least(0)] = 500
+    """Passes over the training clips; the learning rate drops to a tenth halfway. 0 scores the untrained \
+network: compare with it, it may find more than chance does."""
+    lr: Annotated[float, RATE] = 0.01
+    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
+    batch_size: Annotated[int, PAIR] = 128
+    """Clips per training step; each of them is there in two views."""
+    temperature: Annotated[float, between(0.001, 100)] = 0.1
+    """Temperature of the supervised contrastive loss; a lower one looks at the nearest negatives only."""
+    shift: Annotated[float, SHARE] = 0.125
+    """Largest random shift of a training clip in time, down and across, as a share of its extent; 0 leaves \
+flips as the only augmentation."""
+    train_vpc: Annotated[int, at_least(0)] = 0
+    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
+    split: Annotated[QuerySplit, Group("Scoring")] = "test"
+    """Real clips to ask for; the gallery is always the training clips. Choose settings on val, report test."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """How each network is trained."""
+        return Schedule(self.epochs, self.batch_size, self.lr, self.shift)

@@ -1,0 +1,214 @@
+"""Retrieval: whether an embedding learned from a set brings real clips of one class together."""
+
+import math
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prism.artifacts.clips import Clips
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.config import with_options
+from prism.errors import ConfigError
+from prism.evaluation.options import RetrieveConfig
+from prism.evaluation.protocols import CLEAN
+from prism.evaluation.trials import Examination, run_trials
+from prism.networks.network import Network
+from prism.networks.training import Draw, outputs_of, train
+
+KS = (1, 5, 10, 20)
+VIEWS = 2
+QUERIES = 256
+"""Queries that are compared with the gallery at a time."""
+
+
+def retrieve(
+    condensed: CondensedSet | str | Path | None,
+    data: ClipStore | str | Path,
+    config: RetrieveConfig | None = None,
+    *,
+    train_store: ClipStore | str | Path | None = None,
+    output: str | Path | None = None,
+    label: str | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    device: str = "auto",
+    workers: int | None = None,
+    executor: Executor | None = None,
+    progress: bool = False,
+    **options: Any,
+) -> Result:
+    """Train embeddings on a set and score each once, by the real training clips nearest to each real query.
+
+    Args:
+        condensed: the set, or its file. None with `train_store`.
+        data: the store whose `config.split` are the queries and whose training clips are the gallery.
+        config: network, loss and schedule; `options` replace single fields of it.
+        train_store: train on real clips of this store instead: all of them (the ceiling), or
+            `config.train_vpc` random ones of each class, anew for each seed (the floor).
+        output: the result file; it is written after every seed. None: no file.
+        label: the row's name in tables; the method by default.
+        resume: keep the runs of the result that is there and train the seeds that it lacks.
+        overwrite: replace an output.
+        device: `auto`, `cpu` or `cuda`.
+        workers: networks that are trained side by side, at most; by default as many as PyTorch would use
+            threads. The scores do not depend on it.
+        executor: trains them in place of this process, each in one item, where it finds store and set under the
+            same paths.
+        progress: show a progress bar.
+
+    Raises:
+        ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
+        OutputError: the output exists, cannot be written, or another run is writing it.
+        ResultError: `resume` finds the result of another run.
+    """
+    config = with_options(config or RetrieveConfig(), options)
+    return run_trials(
+        "retrieve",
+        config,
+        CLEAN,
+        lambda store, num_clips: _prepare(store, config, num_clips),
+        condensed,
+        data,
+        train_store=train_store,
+        output=output,
+        label=label,
+        resume=resume,
+        overwrite=overwrite,
+        device=device,
+        workers=workers,
+        executor=executor,
+        progress=progress,
+    )
+
+
+class Embedder(nn.Module):
+    """A network without its classifier: clips are compared by the cosine of their embeddings.
+
+    Args:
+        network: an entry of `models.MODELS`.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised."""
+        return self.network.embed(clips)  # type: ignore[operator]
+
+
+def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Supervised contrastive loss, the mean over all clips that have a positive.
+
+    Args:
+        embeddings: (B, D), of any length; they are normalised here.
+        labels: (B,). Every other clip of a clip's class is its positive, and all others are contrasted.
+        temperature: the scale of the cosines.
+
+    Source: Khosla et al., "Supervised contrastive learning" (NeurIPS 2020), equation 2.
+    """
+    points = functional.normalize(embeddings, dim=1)
+    itself = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    cosines = (points @ points.T / temperature).masked_fill(itself, -math.inf)
+    log_share = cosines - cosines.logsumexp(dim=1, keepdim=True)
+    is_positive = (labels[:, None] == labels) & ~itself
+    num_positives = is_positive.sum(dim=1)
+    of_each = -log_share.masked_fill(~is_positive, 0).sum(dim=1) / num_positives.clamp(min=1)
+    return of_each.sum() / (num_positives > 0).sum().clamp(min=1)
+
+
+def recall_at(
+    queries: Tensor, query_labels: Tensor, gallery: Tensor, gallery_labels: Tensor, ks: tuple[int, ...] = KS
+) -> dict[str, float]:
+    """Share of queries with a clip of their class among the K of the gallery with the largest cosine.
+
+    Args:
+        queries: embeddings (Q, D), of any length.
+        query_labels: (Q,).
+        gallery: embeddings (G, D); G is at least the largest K.
+        gallery_labels: (G,).
+        ks: the values of K.
+
+    Returns:
+        `r1`, `r5`, … for each K, in 0..1.
+    """
+    directions = functional.normalize(gallery, dim=1)
+    hits = []
+    for points, labels in zip(queries.split(QUERIES), query_labels.split(QUERIES), strict=True):
+        nearest = (functional.normalize(points, dim=1) @ directions.T).topk(max(ks), dim=1).indices
+        hits.append(gallery_labels[nearest] == labels[:, None])
+    found = torch.cat(hits)
+    return {f"r{k}": float(found[:, :k].any(dim=1).double().mean()) for k in ks}
+
+
+def chance_of_recall(query_labels: Tensor, gallery_labels: Tensor, ks: tuple[int, ...] = KS) -> dict[str, float]:
+    """The recall that is expected of K different clips drawn from the gallery at random."""
+    size = len(gallery_labels)
+    others = [size - int((gallery_labels == label).sum()) for label in query_labels.unique()]
+    weights = [float((query_labels == label).double().mean()) for label in query_labels.unique()]
+    return {
+        f"r{k}": sum(w * (1 - math.comb(n, k) / math.comb(size, k)) for w, n in zip(weights, others, strict=True))
+        for k in ks
+    }
+
+
+def _prepare(store: ClipStore, config: RetrieveConfig, num_clips: int) -> Examination:
+    store.clips(config.split)
+    num_searched = len(store.clips("train"))
+    if num_searched < max(KS):
+        raise ConfigError(
+            f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {num_searched} training "
+            "clips. Ingest more."
+        )
+    return Retrieval(store, config, num_clips)
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """An embedding is trained to bring a class's clips together, and scored by the neighbours of each query.
+
+    Attributes:
+        num_clips: clips that it is trained on.
+    """
+
+    store: ClipStore
+    config: RetrieveConfig
+    num_clips: int
+
+    @property
+    def chance(self) -> dict[str, float]:
+        """What neighbours drawn at random score."""
+        return chance_of_recall(self.store.clips(self.config.split).labels, self.store.clips("train").labels)
+
+    @property
+    def batch_size(self) -> int:
+        """Clips of a training step, every view counted."""
+        return VIEWS * min(self.config.batch_size, self.num_clips)
+
+    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+        """Train the embedding of a network, then score it once."""
+        store, config, embedder = self.store, self.config, Embedder(network)
+        loss = train(
+            embedder,
+            clips,
+            store.normalisation,
+            config.schedule,
+            seed=seed,
+            flip=store.flip,
+            criterion=self._loss,
+            views=VIEWS,
+        )
+        queries, gallery = store.clips(config.split), store.clips("train")
+        # In batches no larger than those of training, so that scoring takes no memory that was not counted.
+        q, g = (outputs_of(embedder, shown, store.normalisation, self.batch_size) for shown in (queries, gallery))
+        return loss, recall_at(q, queries.labels, g, gallery.labels)
+
+    def _loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:
+        return supervised_contrastive(embeddings, labels, self.config.temperature)

@@ -1,0 +1,230 @@
+"""Reading annotation files, and finding the videos that they list.
+
+A name in an official annotation file is never opened as a path: it is looked up among the videos that are
+under the source, so no list can reach beyond it.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prism.errors import SourceError
+from prism.ingestion.frames import is_image
+from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, require_folder
+from prism.machine.texts import read_text
+
+MISSING = "missing: the annotation files list it, but the source does not hold it."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A video as an annotation file lists it; `where` is the place in the file, for messages."""
+
+    name: str
+    label: str
+    split: str
+    where: str
+
+
+# Files
+
+
+def annotation_folders(source: Path, chosen: str, usual: Sequence[str]) -> list[Path]:
+    """Where annotation files may lie: in the folder that was chosen, else in the source or a usual one."""
+    require_folder(source)
+    return [source / chosen] if chosen else [source, *(source / folder for folder in usual)]
+
+
+def annotation_files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:
+    """The files of the first folder that has all of them.
+
+    Args:
+        folders: where to look.
+        names: for each file the names that it may have, the official one first.
+
+    Raises:
+        SourceError: no folder has all files; those are named that the best one lacks.
+    """
+    best: list[Path | None] = [None] * len(names)
+    for folder in folders:
+        found = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
+        if None not in found:
+            return [path for path in found if path]
+        best = max(best, found, key=lambda files: len(files) - files.count(None))
+    lacking = [some[0] for some, path in zip(names, best, strict=True) if path is None]
+    raise not_found(lacking, folders)
+
+
+def not_found(names: Sequence[str], folders: Sequence[Path]) -> SourceError:
+    """The error for annotation files that are in none of some folders."""
+    wanted = " and ".join(f"'{name}'" for name in names)
+    looked = ", ".join(f"'{folder}'" for folder in folders)
+    verb = "are" if len(names) > 1 else "is"
+    return SourceError(f"{wanted} {verb} missing: looked in {looked}. Name the folder with --annotations.")
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines of a text file that are not empty, each after its place; any line ends, with or without a BOM.
+
+    Raises:
+        SourceError: the file cannot be read, is not UTF-8 or has no line.
+    """
+    lines = [line.strip() for line in _read_text(path).split("\n")]
+    if not any(lines):
+        raise SourceError(f"'{path}' is empty.")
+    yield from ((f"line {number} of '{path}'", line) for number, line in enumerate(lines, 1) if line)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except UnicodeDecodeError:
+        raise SourceError(f"'{path}' is not UTF-8 text.") from None
+    except ValueError as error:
+        raise SourceError(f"'{path}' cannot be read: {error}.") from None
+    except OSError as error:
+        raise SourceError(f"'{path}' cannot be read: {error.strerror}.") from None
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+        SourceError: the file cannot be read or is not JSON.
+    """
+    try:
+        return json.loads(_read_text(path))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
+
+
+def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a CSV file with their numbers, every wanted column present and filled.
+
+    Raises:
+        SourceError: the file cannot be read, a column is missing, or a cell is empty.
+    """
+    try:
+        rows = csv.DictReader(io.StringIO(_read_text(path), newline=""), skipinitialspace=True)
+        for column in columns:
+            if column not in (rows.fieldnames or ()):
+                found = ", ".join(rows.fieldnames or ()) or "nothing"
+                raise SourceError(f"list '{path}' has no column '{column}', only {found[:200]}.")
+        for row in rows:
+            yield rows.line_num, {column: _cell(row[column], column, rows.line_num, path) for column in columns}
+    except csv.Error as error:
+        raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
+
+
+def _cell(value: str | None, column: str, line: int, path: Path) -> str:
+    if not value or not value.strip() or "\0" in value:
+        raise SourceError(f"line {line} of '{path}' has no {column}.")
+    return value.strip()
+
+
+# Videos
+
+
+@dataclass
+class _Found:
+    """The videos under a source by the end of their path, without suffix, and folders that were not searched."""
+
+    videos: dict[str, list[Path]] = field(default_factory=dict)
+    linked: list[str] = field(default_factory=list)
+
+
+def find_listed(
+    source: Path, entries: Sequence[Entry], *, parts: int, fold: Callable[[str], str] = str
+) -> Listing:
+    """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth.
+
+    Args:
+        source: the folder.
+        entries: the listed videos; a name has `parts` parts with `/` between them.
+        parts: parts at the end of a path that tell videos apart: 1 for the file name, 2 with its folder.
+        fold: makes two spellings of a name equal.
+
+    Returns:
+        The listing; a video that is not there is among its skipped ones.
+
+    Raises:
+        SourceError: a video is listed twice or is there twice, or a class has no training video.
+    """
+    found, listing, places = _search(source, parts, fold), Listing(source), dict[str, str]()
+    for entry in entries:
+        name = fold(_without_suffix(entry.name))
+        if name in places:
+            raise SourceError(f"{entry.where} lists '{entry.name}' again, after {places[name]}.")
+        places[name] = entry.where
+        _add(listing, entry, found.videos.get(name, []))
+    _require_training_videos(listing, entries, found.linked)
+    return listing
+
+
+def _search(source: Path, parts: int, fold: Callable[[str], str]) -> _Found:
+    found = _Found()
+    for path in _videos_under(source, found.linked):
+        end = "/".join(path.relative_to(source).parts[-parts:])
+        found.videos.setdefault(fold(_without_suffix(end)), []).append(path)
+    return found
+
+
+def _videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
+    """Every visible video under a folder; folders that are links are noted in `linked`, not followed."""
+
+    def refuse(error: OSError) -> None:
+        raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.")
+
+    for name, folders, files in os.walk(root, onerror=refuse):
+        folder = Path(name)
+        folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
+        linked += [
+            (folder / entry).relative_to(root).as_posix() for entry in folders if (folder / entry).is_symlink()
+        ]
+        if folder != root and any(is_image(file) for file in files):
+            yield folder
+        yield from (folder / file for file in sorted(files) if _is_video(file))
+
+
+def _is_video(name: str) -> bool:
+    return name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith(".")
+
+
+def _without_suffix(name: str) -> str:
+    return name.rpartition(".")[0] if name.lower().endswith(VIDEO_SUFFIXES) else name
+
+
+def _add(listing: Listing, entry: Entry, paths: list[Path]) -> None:
+    if len(paths) > 1:
+        both = " and ".join(f"'{path.relative_to(listing.root).as_posix()}'" for path in paths[:2])
+        raise SourceError(f"{entry.where} lists '{entry.name}', which is there twice: {both}. Keep one.")
+    if paths:
+        listing.add(paths[0], entry.label, entry.split)
+    else:
+        listing.skipped[entry.name] = MISSING
+
+
+def _require_training_videos(listing: Listing, entries: Sequence[Entry], linked: list[str]) -> None:
+    """A class that vanished from the data would make the task easier without a word: refuse it."""
+    trained = {video.label for video in listing.videos if video.split == "train"}
+    hint = f" Linked folders are not searched ('{linked[0]}')." if linked else ""
+    if not entries:
+        raise SourceError(f"the annotation files of '{listing.root}' list no videos for train or test.")
+    if not listing.videos:
+        first = f"the first is '{entries[0].name}'"
+        raise SourceError(
+            f"source '{listing.root}' holds none of the {len(entries)} listed videos, {first}.{hint}"
+        )
+    for label in sorted({entry.label for entry in entries} - trained):
+        lost = [entry for entry in entries if entry.label == label and entry.split == "train"]
+        if not lost:
+            raise SourceError(f"class '{label}' has no videos in the training list.")
+        raise SourceError(
+            f"class '{label}' has no training video: the source holds none of the {len(lost)} listed ones, the "
+            f"first is '{lost[0].name}'. Add them, or take the class out of the lists.{hint}"
+        )

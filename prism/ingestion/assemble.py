@@ -1,0 +1,171 @@
+"""From slots and outcomes to the files of a finished store, the same bytes however the slots were filled."""
+
+import contextlib
+import csv
+import hashlib
+import io
+import math
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prism.artifacts.store import SPLITS, ClipSource, StoreHeader, clips_csv
+from prism.ingestion.listing import VideoSource
+from prism.ingestion.sampling import Window
+from prism.ingestion.working import WorkingFolder
+from prism.machine.files import sync_folder, write_synced
+
+
+@dataclass
+class PixelStatistics:
+    """Counts of every value 0..255 of each channel: whole numbers, so the order of clips does not matter."""
+
+    counts: np.ndarray = field(default_factory=lambda: np.zeros((3, 256), np.int64))
+
+    def add(self, clip: np.ndarray) -> None:
+        """Count a clip, (T, 3, H, W) uint8."""
+        for channel in range(3):
+            self.counts[channel] += np.bincount(clip[:, channel].ravel(), minlength=256)
+
+    def mean_and_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation of each channel in [0, 1]; a constant channel's deviation is one grey level."""
+        moments = [self._moments(row.tolist()) for row in self.counts]
+        return tuple(mean for mean, _ in moments), tuple(std for _, std in moments)
+
+    @staticmethod
+    def _moments(counts: list[int]) -> tuple[float, float]:
+        n = sum(counts)
+        total = sum(value * count for value, count in enumerate(counts))
+        squares = sum(value * value * count for value, count in enumerate(counts))
+        std = math.sqrt(n * squares - total * total) / n
+        return total / n / 255, (std or 1.0) / 255
+
+
+def assemble(
+    folder: WorkingFolder,
+    videos: list[VideoSource],
+    unlisted: Mapping[str, str],
+    *,
+    num_frames: int,
+    size: int,
+    flip: bool,
+    settings: dict[str, Any],
+) -> None:
+    """Write the finished store to `folder.finished`, its `store.json` last.
+
+    Args:
+        folder: the working folder, with an outcome for every video.
+        videos: all videos in the order of the store.
+        unlisted: videos that were never tried, with the reasons.
+        num_frames: frames per clip.
+        size: height and width of a clip.
+        flip: whether a horizontal flip keeps the labels.
+        settings: the options to record.
+    """
+    shutil.rmtree(folder.finished, ignore_errors=True)
+    folder.finished.mkdir()
+    shape = (num_frames, 3, size, size)
+    clips = _clips(folder, videos, math.prod(shape))
+    sources = [source for _, source in clips]
+    skipped = {v.relative: folder.outcomes[i].reason for i, v in enumerate(videos) if folder.outcomes[i].reason}
+    skipped.update(unlisted)
+    statistics = PixelStatistics()
+    frames_sha256 = _place_frames(folder, clips, statistics, shape)
+    mean, std = statistics.mean_and_std()
+    header = StoreHeader(
+        num_frames=num_frames,
+        size=(size, size),
+        classes=tuple(sorted({source.label for source in sources})),
+        splits=_count(sources),
+        num_skipped=len(skipped),
+        flip=flip,
+        mean=mean,
+        std=std,
+        settings=settings,
+        sha256={
+            "frames.u8": frames_sha256,
+            "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
+        },
+    )
+    _write(folder.finished / "skipped.csv", _skipped_csv(skipped))
+    _write(folder.finished / "store.json", header.to_json())
+    sync_folder(folder.finished)
+
+
+def _clips(folder: WorkingFolder, videos: list[VideoSource], clip_bytes: int) -> list[tuple[int, ClipSource]]:
+    """Every clip with the byte where its slot starts, in the order of the store."""
+    clips = [
+        (folder.offsets[number] + k * clip_bytes, _clip(video, k, window, folder.outcomes[number].video_frames))
+        for number, video in enumerate(videos)
+        for k, window in enumerate(folder.outcomes[number].windows)
+    ]
+    # The videos are in order; only the random windows of test videos have to go behind all the others.
+    return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
+
+
+def _clip(video: VideoSource, k: int, window: Window, video_frames: int) -> ClipSource:
+    split = "test-random" if video.split == "test" and k > 0 else video.split
+    return ClipSource(split, video.label, video.relative, window.start, window.stride, video_frames)
+
+
+def _count(sources: list[ClipSource]) -> dict[str, int]:
+    counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
+    return {split: count for split, count in counts.items() if count or split != "test-random"}
+
+
+def _place_frames(
+    folder: WorkingFolder,
+    clips: list[tuple[int, ClipSource]],
+    statistics: PixelStatistics,
+    shape: tuple[int, ...],
+) -> str:
+    """Make `frames.u8`: the slots themselves where all are clips, else the clips without the holes between them.
+
+    Counts the training pixels on the way; returns the SHA-256.
+    """
+    digest, path, num_bytes = hashlib.sha256(), folder.finished / "frames.u8", math.prod(shape)
+    is_whole = [start for start, _ in clips] == list(range(0, folder.offsets[-1], num_bytes))
+    is_there = is_whole and _link(folder.slots, path)
+    with folder.slots.open("rb") as slots, contextlib.nullcontext() if is_there else path.open("wb") as frames:
+        for start, source in clips:
+            # Only what follows a hole, or stands behind its video's other clips, needs a seek.
+            if slots.tell() != start:
+                slots.seek(start)
+            data = slots.read(num_bytes)
+            digest.update(data)
+            if source.split == "train":
+                statistics.add(np.frombuffer(data, np.uint8).reshape(shape))
+            if frames:
+                frames.write(data)
+        if frames:
+            frames.flush()
+            os.fsync(frames.fileno())
+    return digest.hexdigest()
+
+
+def _link(file: Path, name: Path) -> bool:
+    """Give a file a second name; false where the file system has no such thing."""
+    try:
+        os.link(file, name)
+    except OSError:
+        return False
+    return True
+
+
+def _skipped_csv(skipped: Mapping[str, str]) -> str:
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(("path", "reason"))
+    rows.writerows(sorted(skipped.items()))
+    return text.getvalue()
+
+
+def _write(path: Path, text: str) -> str:
+    data = text.encode()
+    write_synced(path, data)
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,382 @@
+"""Ingest: from a labelled folder or list of videos to a clip store, in parallel and resumable."""
+
+import hashlib
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prism.artifacts.store import SPLITS, ClipStore
+from prism.config import as_dict, with_options
+from prism.errors import ConfigError, Interrupted, OutputError, SourceError
+from prism.ingestion.layouts import list_videos
+from prism.ingestion.listing import Listing, VideoSource
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.splits import assign_splits
+from prism.ingestion.task import Limits, Task
+from prism.machine.executors import completed
+from prism.machine.files import check_output, discard_older, partial_path, replace_folder, writing
+from prism.machine.progress import Advance, note, progress_bar
+from prism.machine.signals import stop_signal
+from prism.machine.texts import canonical_json, parse_json, read_text
+
+if TYPE_CHECKING:
+    from prism.ingestion.working import WorkingFolder
+
+PLAN_VERSION = 2
+SHARD_VIDEOS = 16
+"""Videos that an executor decodes in one item."""
+RARE = (
+    *("random_test_windows", "train_list"),
+    *("min_side", "max_pixels", "max_seconds", "max_decode_seconds", "max_decode_bytes"),
+)
+"""Options that are recorded only where they are used: without them a store has the bytes that it always had."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be made: settled before the first frame is decoded."""
+
+    config: IngestConfig
+    listing: Listing
+    videos: Sequence[VideoSource]
+    flip: bool
+
+    @cached_property
+    def stamps(self) -> list[str]:
+        """For every video a digest of its files' names, sizes and times when the run began."""
+        return [_stamp(video.path) for video in self.videos]
+
+    def check_unchanged(self) -> None:
+        """Refuse to make a store of videos that changed while they were decoded.
+
+        Raises:
+            SourceError: the first of them is named.
+        """
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            if _stamp(video.path) != stamp:
+                raise SourceError(
+                    f"video '{video.relative}' was changed or moved since the run began. Run the same command "
+                    "again; it starts again."
+                )
+
+    @property
+    def clip_bytes(self) -> int:
+        """Bytes of one clip."""
+        return self.config.num_frames * 3 * self.config.size**2
+
+    @property
+    def offsets(self) -> list[int]:
+        """For every video the byte where its slots start, and at the end their whole size."""
+        slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
+        num_slots = accumulate((slots[video.split] for video in self.videos), initial=0)
+        return [clips * self.clip_bytes for clips in num_slots]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options as the store records them."""
+        options, defaults = as_dict(self.config), as_dict(IngestConfig())
+        return {key: value for key, value in options.items() if key not in RARE or value != defaults[key]}
+
+    def to_json(self) -> str:
+        """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
+        digest = hashlib.sha256()
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
+        content = {
+            "version": PLAN_VERSION,
+            "settings": self.settings,
+            "flip": self.flip,
+            "versions": decoders(),
+            "videos": digest.hexdigest(),
+        }
+        return canonical_json(content, indent=1)
+
+    def task(self, number: int, offset: int, slots: Path) -> Task:
+        """What a decoding process has to know of a video."""
+        video, config = self.videos[number], self.config
+        return Task(
+            path=str(video.path.absolute()),
+            relative=video.relative,
+            is_random=video.split == "train" and config.window == "random" and config.sampling != "even",
+            slots=str(slots),
+            offset=offset,
+            num_frames=config.num_frames,
+            stride=config.stride,
+            sampling=config.sampling,
+            fps=config.fps,
+            size=config.size,
+            clips_per_video=config.clips_per_video,
+            seed=config.seed,
+            random_test_windows=config.random_test_windows if video.split == "test" else 0,
+            limits=Limits.of(config),
+        )
+
+
+def ingest(
+    source: str | Path,
+    output: str | Path,
+    config: IngestConfig | None = None,
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    overwrite: bool = False,
+    progress: bool = True,
+    **options: Any,
+) -> ClipStore:
+    """Decode a labelled folder of videos into a clip store.
+
+    A run that was killed goes on where it was when it is started again with the same source, output and
+    settings. A video that cannot be used is skipped; `skipped.csv` in the store says why.
+
+    Args:
+        source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
+            folder of frames), or a CSV file with the columns path, label and split; with an official layout,
+            the folder of the data set.
+        output: the store's folder; it appears when it is complete.
+        config: length, stride and size of clips, windows and splits; `options` replace single fields of it.
+        workers: decoding processes; by default one for each processor. The store does not depend on it.
+        executor: decodes the videos in place of this process, `SHARD_VIDEOS` in one item, where the folders of
+            source and output are the same.
+        overwrite: replace a store that is already there.
+        progress: draw a progress bar where there is a terminal.
+
+    Returns:
+        The open store.
+
+    Raises:
+        ConfigError: an option is wrong, or `workers` is below 1.
+        SourceError: the source is missing or wrong, a class has no usable training video, or a video was changed
+            while it was read.
+        OutputError: the output exists, cannot be written, or the disk is full.
+        Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
+        EngineError: the executor lost what it was to decode; what is done stays.
+    """
+    config, source = with_options(config or IngestConfig(), options), Path(source)
+    output = Path(os.path.abspath(output))
+    num_workers = _processors() if workers is None else workers
+    if num_workers < 1 or (workers and executor):
+        allowed = "left out with an engine, which has workers of its own" if executor else "at least 1"
+        raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
+    _check_store_output(output, overwrite)
+    plan = make_plan(source, config)
+    try:
+        build(plan, output, executor or num_workers, progress)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped. Run the same command again to go on.") from None
+    return ClipStore.open(output, verify=False)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_store_output(output: Path, overwrite: bool) -> None:
+    from prism.ingestion.working import discard_named
+
+    # What a run leaves that is killed after its store has got its name.
+    discard_older(output)
+    if output.exists():
+        discard_named(partial_path(output))
+    check_output(output, overwrite)
+    if output.exists() and not (output / "store.json").is_file():
+        raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
+
+
+def make_plan(source: Path, config: IngestConfig) -> Plan:
+    """Find the videos, give each its split, and put them in the order of the store.
+
+    Raises:
+        SourceError: the source is missing or wrong.
+    """
+    listing = list_videos(source, config)
+    videos = assign_splits(listing.videos, config)
+    videos.sort(key=lambda video: (SPLITS.index(video.split), video.label, video.relative))
+    flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
+    return Plan(config, listing, videos, flip)
+
+
+def read_flip(root: Path) -> bool:
+    """What a source says of itself in `prism.json`: whether a horizontal flip keeps the labels; yes without one.
+
+    Raises:
+        SourceError: the file is not exactly `{"flip": true}` or `{"flip": false}`.
+    """
+    file = root / "prism.json"
+    if not file.exists():
+        return True
+    try:
+        content = parse_json(read_text(file))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"'{file}' cannot be read: {error}.") from None
+    if not isinstance(content, dict) or set(content) != {"flip"} or type(content["flip"]) is not bool:
+        raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
+    return content["flip"]
+
+
+def decoders() -> dict[str, str]:
+    """The versions that decide the pixels of a clip: a store is not begun with one and finished with another."""
+    return {name: metadata.version(name) for name in ("prism-condense", "av", "pillow")}
+
+
+def _stamp(path: Path) -> str:
+    """A digest of name, size and time of change of a video's files."""
+    from prism.ingestion.frames import frame_files
+
+    digest = hashlib.sha256()
+    for file in frame_files(path) if path.is_dir() else [path]:
+        try:
+            found = file.stat()
+        except OSError:
+            size, time = -1, 0
+        else:
+            size, time = found.st_size, found.st_mtime_ns
+        digest.update(canonical_json([file.name, size, time]).encode())
+    return digest.hexdigest()
+
+
+def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:
+    """Decode what an earlier run has not, then put the store together under its final name.
+
+    Args:
+        plan: what is to be made.
+        output: the store's folder.
+        workers: decoding processes, or the executor that has them.
+        progress: draw a progress bar.
+    """
+    from prism.ingestion.assemble import assemble
+    from prism.ingestion.working import working_folder
+
+    for text in plan.listing.notes:
+        note(text, enabled=progress)
+    if not any(video.split == "test" for video in plan.listing.videos):
+        num_test = sum(video.split == "test" for video in plan.videos)
+        note(f"The source names no test videos: {num_test} are set apart from train.", enabled=progress)
+    with working_folder(partial_path(output), plan.to_json(), plan.offsets) as folder:
+        if folder.restarted:
+            note("The source or the settings have changed: starting again.", enabled=progress)
+        elif folder.outcomes:
+            done = len(folder.outcomes)
+            note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
+        if not folder.is_complete:
+            _decode(plan, folder, workers, progress)
+            plan.check_unchanged()
+            _check_classes(plan, folder, progress)
+            with writing(output, plan.offsets[-1]):
+                assemble(
+                    folder,
+                    list(plan.videos),
+                    plan.listing.skipped,
+                    num_frames=plan.config.num_frames,
+                    size=plan.config.size,
+                    flip=plan.flip,
+                    settings=plan.settings,
+                )
+                folder.complete()
+        with writing(output):
+            replace_folder(folder.finished, output)
+        folder.remove()
+
+
+def _decode(plan: Plan, folder: "WorkingFolder", workers: int | Executor, progress: bool) -> None:
+    left = [number for number in range(len(plan.videos)) if number not in folder.outcomes]
+    total = len(plan.videos)
+    bar = progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left))
+    try:
+        with bar as advance:
+            if isinstance(workers, int):
+                _decode_here(plan, folder, left, workers, advance)
+            else:
+                _decode_on(workers, plan, folder, left, advance)
+    finally:
+        folder.sync()
+
+
+def _decode_here(plan: Plan, folder: "WorkingFolder", left: list[int], num_workers: int, advance: Advance) -> None:
+    from prism.ingestion.pool import Pool
+
+    def task_of(number: int) -> Task:
+        return plan.task(number, folder.offsets[number], folder.slots)
+
+    with stop_signal() as stopped, Pool(task_of, left, num_workers) as pool:
+        for result in pool.results():
+            if result is not None:
+                folder.record(*result)
+                advance()
+            if stopped.signal:
+                done = len(folder.outcomes)
+                raise Interrupted(
+                    f"stopped after {done} of {len(plan.videos)} videos. Run the same command again to go on."
+                )
+
+
+def _decode_on(executor: Executor, plan: Plan, folder: "WorkingFolder", left: list[int], advance: Advance) -> None:
+    """Have neighbouring videos decoded into files of their own, and take those over as they come."""
+    from prism.ingestion.shards import Shard, decode_shard
+
+    # What an earlier run has not taken over is decoded anew.
+    shutil.rmtree(folder.shards, ignore_errors=True)
+    with writing(folder.shards):
+        folder.shards.mkdir()
+    shards = [
+        Shard(
+            folder.shards,
+            tuple((number, plan.task(number, folder.offsets[number], Path())) for number in numbers),
+            folder.offsets[numbers[-1] + 1],
+        )
+        for numbers in _neighbours(left, SHARD_VIDEOS)
+    ]
+    for shard, (file, outcomes) in completed(executor, decode_shard, shards):
+        folder.fill(shard.start, Path(file))
+        for number, outcome in outcomes:
+            folder.record(number, outcome)
+            advance()
+    shutil.rmtree(folder.shards, ignore_errors=True)
+
+
+def _neighbours(numbers: list[int], most: int) -> list[list[int]]:
+    """Ascending numbers in runs without a gap, none longer than `most`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1 and len(runs[-1]) < most:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return runs
+
+
+def _check_classes(plan: Plan, folder: "WorkingFolder", progress: bool) -> None:
+    """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
+    for split in ("train", "val", "test"):
+        for sentence in _lost_classes(plan, folder, split):
+            if split == "train":
+                folder.remove()
+                raise SourceError(sentence)
+            note(
+                f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
+                "remove those videos and ingest again.",
+                enabled=progress,
+            )
+
+
+def _lost_classes(plan: Plan, folder: "WorkingFolder", split: str) -> Iterator[str]:
+    """A sentence for every class of whose videos in a split none could be used."""
+    of_class: dict[str, list[int]] = defaultdict(list)
+    for number, video in enumerate(plan.videos):
+        if video.split == split:
+            of_class[video.label].append(number)
+    what = {"train": "training", "val": "validation"}.get(split, split)
+    for label, numbers in sorted(of_class.items()):
+        if not any(folder.outcomes[number].windows for number in numbers):
+            first, reason = plan.videos[numbers[0]].relative, folder.outcomes[numbers[0]].reason
+            yield (
+                f"class '{label}' has no usable {what} video: all {len(numbers)} were skipped, the first "
+                f"('{first}') because {reason}"
+            )

@@ -1,0 +1,137 @@
+"""The options of `prism ingest` and `prism motion`."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from prism.config import SHARE, Group, Options, Promise, Rare, above, at_least, between
+from prism.parts import Parts
+
+LAYOUTS = Parts(
+    "layout",
+    {
+        "auto": "prism.ingestion.layouts:Auto",
+        "classes": "prism.ingestion.layouts:ClassFolders",
+        "splits": "prism.ingestion.layouts:SplitFolders",
+        "csv": "prism.ingestion.layouts:CsvList",
+        "ucf101": "prism.ingestion.official:Ucf101",
+        "miniucf": "prism.ingestion.official:MiniUcf",
+        "hmdb51": "prism.ingestion.official:Hmdb51",
+        "kinetics400": "prism.ingestion.official:Kinetics400",
+        "ssv2": "prism.ingestion.official:SomethingSomething",
+    },
+    needs=("videos_of",),
+)
+
+OFFICIAL_SPLITS = {"ucf101": 3, "miniucf": 3, "hmdb51": 3, "kinetics400": 1, "ssv2": 1}
+"""Layouts that read official annotation files, with the number of official splits."""
+
+Sampling = Literal["stride", "fps", "even"]
+WindowPlace = Literal["random", "centre"]
+Flip = Literal["auto", "on", "off"]
+TrainList = Literal["official", "all-but-test"]
+
+
+def _has_group(pattern: str) -> bool:
+    try:
+        return not pattern or re.compile(pattern).groups > 0
+    except re.error:
+        return False
+
+
+SIDE = Promise("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
+GROUP_PATTERN = Promise("a regular expression with a group (…)", _has_group)
+# A decoding process takes a quarter of that before it has seen a video.
+DECODE_BYTES = Promise("at least 2^29", lambda value: value >= 2**29)
+
+
+@dataclass(frozen=True)
+class MotionConfig(Options, section="motion"):
+    """Options of `prism motion`."""
+
+    train_per_class: Annotated[int, Group("The videos"), at_least(1)] = 40
+    """Training videos per class."""
+    test_per_class: Annotated[int, at_least(1)] = 20
+    """Test videos per class."""
+    num_frames: Annotated[int, between(8, 1000)] = 24
+    """Frames per video, written at 12 frames per second."""
+    size: Annotated[int, SIDE] = 64
+    """Height and width of a video in pixels (even)."""
+    seed: int = 0
+    """Seed of every appearance and movement."""
+
+
+@dataclass(frozen=True)
+class IngestConfig(Options, section="ingest"):
+    """Options of `prism ingest`."""
+
+    num_frames: Annotated[int, Group("Clips"), between(2, 4096)] = 16
+    """Frames per clip (T)."""
+    stride: Annotated[int, between(1, 10_000)] = 4
+    """Distance between two frames of a clip, in video frames; a shorter video uses a smaller one."""
+    size: Annotated[int, between(8, 4096)] = 112
+    """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
+    sampling: Sampling = "stride"
+    """How far apart the frames of a clip are: `stride` video frames; as far as at `fps` frames a second; or \
+`even`, as far as the video allows, around its centre."""
+    fps: Annotated[float, above(0, 1000, "1000")] = 2.0
+    """With sampling fps: frames of a clip per second of the video; a shorter video takes them closer."""
+    clips_per_video: Annotated[int, at_least(1)] = 1
+    """Windows drawn at random from each training video (validation and test use the centre)."""
+    window: WindowPlace = "random"
+    """Where the window of a training video lies: drawn at random, or in the centre as in validation and test."""
+    random_test_windows: Annotated[int, between(0, 1000), Rare()] = 0
+    """Windows drawn at random from each test video, beside the centre one, for protocols that score on such: \
+3 for wang2024."""
+    flip: Flip = "auto"
+    """Whether a horizontal flip keeps the labels: `off` where left and right differ; `auto` follows the \
+prism.json of the source, and is on without one."""
+    seed: int = 0
+    """Seed of the training windows and of the splits that are cut."""
+    layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
+    """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
+(root/{train,val,test}/<class>/*), `csv` (a list with path, label, split), or found out; or a data set with its \
+official annotation files."""
+    official_split: int = 1
+    """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
+    train_list: Annotated[TrainList, Rare()] = "official"
+    """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
+the protocol wang2024 does."""
+    annotations: str = ""
+    """Folder of the official annotation files, absolute or seen from the source; empty: the source itself and \
+the usual folders in it are searched."""
+    val_fraction: Annotated[float, SHARE] = 0.1
+    """Share of the training videos of each class set apart for validation, where the source names none; \
+0 for none."""
+    test_fraction: Annotated[float, SHARE] = 0.2
+    """Share of the videos of each class set apart for test, where the source names none; 0 for none."""
+    group_pattern: Annotated[str, GROUP_PATTERN] = ""
+    """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
+recordings are set apart whole; empty: videos are set apart one by one."""
+    min_side: Annotated[int, Group("Videos that are skipped"), between(1, 4096), Rare()] = 8
+    """A video whose frames are lower or narrower than this many pixels is skipped."""
+    max_pixels: Annotated[int, at_least(1), Rare()] = 2**25
+    """A video whose frames have more pixels (height times width) is skipped; the default admits 7680 by 4320."""
+    max_seconds: Annotated[float, above(0, 1e9, "1e9"), Rare()] = 14400.0
+    """A video that plays longer than this many seconds is skipped."""
+    max_decode_seconds: Annotated[float, above(0, 1e9, "1e9"), Rare()] = 600.0
+    """A video whose decoding takes longer than this many seconds is skipped."""
+    max_decode_bytes: Annotated[int, DECODE_BYTES, Rare()] = 2**32
+    """A video whose decoding takes more bytes of memory is skipped."""
+
+    def relations(self) -> Iterator[tuple[str, bool, str]]:
+        """One window is all that a centre or an even spread has; the layout knows its official lists."""
+        one_window = self.window == "centre" or self.sampling == "even"
+        yield (
+            "clips_per_video",
+            self.clips_per_video == 1 or not one_window,
+            "1 with window centre or sampling even",
+        )
+        splits = range(1, OFFICIAL_SPLITS.get(self.layout, 1) + 1)
+        promise = f"one of {', '.join(map(str, splits))} with layout {self.layout}"
+        yield "official_split", self.official_split in splits, promise
+        has_rest = self.train_list == "official" or self.layout == "hmdb51"
+        yield "train_list", has_rest, f"official with layout {self.layout}; only hmdb51 has videos in neither list"
+        is_read = not self.annotations or self.layout in OFFICIAL_SPLITS
+        yield "annotations", is_read, f"empty unless the layout is one of {', '.join(OFFICIAL_SPLITS)}"

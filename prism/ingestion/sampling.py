@@ -1,0 +1,81 @@
+"""Which frames of a video form a clip: exact arithmetic only.
+
+A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A video that is shorter takes
+the largest smaller stride that fits; one with fewer than T frames takes every frame and repeats its last.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from prism.machine.randomness import derive_seed
+
+
+@dataclass(frozen=True)
+class Window:
+    """The frames `start, start + stride, …` of a video."""
+
+    start: int
+    stride: int
+
+    def indices(self, num_frames: int, video_frames: int) -> list[int]:
+        """The clip's frame indices, `num_frames` of them, all below `video_frames`."""
+        return [min(self.start + t * self.stride, video_frames - 1) for t in range(num_frames)]
+
+
+def clip_span(num_frames: int, stride: int) -> int:
+    """Video frames from a clip's first frame to its last, both included."""
+    return stride * (num_frames - 1) + 1
+
+
+def stride_at(rate: Fraction, fps: float) -> int:
+    """The whole stride, at least 1, that comes nearest to a number of frames per second.
+
+    Args:
+        rate: frames per second of the video, positive.
+        fps: frames per second of the clip, positive.
+    """
+    return max(1, round(rate / Fraction(fps)))
+
+
+def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:
+    """The largest stride up to `stride` at which a clip fits, and 1 where none does."""
+    return max(1, min(stride, (video_frames - 1) // (num_frames - 1)))
+
+
+def centre_window(video_frames: int, num_frames: int, stride: int) -> Window:
+    """The window in the middle of a video, for validation and test.
+
+    Args:
+        video_frames: frames of the video, at least 1.
+        num_frames: frames of the clip (T), at least 2.
+        stride: the wanted distance between two frames of the clip.
+    """
+    stride = fitting_stride(video_frames, num_frames, stride)
+    return Window(max(0, video_frames - clip_span(num_frames, stride)) // 2, stride)
+
+
+def random_windows(
+    video_frames: int, num_frames: int, stride: int, *, count: int, seed: int, path: str
+) -> list[Window]:
+    """Up to `count` different windows of a video, in the order they are drawn.
+
+    The draw depends on nothing but the arguments, so it is the same whichever worker makes it, and the
+    first windows stay the same when more are asked for.
+
+    Args:
+        video_frames: frames of the video, at least 1.
+        num_frames: frames of the clip (T), at least 2.
+        stride: the wanted distance between two frames of the clip.
+        count: windows wanted; a video with fewer different ones gives all it has.
+        seed: the seed of the data set.
+        path: the video's path under the source, which tells videos apart.
+    """
+    stride = fitting_stride(video_frames, num_frames, stride)
+    num_starts = max(1, video_frames - clip_span(num_frames, stride) + 1)
+    starts: dict[int, None] = {}
+    for k in range(min(count, num_starts)):
+        start = derive_seed(seed, "window", path, k) % num_starts
+        while start in starts:
+            start = (start + 1) % num_starts
+        starts[start] = None
+    return [Window(start, stride) for start in starts]

@@ -1,0 +1,84 @@
+"""Which videos are for training, validation and test, where the source does not say.
+
+Whole recordings are set apart: clips of one recording look alike, so a recording on both sides would make
+a network that remembers places look as if it knew actions.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+from prism.errors import SourceError
+from prism.ingestion.listing import VideoSource
+from prism.ingestion.options import IngestConfig
+from prism.machine.randomness import derive_seed
+
+
+def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:
+    """Give every video its split: the source's own, else one cut from train with a seed.
+
+    The test split is cut first and validation from what is left, each by class and by recording; a class
+    with a single recording keeps it in train.
+
+    Raises:
+        SourceError: there are fewer than two classes, a class has no training video, or the group pattern
+            does not match a path.
+    """
+    videos = [replace(video, split=video.split or "train") for video in videos]
+    _check_classes(videos)
+    for split, share in (("test", config.test_fraction), ("val", config.val_fraction)):
+        if not any(video.split == split for video in videos):
+            videos = _cut(videos, split, share, config)
+    return videos
+
+
+def _check_classes(videos: list[VideoSource]) -> None:
+    classes = sorted({video.label for video in videos})
+    if len(classes) < 2:
+        found = f"only class '{classes[0]}'" if classes else "no class"
+        raise SourceError(f"the source has {found}, but it takes at least two classes to tell apart.")
+    trained = {video.label for video in videos if video.split == "train"}
+    for label in classes:
+        if label not in trained:
+            splits = " and ".join(sorted({video.split for video in videos if video.label == label}))
+            raise SourceError(f"class '{label}' has videos in {splits}, but none in train.")
+
+
+def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:
+    """Move a share of the training recordings of each class to a split, at least one where two exist."""
+    recordings: dict[str, set[str]] = defaultdict(set)
+    for video in videos:
+        if video.split == "train":
+            recordings[video.label].add(recording(video, config.group_pattern))
+    moved = {
+        (label, name)
+        for label, names in recordings.items()
+        for name in _draw(label, names, split, share, config.seed)
+    }
+    return [
+        replace(video, split=split)
+        if video.split == "train" and (video.label, recording(video, config.group_pattern)) in moved
+        else video
+        for video in videos
+    ]
+
+
+def _draw(label: str, names: set[str], split: str, share: float, seed: int) -> list[str]:
+    wanted = max(1, round(share * len(names))) if share > 0 else 0
+    order = sorted(names, key=lambda name: derive_seed(seed, split, label, name))
+    return order[: min(wanted, len(names) - 1)]
+
+
+def recording(video: VideoSource, pattern: str) -> str:
+    """The name of the recording that a video is from; without a pattern, the video itself.
+
+    Raises:
+        SourceError: the pattern does not match the path.
+    """
+    if not pattern:
+        return video.relative
+    match = re.search(pattern, video.relative)
+    if match is None or match.group(1) is None:
+        raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'.")
+    return match.group(1)

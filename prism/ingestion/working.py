@@ -1,0 +1,214 @@
+"""The unfinished store: a slot on disk for every clip, and a journal of the videos that are done.
+
+    .STORE.partial/plan.json        what is being made: settings and a digest of every source file's size and time
+    .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
+    .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
+    .STORE.partial/shards/          what workers of an engine have decoded, until it is taken over into the slots
+    .STORE.partial/store/           the finished store, on its way to its own name
+
+A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. The slots
+go when the store is complete, so a folder without them holds a complete store, or one that has got its name.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prism.errors import OutputError
+from prism.ingestion.task import Outcome, count
+from prism.machine.files import sync_folder, write_synced, writing
+from prism.machine.locks import hold
+from prism.machine.texts import parse_json
+
+SYNC_SECONDS = 3.0
+
+
+@dataclass
+class WorkingFolder:
+    """The folder of an unfinished store, held by one process at a time.
+
+    Args:
+        path: the folder.
+        plan: what is being made.
+        offsets: for every video the byte where its slots start, and at the end their whole size.
+        outcomes: what became of the videos that are done, by their position.
+        restarted: an unfinished store of another plan was here.
+    """
+
+    path: Path
+    plan: str
+    offsets: Sequence[int]
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    restarted: bool = False
+    _waiting: list[str] = field(default_factory=list)
+    _synced: float = field(default_factory=time.monotonic)
+
+    @property
+    def slots(self) -> Path:
+        """The file of the clips' slots.
+
+        Its name tells plans apart: a decoding process that outlived a killed run must not write into those of
+        another one.
+        """
+        return self.path / f"slots-{hashlib.sha256(self.plan.encode()).hexdigest()[:16]}.u8"
+
+    @property
+    def journal(self) -> Path:
+        """The file of the videos that are done."""
+        return self.path / "journal.jsonl"
+
+    def record(self, video: int, outcome: Outcome) -> None:
+        """Note that a video is done; now and then, put all that is done on disk."""
+        self.outcomes[video] = outcome
+        self._waiting.append(json.dumps({"video": video, "outcome": outcome.to_dict()}) + "\n")
+        if time.monotonic() - self._synced >= SYNC_SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Put all that is done on disk: the frames first, then the lines that promise them."""
+        with writing(self.slots):
+            with self.slots.open("rb") as file:
+                os.fsync(file.fileno())
+            with self.journal.open("a", encoding="utf-8") as file:
+                file.writelines(self._waiting)
+                file.flush()
+                os.fsync(file.fileno())
+        self._waiting.clear()
+        self._synced = time.monotonic()
+
+    @property
+    def shards(self) -> Path:
+        """The folder of what the workers of an engine decode; nothing in it outlasts a run."""
+        return self.path / "shards"
+
+    def fill(self, offset: int, file: Path) -> None:
+        """Put the bytes of a file, which goes, into the slots."""
+        with writing(self.slots), file.open("rb") as shard, self.slots.open("r+b") as slots:
+            slots.seek(offset)
+            shutil.copyfileobj(shard, slots, 2**20)
+        file.unlink()
+
+    @property
+    def finished(self) -> Path:
+        """The folder of the finished store."""
+        return self.path / "store"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the finished store holds everything, so that only its name is missing."""
+        return (self.finished / "store.json").is_file() and not self.slots.exists()
+
+    def complete(self) -> None:
+        """Let go of what the finished store was made from."""
+        self.slots.unlink()
+        self.journal.unlink()
+
+    def read_journal(self) -> None:
+        """Take over what an earlier run has done; a line that was cut off, and all after it, is dropped."""
+        if self.is_complete:
+            return
+        whole = 0
+        for line in self.journal.read_bytes().splitlines(keepends=True):
+            try:
+                entry = parse_json(line.decode())
+                video, outcome = count(entry["video"]), Outcome.from_dict(entry["outcome"])
+            except (ValueError, KeyError, TypeError):
+                break
+            if not line.endswith(b"\n") or video >= len(self.offsets) - 1:
+                break
+            self.outcomes[video] = outcome
+            whole += len(line)
+        with writing(self.journal):
+            os.truncate(self.journal, whole)
+
+    def remove(self) -> None:
+        """Delete the folder and all in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def discard_named(path: Path) -> None:
+    """Remove the working folder of a run that was killed after its store had got its name."""
+    with contextlib.suppress(OSError, OutputError), _held(path):
+        if {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
+            shutil.rmtree(path)
+
+
+@contextlib.contextmanager
+def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> Iterator[WorkingFolder]:
+    """Hold the working folder of a plan: the one that is there, or a new one with room for every clip.
+
+    Args:
+        path: the folder.
+        plan: what is being made; an unfinished folder is taken over only if its plan is the same text.
+        offsets: see `WorkingFolder`.
+
+    Raises:
+        OutputError: another process holds the folder, something else is there, or the disk is full.
+    """
+    with writing(path):
+        path.mkdir(exist_ok=True)
+    with _held(path):
+        folder = WorkingFolder(path, plan, offsets)
+        if not _has_plan(path, plan):
+            folder.restarted = (path / "plan.json").exists()
+            _start(folder)
+        elif not (folder.slots.exists() and folder.journal.exists()) and not folder.is_complete:
+            _start(folder)
+        folder.read_journal()
+        yield folder
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    with writing(path):
+        descriptor = os.open(path, os.O_RDONLY)
+    try:
+        hold(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _has_plan(path: Path, plan: str) -> bool:
+    file = path / "plan.json"
+    return file.is_file() and file.read_bytes() == plan.encode()
+
+
+def _start(folder: WorkingFolder) -> None:
+    names = {entry.name for entry in folder.path.iterdir()}
+    slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
+    if not names <= {"plan.json", "journal.jsonl", "store", "shards", *slots}:
+        raise OutputError(f"'{folder.path}' is in the way, and no unfinished store. Move it away.")
+    try:
+        with writing(folder.path, folder.offsets[-1]):
+            # The plan goes first, and comes last: it promises the other files.
+            for name in ("plan.json", "journal.jsonl", *sorted(slots)):
+                (folder.path / name).unlink(missing_ok=True)
+            shutil.rmtree(folder.finished, ignore_errors=True)
+            shutil.rmtree(folder.shards, ignore_errors=True)
+            folder.journal.touch()
+            _reserve(folder.slots, folder.offsets[-1])
+            write_synced(folder.path / "plan.json", folder.plan.encode())
+            sync_folder(folder.path)
+    except OutputError:
+        folder.remove()
+        raise
+
+
+def _reserve(path: Path, num_bytes: int) -> None:
+    """Make a file of a size whose space is taken at once, so that a full disk shows now rather than later."""
+    with path.open("wb") as file:
+        file.truncate(num_bytes)
+        if num_bytes and hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(file.fileno(), 0, num_bytes)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                    raise

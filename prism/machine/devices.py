@@ -1,0 +1,50 @@
+"""Where networks run, and with how many threads."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, get_args
+
+from prism.errors import ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+Device = Literal["auto", "cpu", "cuda"]
+"""Where networks may run."""
+
+
+def pick_device(name: str) -> "torch.device":
+    """The torch device for `auto`, `cpu` or `cuda`.
+
+    Raises:
+        ConfigError: it is none of these, or `cuda` was asked for and is not there.
+    """
+    import torch
+
+    if name not in get_args(Device):
+        raise ConfigError(f"device = {name!r}, but it must be one of {', '.join(get_args(Device))}.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device = 'cuda', but this PyTorch sees no CUDA device. Use --device cpu.")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+@contextlib.contextmanager
+def in_one_thread(device: "torch.device") -> Iterator[None]:
+    """Let PyTorch compute in this thread alone, where a CPU computes.
+
+    Several threads sum the gradients of weights in parts, and so round them otherwise than one does.
+    Threads that are begun in the block compute alone as well.
+    """
+    import torch
+
+    if device.type != "cpu":
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,118 @@
+"""Where independent items are computed: here, one after the other, or wherever an Executor puts them.
+
+Whatever an executor computes is one function, of the top of a module or an object that travels, called with one
+item. The places where it computes share the file system.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, as_completed
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+from prism.errors import ConfigError, EngineError
+from prism.machine.provenance import versions
+from prism.machine.texts import first_difference
+
+Engine = Literal["local", "dask"]
+"""Where the items of a verb are computed."""
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class _Travelling(Generic[Item, Found]):
+    """A function for another process, which must not be one of other versions."""
+
+    function: Callable[[Item], Found]
+    versions: dict[str, str]
+
+    def __call__(self, item: Item) -> Found:
+        if versions() != self.versions:
+            difference = first_difference(versions(), self.versions)
+            raise EngineError(
+                f"a worker has other versions than this process: {difference}. Install the same ones."
+            )
+        return self.function(item)
+
+
+def completed(
+    executor: Executor | None, function: Callable[[Item], Found], items: Iterable[Item]
+) -> Iterator[tuple[Item, Found]]:
+    """Every item with what the function makes of it, as they come.
+
+    What has not begun is given up when one of them fails, or when the caller wants no more.
+
+    Args:
+        executor: computes them side by side, in any order; None: here, in their order, each when it is asked for.
+        function: does not depend on other items, nor on where it is called.
+        items: hashable.
+
+    Raises:
+        EngineError: the executor lost an item, or computes with other versions.
+    """
+    if executor is None:
+        yield from ((item, function(item)) for item in items)
+        return
+    travelling = _Travelling(function, versions())
+    futures = {executor.submit(travelling, item): item for item in items}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], _result(future.result)
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _result(result: Callable[[], Found]) -> Found:
+    try:
+        return result()
+    except (BrokenExecutor, CancelledError) as error:
+        raise EngineError(f"the executor lost what it was to compute ({type(error).__name__}). {AGAIN}") from None
+    except Exception as error:
+        # Dask's, which is known only where Dask is installed.
+        if type(error).__name__ == "KilledWorker":
+            raise EngineError(f"the worker of one item was lost again and again. {AGAIN}") from None
+        raise
+
+
+AGAIN = "Run the same command again to go on."
+
+
+@contextlib.contextmanager
+def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
+    """The executor of an engine; None for `local`, where everything is computed in this process.
+
+    Args:
+        engine: `local` or `dask`.
+        address: the scheduler of a Dask cluster, as in tcp://127.0.0.1:8786. It gives what a lost worker was
+            computing to another one.
+
+    Raises:
+        ConfigError: the engine has no address, or an address has no engine.
+        EngineError: the scheduler does not answer.
+    """
+    if engine == "local":
+        if address is not None:
+            raise ConfigError(f"address = '{address}', but the engine is local. Pass --engine dask.")
+        yield None
+        return
+    if address is None:
+        raise ConfigError("engine = 'dask', which needs the --address of its scheduler, as tcp://127.0.0.1:8786.")
+    with _dask(address) as client:
+        yield client.get_executor()
+
+
+def _dask(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ConfigError(
+            "engine = 'dask' needs Dask, which is not installed. Try pip install 'prism-condense[dask]'."
+        ) from None
+    try:
+        # No heartbeat or log of ours opens a port: a client only calls.
+        return Client(address, timeout=20, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise EngineError(f"no Dask scheduler answers at '{address}': {error or type(error).__name__}.") from None

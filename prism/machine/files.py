@@ -1,0 +1,132 @@
+"""Files and folders that appear whole or not at all, whatever fails while they are written."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from prism.errors import OutputError
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def partial_path(path: Path) -> Path:
+    """Where the unfinished `path` is written: hidden, beside it, so that a rename completes it."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def check_output(path: Path, overwrite: bool = False) -> None:
+    """Refuse an output before the first expensive step rather than after the last.
+
+    Raises:
+        OutputError: the path exists (and `overwrite` is off), or its folder cannot be written.
+    """
+    if path.exists() and not overwrite:
+        raise OutputError(f"output '{path}' exists already. Choose another path, or pass --overwrite.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"output '{path}' cannot be written: {error.strerror}.") from None
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputError(f"output '{path}' cannot be written: its folder is read-only.")
+
+
+def check_output_file(path: Path, overwrite: bool = False) -> None:
+    """Like `check_output`, for an output that is a file: a folder is never replaced by one.
+
+    Raises:
+        OutputError: the path is a folder, exists, or cannot be written.
+    """
+    if path.is_dir():
+        raise OutputError(f"output '{path}' is a folder, but a file is to be written. Choose another path.")
+    check_output(path, overwrite)
+
+
+@contextlib.contextmanager
+def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
+    """Turn a failing write into one sentence that names the path, the bytes it takes and those that are left.
+
+    Args:
+        path: what is written.
+        num_bytes: its size, where that is known.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
+            takes = "" if num_bytes is None else f", which takes {num_bytes:,} bytes"
+            raise OutputError(f"no space left to write '{path}'{takes} ({free / 2**20:.1f} MiB free).") from None
+        raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside a folder survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_atomically(source: Path, target: Path) -> None:
+    """Give a finished, synced file or folder its final name."""
+    os.replace(source, target)
+    sync_folder(target.parent)
+
+
+def replace_folder(source: Path, target: Path) -> None:
+    """Give a finished, synced folder its final name; an older one of that name makes room whole, then goes."""
+    discard_older(target)
+    if target.exists():
+        os.rename(target, _older_path(target))
+    replace_atomically(source, target)
+    discard_older(target)
+
+
+def discard_older(path: Path) -> None:
+    """Remove the older folder that `replace_folder` had to leave behind, unless it is still the only one."""
+    if path.exists():
+        shutil.rmtree(_older_path(path), ignore_errors=True)
+
+
+def _older_path(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def discard(path: Path) -> None:
+    """Remove a file, and the unfinished one that a killed run may have left beside it."""
+    partial_path(path).unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file that no power cut can empty, once the folder that it is in is synced too."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a whole file, or leave what stood under its name before.
+
+    Raises:
+        OutputError: the file cannot be written, or the disk is full.
+    """
+    partial = partial_path(path)
+    try:
+        with writing(path, len(data)):
+            write_synced(partial, data)
+            replace_atomically(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise

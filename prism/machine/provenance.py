@@ -1,0 +1,81 @@
+"""Who computed a result, with what and when."""
+
+import contextlib
+import functools
+import platform
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
+    return {
+        "prism": metadata.version("prism-condense"),
+        "torch": metadata.version("torch"),
+        "python": platform.python_version(),
+    }
+
+
+@functools.cache
+def _commit() -> str | None:
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+VOLATILE = frozenset(
+    [
+        *("commit", "command", "host", "system", "processor", "threads", "gpu", "date"),
+        *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
+    ]
+)
+"""The names under which results, telemetry and tables tell of the clock, the machine and the user's words.
+
+Whatever else PRISM writes is the same in two runs of one command on one machine.
+"""
+
+
+def provenance() -> dict[str, Any]:
+    """Who computed a result, with what and when: for telemetry and results, never for artifacts."""
+    import torch
+
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {
+        **versions(),
+        "commit": _commit(),
+        "command": " ".join(["prism", *sys.argv[1:]]),
+        "host": platform.node(),
+        "system": platform.platform(),
+        "processor": _processor(),
+        "threads": torch.get_num_threads(),
+        "gpu": gpu,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def peak_memory_bytes() -> int:
+    """The largest resident memory of this process so far, in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,56 @@
+"""Text that a stranger may have written, and JSON of which equal values give equal text."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def canonical_json(value: Any, indent: int | None = None) -> str:
+    """JSON with sorted keys: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, indent=indent, ensure_ascii=False, allow_nan=False)
+
+
+def parse_json(text: str) -> Any:
+    """The value of JSON that a stranger may have written.
+
+    Raises:
+        ValueError: `canonical_json` could not have written it: it is not JSON, holds NaN, infinity or half a
+            character, or is nested too deeply.
+    """
+    try:
+        value = json.loads(text)
+        canonical_json(value).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
+    """`its a.b is 1, not 2` for the first key, in the order of names, at which two nested tables differ."""
+    for key in sorted(found.keys() | wanted.keys()):
+        old, new = found.get(key), wanted.get(key)
+        if old != new:
+            if isinstance(old, dict) and isinstance(new, dict):
+                return first_difference(old, new, f"{prefix}{key}.")
+            return f"its {prefix}{key} is {old!r}, not {new!r}"
+    return "nothing differs"
+
+
+MAX_TEXT_BYTES = 2**28
+"""No text file that PRISM reads is larger; the longest official list has 30 MB."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a file that a stranger may have written, or may have put in a file's place.
+
+    Raises:
+        OSError: it is missing, cannot be read, or is a folder.
+        ValueError: it is a pipe or a device, which may never end, is too large, or is not UTF-8.
+    """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError("it is a pipe or a device, not a file")
+    with path.open("rb") as file:
+        data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise ValueError(f"it is larger than {MAX_TEXT_BYTES:,} bytes")
+    return data.decode("utf-8-sig")

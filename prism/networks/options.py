@@ -1,0 +1,33 @@
+"""The networks by name, and the schedule by which one is trained."""
+
+from dataclasses import dataclass
+
+from prism.parts import Parts
+
+NETWORKS = Parts(
+    "network",
+    {
+        "convnet3d": "prism.networks.convnet3d:ConvNet3D",
+        "cnn-gru": "prism.networks.recurrent:CnnGru",
+        "cnn-lstm": "prism.networks.recurrent:CnnLstm",
+        "r2plus1d-18": "prism.networks.residual:R2Plus1D18",
+    },
+    needs=("embed", "forward"),
+)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long, how fast and on how much at a time a network is trained.
+
+    Attributes:
+        epochs: passes over the training clips; the learning rate drops to a tenth halfway.
+        batch_size: clips of a step.
+        lr: learning rate of SGD.
+        shift: largest random shift of a clip in time, down and across, as a share of its extent.
+    """
+
+    epochs: int
+    batch_size: int
+    lr: float = 0.01
+    shift: float = 0.0

@@ -1,0 +1,119 @@
+"""R(2+1)D-18: a residual network whose 3D convolutions are split into space and time."""
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from prism.networks.network import Network
+
+
+class R2Plus1D18(Network):
+    """The 18-layer R(2+1)D of Tran et al. (arXiv 1711.11248), with the layer sizes of torchvision's.
+
+    A stem, four stages of two residual blocks, the mean over space and time (the embedding), a linear
+    classifier. Always trained from scratch.
+
+    Args:
+        num_classes: number of logits.
+        num_frames: frames per clip (T).
+        size: height and width in pixels, at least 17.
+        width: channels of the first stage; each further stage has twice as many.
+
+    Raises:
+        ConfigError: the clips are too small.
+    """
+
+    NAME = "r2plus1d-18"
+    WIDTH = 64
+    MIN_FRAMES = 1
+    # The last stage sees a sixteenth of each side. From 17 pixels on that is more than one value, which
+    # batch normalisation needs even where a batch is a single clip.
+    MIN_SIZE = 17
+
+    def __init__(
+        self, *, num_classes: int, num_frames: int, size: int | tuple[int, int], width: int = WIDTH
+    ) -> None:
+        super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
+        between = max(1, 45 * width // 64)
+        self.stem = nn.Sequential(
+            HeConv3d(3, between, (1, 7, 7), (1, 2, 2), (0, 3, 3)),
+            nn.BatchNorm3d(between),
+            nn.ReLU(),
+            HeConv3d(between, width, (3, 1, 1), (1, 1, 1), (1, 0, 0)),
+            nn.BatchNorm3d(width),
+            nn.ReLU(),
+        )
+        blocks: list[nn.Module] = [ResidualBlock(width, width, 1), ResidualBlock(width, width, 1)]
+        for before, after in pairwise([width, 2 * width, 4 * width, 8 * width]):
+            blocks += [ResidualBlock(before, after, 2), ResidualBlock(after, after, 1)]
+        self.blocks = nn.Sequential(*blocks)
+        self.embed_dim = 8 * width
+        self.classifier = nn.Linear(self.embed_dim, num_classes)
+
+    def embed(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to embeddings (N, D)."""
+        return self.blocks(self.stem(clips)).mean(dim=(2, 3, 4))
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to logits (N, num_classes)."""
+        return self.classifier(self.embed(clips))
+
+
+class HeConv3d(nn.Conv3d):
+    """A convolution without bias that starts as published: normal, with variance 2 / fan-out (He et al., 2015).
+
+    With PyTorch's default the signal of an untrained network of this depth would fade away.
+    """
+
+    def __init__(
+        self,
+        before: int,
+        after: int,
+        kernel: tuple[int, int, int],
+        stride: tuple[int, int, int] = (1, 1, 1),
+        padding: tuple[int, int, int] = (0, 0, 0),
+    ) -> None:
+        super().__init__(before, after, kernel, stride, padding, bias=False)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the weights."""
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+
+
+class ResidualBlock(nn.Module):
+    """Two factorised convolutions with a shortcut; a stride of 2 halves time and space.
+
+    Args:
+        before: channels that come in.
+        after: channels that go out.
+        stride: 1 or 2.
+    """
+
+    def __init__(self, before: int, after: int, stride: int) -> None:
+        super().__init__()
+        # As many channels between space and time as give the block the weights of 3×3×3 convolutions
+        # (Tran et al., section 3.5); torchvision uses the number of the first convolution for both.
+        between = 27 * before * after // (9 * before + 3 * after)
+        self.residual = nn.Sequential(
+            *_factorised(before, between, after, stride), nn.ReLU(), *_factorised(after, between, after, 1)
+        )
+        self.shortcut = nn.Sequential()
+        if stride != 1 or before != after:
+            projection = HeConv3d(before, after, (1, 1, 1), (stride, stride, stride))
+            self.shortcut = nn.Sequential(projection, nn.BatchNorm3d(after))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, before, T, H, W) to (N, after, T / stride, H / stride, W / stride), rounded up."""
+        return (self.residual(x) + self.shortcut(x)).relu()
+
+
+def _factorised(before: int, between: int, after: int, stride: int) -> list[nn.Module]:
+    """A 1×3×3 convolution over space, then a 3×1×1 convolution over time."""
+    return [
+        HeConv3d(before, between, (1, 3, 3), (1, stride, stride), (0, 1, 1)),
+        nn.BatchNorm3d(between),
+        nn.ReLU(),
+        HeConv3d(between, after, (3, 1, 1), (stride, 1, 1), (1, 0, 0)),
+        nn.BatchNorm3d(after),
+    ]

@@ -1,0 +1,117 @@
+"""Train one network on clips and score it; the protocol that every set is judged by."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prism.artifacts.clips import Clips, Standardisation, flip_at_random, shift_at_random, to_model_input
+from prism.errors import DivergedError
+from prism.machine.randomness import generator
+from prism.networks.dropout import use_generator
+from prism.networks.initial import initialise
+from prism.networks.options import Schedule
+
+MOMENTUM = 0.9
+WEIGHT_DECAY = 5e-4
+
+Draw = Callable[[torch.Generator], Clips]
+"""Clips that are drawn anew in every epoch; their number and labels stay."""
+
+
+def train(
+    network: nn.Module,
+    clips: Clips | Draw,
+    normalisation: Standardisation,
+    schedule: Schedule,
+    *,
+    seed: int,
+    flip: bool,
+    criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
+    views: int = 1,
+    after_epoch: Callable[[int], object] = lambda epoch: None,
+) -> float:
+    """Train a network from fresh initial values with the published schedule.
+
+    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. Every clip that is
+    shown is flipped at random, where that keeps the labels, and shifted by up to `schedule.shift` of each extent.
+
+    Args:
+        network: from `models.build`; its values are replaced.
+        clips: what to train on, on any device; batches move to the network's. A function draws them anew in
+            every epoch.
+        seed: seed of initial values, order, dropout, flips and shifts.
+        flip: mirror each clip with probability one half.
+        criterion: mean loss of a batch, from the network's outputs and the labels.
+        views: times that a batch holds each of its clips, every time flipped and shifted anew.
+        after_epoch: called with the number of epochs done after each of them; it may score the network.
+
+    Returns:
+        The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
+
+    Raises:
+        DivergedError: the loss is not finite.
+    """
+    device = next(network.parameters()).device
+    initialise(network, generator(seed, "init", device=device))
+    use_generator(network, generator(seed, "dropout", device=device))
+    order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
+    optimiser = torch.optim.SGD(network.parameters(), schedule.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
+    # A single epoch has no second half; milestone 0 would lower its rate from the start.
+    halfway = max(1, schedule.epochs // 2)
+    decay = torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
+    total, num_clips = torch.zeros(()), 1
+    for epoch in range(schedule.epochs):
+        shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
+        total, num_clips = torch.zeros((), device=device), len(shown)
+        network.train()
+        for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
+            frames = shown.frames.index_select(0, batch.repeat(views))
+            frames = flip_at_random(frames, flips) if flip else frames
+            frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
+            inputs = to_model_input(frames.to(device), normalisation)
+            loss = criterion(network(inputs), shown.labels[batch.repeat(views)].to(device))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            total += loss.detach() * len(batch)
+        decay.step()
+        if not total.isfinite():
+            raise DivergedError(
+                f"the training loss is not finite in epoch {epoch + 1}. Try --lr {schedule.lr / 10:g}."
+            )
+        after_epoch(epoch + 1)
+    return float(total) / num_clips
+
+
+@torch.no_grad()
+def outputs_of(
+    network: nn.Module,
+    clips: Clips,
+    normalisation: Standardisation,
+    batch_size: int,
+    flips: torch.Generator | None = None,
+) -> Tensor:
+    """The network's outputs (N, …) on the CPU; with a fixed normalisation no clip's row depends on its batch.
+
+    Args:
+        network: in any mode; it is left in that of evaluation.
+        clips: N of them, shown in their order.
+        normalisation: of a store, or of each batch by itself.
+        batch_size: clips shown at a time.
+        flips: mirrors each clip with probability one half; None leaves all as they are.
+    """
+    device = next(network.parameters()).device
+    network.eval()
+    batches = torch.arange(len(clips)).split(batch_size)
+    shown = (clips.frames[batch] for batch in batches)
+    shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
+    inputs = (to_model_input(frames.to(device), normalisation) for frames in shown)
+    return torch.cat([network(x).float().cpu() for x in inputs])
+
+
+def top_k(logits: Tensor, labels: Tensor, k: int) -> float:
+    """Share of rows whose label is among their k largest logits, in 0..1."""
+    guesses = logits.topk(min(k, logits.shape[1]), dim=1).indices
+    return float((guesses == labels[:, None]).any(dim=1).double().mean())

@@ -1,0 +1,132 @@
+"""What training a network will take, known before a byte of it is allocated."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from prism.errors import ConfigError
+from prism.machine.free_memory import available_memory_bytes
+from prism.networks.network import Network
+from prism.networks.recurrent import RecurrentNetwork
+
+COPIES = 3
+"""SGD with momentum keeps each weight, its gradient and its momentum."""
+RECURRENT_COPIES = 2
+"""Differentiating a recurrent layer adds up its gradients over time: two more copies for a moment. (Measured
+on a CPU: cnn-lstm on 10 clips of 8×64×64 peaks at 10.6 GiB, where this counts 10.5 GiB.)"""
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """The memory that training takes, apart from the clips and what small operations need for a moment.
+
+    Attributes:
+        num_parameters: trainable values, counted exactly.
+        weight_bytes: weights, and as much again for gradients and for momentum.
+        recurrent_bytes: what the backward pass of a recurrent layer needs beside its gradients.
+        activation_bytes: what the forward pass of a batch keeps for the backward pass.
+    """
+
+    num_parameters: int
+    weight_bytes: int
+    recurrent_bytes: int
+    activation_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything together."""
+        return self.weight_bytes + self.recurrent_bytes + self.activation_bytes
+
+
+def training_memory(network: Network, batch_size: int) -> TrainingMemory:
+    """Count what training takes.
+
+    Args:
+        network: on the meta device, e.g. from `build(name, "meta", …)`: nothing is computed.
+        batch_size: clips per training step.
+    """
+    recurrent = sum(_num_bytes(module) for module in network.modules() if isinstance(module, nn.RNNBase))
+    return TrainingMemory(
+        sum(parameter.numel() for parameter in network.parameters()),
+        COPIES * _num_bytes(network),
+        RECURRENT_COPIES * recurrent,
+        batch_size * _kept_bytes(network, network.train()),
+    )
+
+
+def _num_bytes(module: nn.Module) -> int:
+    return sum(parameter.nbytes for parameter in module.parameters())
+
+
+def embedding_bytes(network: Network) -> int:
+    """Bytes that embedding one clip keeps for its own gradient, which takes more than embedding alone.
+
+    Args:
+        network: on the meta device; its weights are frozen.
+    """
+    return _kept_bytes(network.eval().requires_grad_(False), network.embed)
+
+
+def _kept_bytes(network: Network, output_of: Callable[[Tensor], Tensor]) -> int:
+    """Bytes that computing an output of one clip keeps for the backward pass, weights apart."""
+    kept: dict[int, Tensor] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        # Views share their storage, which counts once.
+        kept[_storage(tensor)] = tensor
+        return tensor
+
+    clip = torch.empty(1, 3, network.num_frames, *network.size, device="meta", requires_grad=True)
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        # The result holds on to the storages, so that none of them can take the place of another.
+        output = output_of(clip)
+    weights = {_storage(parameter) for parameter in network.parameters()}
+    num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
+    del output
+    return num_bytes
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def check_memory(network: Network, batch_size: int, device: torch.device, *, remedy: str = "") -> TrainingMemory:
+    """Refuse a training that cannot fit into memory before it starts.
+
+    Args:
+        network: on the meta device.
+        batch_size: clips per training step.
+        device: where it is to be trained.
+        remedy: what the caller's user may pass a smaller one of; the network's own size and the batch by
+            default.
+
+    Returns:
+        What training will take.
+
+    Raises:
+        ConfigError: that is more than the device has free.
+    """
+    needs, free = training_memory(network, batch_size), available_memory_bytes(device)
+    if free is None or needs.total_bytes <= free:
+        return needs
+    remedy = remedy or f"{'--hidden' if isinstance(network, RecurrentNetwork) else '--width'} or --batch-size"
+    raise ConfigError(
+        f"training {network.NAME} takes {gib(needs.total_bytes)}: "
+        f"{gib(needs.weight_bytes + needs.recurrent_bytes)} for {needs.num_parameters:,} weights, their "
+        f"gradients and momentum, {gib(needs.activation_bytes)} for a batch of {batch_size} clips. "
+        f"{device.type} has {gib(free)} free. Pass a smaller {remedy}."
+    )
+
+
+def num_side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> int:
+    """How many such trainings fit into memory at a time, in 1..`most`; for one that was checked."""
+    free = available_memory_bytes(device)
+    return most if free is None else max(1, min(most, free // needs.total_bytes))
+
+
+def gib(num_bytes: int) -> str:
+    """As an error says it: `1.5 GiB`."""
+    return f"{num_bytes / 2**30:.1f} GiB"

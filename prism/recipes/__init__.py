@@ -1,0 +1,94 @@
+"""Recipes: options of verbs in TOML files, those that PRISM ships among them."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prism.condensation.options import CondenseConfig
+from prism.config import Options, nearest, with_options
+from prism.errors import ConfigError
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.machine.texts import read_text
+from prism.selection.options import SelectConfig
+
+RECIPES = Path(__file__).parent
+"""The folder of the recipes that PRISM ships."""
+
+SECTIONS: dict[str, type[Options]] = {
+    config.section: config
+    for config in (MotionConfig, IngestConfig, SelectConfig, CondenseConfig, EvaluateConfig, RetrieveConfig)
+}
+"""The options of each verb that a recipe may have a table for."""
+
+
+def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
+    """Read TOML recipes: a table of options for each verb they name, checked against their configs.
+
+    A recipe may say `extends = "other.toml"`, relative to itself: the tables of the other one, with its own
+    options in their place. Several recipes are laid over each other: `read_recipe("hmdb51", "ablations/dm")`.
+
+    Args:
+        paths: files, or names of recipes that PRISM ships: `miniucf`, `ablations/dm`. Where two set the same
+            option, the later one counts.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
+            extend each other in a circle.
+    """
+    recipe: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        tables = _extended(_find_recipe(path), ())
+        for section, values in tables.items():
+            if section not in SECTIONS or not isinstance(values, dict):
+                guess = nearest(section, list(SECTIONS))
+                raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
+        recipe = _overlaid(recipe, tables)
+    # Checked as a whole: an option may need another one that stands in a recipe below it.
+    for section, values in recipe.items():
+        with_options(SECTIONS[section](), values)
+    return recipe
+
+
+def shipped_recipes() -> list[str]:
+    """The names of the recipes that PRISM ships."""
+    return sorted(path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.toml"))
+
+
+def _find_recipe(path: str | Path) -> Path:
+    name = Path(path).as_posix()
+    if name in shipped_recipes() and not Path(path).is_file():
+        return RECIPES / f"{name}.toml"
+    if Path(path).exists():
+        return Path(path)
+    raise ConfigError(f"recipe '{path}' does not exist.{nearest(name, shipped_recipes())}")
+
+
+def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    if path.resolve() in below:
+        raise ConfigError(f"recipe '{path}' extends itself in a circle.")
+    own = _read_toml(path)
+    base = own.pop("extends", None)
+    if base is None:
+        return own
+    if not isinstance(base, str):
+        raise ConfigError(f"extends = {base!r} in recipe '{path}', but it must be the path of a recipe.")
+    return _overlaid(_extended(path.parent / base, (*below, path.resolve())), own)
+
+
+def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for section, values in above.items():
+        both = isinstance(values, dict) and isinstance(merged.get(section), dict)
+        merged[section] = {**merged[section], **values} if both else values
+    return merged
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_text(path).replace("\r\n", "\n"))
+    except FileNotFoundError:
+        raise ConfigError(f"recipe '{path}' does not exist.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None

@@ -1,0 +1,1 @@
+"""The report: result files in, one self-contained page, tables and plots out. It computes nothing anew."""

@@ -1,0 +1,88 @@
+"""The telemetry of a run as arrays that can be drawn."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prism.artifacts.telemetry import QUANTILES, Telemetry
+from prism.errors import ResultError
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """How a set came to be.
+
+    Attributes:
+        steps: (n, 4) iteration, loss, between-class energy (0 where it is not known), mean key-frames per video.
+        cosines: (m, 1 + q) iteration and the quantiles of the candidates' cosines.
+        insertions: (k, 2) iteration and frame of every inserted key-frame.
+        final_keyframes: key-frames of each video at the end; empty if the run did not end.
+        seconds: duration, or None if the run did not end.
+        peak_memory_bytes: likewise.
+    """
+
+    steps: Array
+    cosines: Array
+    insertions: Array
+    final_keyframes: tuple[int, ...] = ()
+    seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    hardware: str = ""
+
+    @classmethod
+    def read(cls, telemetry: Telemetry) -> "Curves":
+        """Take the numbers out of telemetry.
+
+        Raises:
+            ResultError: a record lacks a value or holds something that is not a number.
+        """
+        try:
+            return cls._read(telemetry)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ResultError(f"the telemetry holds a record that cannot be drawn: {error!r}.") from None
+
+    @classmethod
+    def _read(cls, telemetry: Telemetry) -> "Curves":
+        steps = [
+            [r["iteration"], r["loss"], r["between_class"] or 0.0, r["keyframes"]]
+            for r in telemetry.of_kind("step")
+        ]
+        cosines = [[r["iteration"], *r["quantiles"]] for r in telemetry.of_kind("cosines")]
+        insertions = [[r["iteration"], r["frame"]] for r in telemetry.of_kind("insertion")]
+        end = (telemetry.of_kind("end") or [{}])[-1]
+        start = (telemetry.of_kind("start") or [{}])[0]
+        seconds, memory = end.get("seconds"), end.get("peak_memory_bytes")
+        return cls(
+            _table(steps, 4),
+            _table(cosines, 1 + len(QUANTILES)),
+            _table(insertions, 2),
+            tuple(int(count) for count in end.get("keyframes", ())),
+            None if seconds is None else _finite(seconds),
+            None if memory is None else int(_finite(memory)),
+            str(start.get("gpu") or start.get("processor") or ""),
+        )
+
+
+def _table(rows: list[list[Any]], width: int) -> Array:
+    table = np.array(rows, dtype=np.float64).reshape(-1, width)
+    if len(table) != len(rows) or not np.isfinite(table).all():
+        raise ValueError("a value is missing or not finite")
+    return table
+
+
+def _finite(value: Any) -> float:
+    if not math.isfinite(number := float(value)):
+        raise ValueError("a value is not finite")
+    return number
+
+
+def binned(x: Array, y: Array, bins: int = 300) -> tuple[Array, Array, Array, Array]:
+    """A long curve made short: centre, median, lowest and highest value of neighbouring points."""
+    parts = np.array_split(np.arange(len(x)), min(bins, len(x)))
+    table = np.array([(x[part].mean(), np.median(y[part]), y[part].min(), y[part].max()) for part in parts])
+    return table[:, 0], table[:, 1], table[:, 2], table[:, 3]

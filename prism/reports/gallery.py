@@ -1,0 +1,160 @@
+"""The gallery: for each class a real clip, and beside it the videos that every set has of that class."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.store import ClipStore
+from prism.reports.sources import SetFile
+from prism.reports.text import counted
+from prism.reports.videos import Quality, Shot, encode_all, shown_times
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A playing clip.
+
+    Attributes:
+        set_index: position of its set, −1 for a real clip.
+        marks: for each shown frame whether it is a key-frame; empty for a real clip.
+        source: data URI of its strip.
+    """
+
+    class_name: str
+    set_index: int
+    caption: str
+    note: str
+    alt: str
+    size: tuple[int, int]
+    num_shown: int
+    marks: tuple[bool, ...]
+    shot: Shot
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class ClassRow:
+    """The tiles of one class, which play in step."""
+
+    name: str
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """The tiles of a data set by class, and what to know about them."""
+
+    rows: tuple[ClassRow, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """All tiles."""
+        return [tile for row in self.rows for tile in row.tiles]
+
+
+def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> list[Gallery]:
+    """One gallery for each store and its sets; together they keep within the page's size."""
+    tiles = [list(_tiles(store, sets)) for store, sets in wanted]
+    sources, quality = encode_all([tile.shot for some in tiles for tile in some])
+    encoded = iter(sources)
+    found = []
+    for (_, sets), some in zip(wanted, tiles, strict=True):
+        filled = [replace(tile, source=next(encoded)) for tile in some]
+        found.append(Gallery(_by_class(filled), (*_notes(filled, quality), *_range_notes(sets))))
+    return found
+
+
+def _tiles(store: ClipStore | None, sets: Sequence[SetFile]) -> Iterator[Tile]:
+    if store is not None:
+        yield from _real_tiles(store)
+    for index, found in enumerate(sets):
+        if found.condensed is not None:
+            yield from _set_tiles(index, found.name, found.condensed)
+
+
+def _real_tiles(store: ClipStore) -> Iterator[Tile]:
+    if not store.positions("train"):
+        return
+    clips = store.clips("train")
+    for label, name in enumerate(store.classes):
+        mine = (clips.labels == label).nonzero().flatten()
+        if not len(mine):
+            continue
+        shot = Shot(lambda place=int(mine[0]): clips.frames[place], rank=0)
+        shown = len(shown_times(store.num_frames))
+        alt = f"First real training clip of class {name}, playing"
+        yield Tile(name, -1, "real clip", "first of the class", alt, store.size, shown, (), shot)
+
+
+def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]:
+    num_frames, ranks = condensed.num_frames, [0] * len(condensed.classes)
+    shown = shown_times(num_frames)
+    for video, label in enumerate(condensed.labels.tolist()):
+        times = condensed.mask[video].nonzero().flatten().tolist()
+        # A long clip shows some of its frames: each of them stands for those up to the next.
+        marks = tuple(any(a <= t < b for t in times) for a, b in zip(shown, [*shown[1:], num_frames], strict=True))
+        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.NAME}"
+        alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
+        alt += f"key-frames {_numbers(times)}" if times else "no frame is stored as it is"
+        shot = Shot(lambda video=video: condensed.render(torch.tensor([video]))[0], ranks[label])
+        ranks[label] += 1
+        yield Tile(condensed.classes[label], index, name, note, alt, condensed.size, len(shown), marks, shot)
+
+
+def _numbers(times: list[int]) -> str:
+    return ", ".join(map(str, times))
+
+
+def _by_class(tiles: Sequence[Tile]) -> tuple[ClassRow, ...]:
+    apart: dict[str, list[Tile]] = {}
+    for tile in tiles:
+        if tile.source is not None:
+            apart.setdefault(tile.class_name, []).append(tile)
+    return tuple(ClassRow(name, tuple(apart[name])) for name in sorted(apart))
+
+
+def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
+    left_out = sum(tile.source is None for tile in tiles)
+    if left_out:
+        yield f"{left_out:,} of {counted(len(tiles), 'video')} are left out to keep this page small."
+    if quality.level is None:
+        yield "The pictures hold the frames without loss."
+    else:
+        yield (
+            f"The pictures are compressed (WebP, quality {quality.level}, at most {quality.side} pixels a side) "
+            "to keep this page small; networks are trained on the originals."
+        )
+    longest = max((tile.num_shown for tile in tiles), default=0)
+    if longest == len(shown_times(10**6)):
+        yield f"Of clips with more than {longest} frames, {longest} evenly spread ones are shown."
+
+
+def _range_notes(sets: Sequence[SetFile]) -> Iterator[str]:
+    for found in sets:
+        share = _share_outside(found.condensed) if found.condensed else 0.0
+        if share > 0:
+            what = "stored values" if found.condensed and found.condensed.encoding.shown else "values"
+            shown = f"{100 * share:.1f} %" if share >= 0.001 else "Less than 0.1 %"
+            yield f"{found.name}: {shown} of its {what} lie outside [0, 1] and are clipped for display."
+
+
+def _share_outside(condensed: CondensedSet) -> float:
+    # Rounding in storage is no reason to speak of clipping: half a grey level is the tolerance.
+    outside = total = 0
+    for values in _shown_values(condensed):
+        outside += int(((values < -1 / 510) | (values > 1 + 1 / 510)).sum())
+        total += values.numel()
+    return outside / total
+
+
+def _shown_values(condensed: CondensedSet, chunk: int = 256) -> Iterator[Tensor]:
+    stored = condensed.encoding.shown
+    if stored is None:
+        yield from (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
+        return
+    for start in range(0, len(stored), chunk):
+        yield stored[start : start + chunk].decode()

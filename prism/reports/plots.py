@@ -1,0 +1,372 @@
+"""Plots as SVG pictures, the same bytes for the same numbers. No name of a user's enters them."""
+
+import base64
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.transforms import ScaledTranslation, Transform
+
+from prism.artifacts.results import HEADINGS
+from prism.reports.curves import Curves, binned
+from prism.reports.series import BLACK, COLOURS, CYCLE, SHAPES, Mark, Series
+from prism.reports.tables import Row
+from prism.reports.text import significant
+
+BLUE, RED = COLOURS[0], COLOURS[1]
+INK, FAINT = "#444444", "#d9d6cf"
+MARKERS = dict(zip(SHAPES, "osD^vpX*", strict=True))
+STYLE: Any = {
+    "svg.hashsalt": "prism",
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#8a8a8a",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "xtick.color": "#8a8a8a",
+    "ytick.color": "#8a8a8a",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.5,
+}
+WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
+"""Width and height in inches."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for the page: its data URI, what it shows, and what to read from it."""
+
+    source: str
+    alt: str
+    caption: str
+    width: int
+    height: int
+
+    @property
+    def svg(self) -> bytes:
+        """The picture itself."""
+        return base64.b64decode(self.source.partition(",")[2])
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A cost that scores are plotted against."""
+
+    axis: str
+    of: Callable[[Row], float]
+    caption: str
+
+
+SCORE_NAMES = {"classification": "Accuracy", "retrieval": "Recall"}
+BUDGETS = (
+    Budget("on disk (MiB)", lambda row: row.num_bytes / 2**20, "bytes on disk"),
+    Budget("stored frames as float32 (MiB)", lambda row: row.float32_mib, "the paper's count"),
+    Budget("clips trained on, over all epochs", lambda row: max(row.shown, 1), "clips trained on"),
+)
+
+
+def score_plots(series: Sequence[Series]) -> list[Picture]:
+    """The leading score against each budget, with error bars, chance and the ceiling.
+
+    Args:
+        series: of one group of rows.
+    """
+    return [
+        _picture(lambda axes, b=b: _scores(axes, series, b), (_alt(series, b), _caption(series, b)), LARGE)
+        for b in BUDGETS
+    ]
+
+
+def _alt(series: Sequence[Series], budget: Budget) -> str:
+    score = _score_name(series)
+    return f"{score} of {len(series)} series against {budget.axis}; the numbers are in the table above."
+
+
+def _caption(series: Sequence[Series], budget: Budget) -> str:
+    return f"{SCORE_NAMES[series[0].rows[0].task]} against {budget.caption}."
+
+
+def _score_name(series: Sequence[Series]) -> str:
+    row = series[0].rows[0]
+    return f"{HEADINGS[row.metric]} {SCORE_NAMES[row.task].lower()}".capitalize()
+
+
+def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
+    rows = [row for one in series for row in one.rows]
+    chance = rows[0].chance[rows[0].metric]
+    highest = max([chance, *(row.lead[0] + row.lead[1] for row in rows)])
+    axes.set_ylim(0, min(104, 112 * highest))
+    _log_axis(axes, [budget.of(row) for row in rows])
+    _level(axes, 100 * chance, "chance", (0, (1, 2)), below=True)
+    for row in rows:
+        if row.role == "ceiling":
+            _level(axes, 100 * row.lead[0], "full", (0, (5, 3)), below=False)
+    dodges = iter(_dodges([budget.of(row) for row in rows]))
+    for one in series:
+        points = [(budget.of(row), 100 * row.lead[0], 100 * row.lead[1]) for row in one.rows]
+        # Scores of one cost have no order that a line could follow.
+        is_joined = len({cost for cost, _, _ in points}) == len(points)
+        _draw_points(axes, points, one.mark, dodges, "_", "-" if is_joined else None)
+    axes.set_xlabel(budget.axis)
+    axes.set_ylabel(f"{HEADINGS[rows[0].metric]} {SCORE_NAMES[rows[0].task].lower()} (%)")
+
+
+Point = tuple[float, float, float]
+"""A cost, the score at it and its deviation in percent (0: not known)."""
+
+
+@dataclass(frozen=True)
+class Trade:
+    """What one method reaches at several costs.
+
+    Attributes:
+        name: a text of ours, not of a user.
+        is_printed: whether the paper says so; else we measured it.
+        points: in the order in which a line joins them.
+    """
+
+    name: str
+    is_printed: bool
+    points: tuple[Point, ...]
+
+
+def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
+    """Scores against a cost (paper, figure 3): filled and solid as measured, hollow and dashed as printed."""
+    printed = "; hollow and dashed: the paper's" if any(trade.is_printed for trade in trades) else ""
+    words = (
+        f"{score} against {cost}; the numbers are in the table above.",
+        f"{score} against {cost}. Filled: ours{printed}.",
+    )
+    return _picture(lambda axes: _trades(axes, trades, cost, score), words, WIDE)
+
+
+def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
+    names = list(dict.fromkeys(trade.name for trade in trades))
+    marks = {name: Mark(CYCLE[i % len(CYCLE)], COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)}
+    ordered = sorted(trades, key=lambda trade: not trade.is_printed)
+    dodges = iter(_dodges([cost for trade in ordered for cost, _, _ in trade.points]))
+    for trade in ordered:
+        mark = replace(marks[trade.name], filled=not trade.is_printed)
+        label = "_" if trade.is_printed and len(trades) > len(names) else trade.name
+        _draw_points(axes, trade.points, mark, dodges, label, (0, (3, 2)) if trade.is_printed else "-")
+    axes.set_ylim(0, 1.05 * max(mean + std for trade in trades for _, mean, std in trade.points))
+    _log_axis(axes, [cost for trade in trades for cost, _, _ in trade.points])
+    axes.set_xlabel(cost)
+    axes.set_ylabel(f"{score} (%)")
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+
+def _level(axes: Axes, height: float, name: str, dashes: tuple[int, tuple[int, int]], below: bool) -> None:
+    axes.axhline(height, color="#8a8a8a", linestyle=dashes, linewidth=0.9)
+    place = {"xytext": (3, 0), "textcoords": "offset points", "va": "top" if below else "bottom", "size": 9}
+    axes.annotate(name, (1, height), xycoords=("axes fraction", "data"), annotation_clip=False, **place)
+
+
+def _dodges(costs: Sequence[float], near: float = 1.02, apart: float = 6.0) -> list[float]:
+    """Horizontal offsets in points, so that error bars of almost equal cost stand side by side."""
+    order = sorted(range(len(costs)), key=lambda i: (costs[i], i))
+    clusters: list[list[int]] = []
+    for i in order:
+        if clusters and costs[i] <= near * costs[clusters[-1][0]]:
+            clusters[-1].append(i)
+        else:
+            clusters.append([i])
+    offsets = [0.0] * len(costs)
+    for cluster in clusters:
+        for rank, i in enumerate(cluster):
+            offsets[i] = apart * (rank - (len(cluster) - 1) / 2)
+    return offsets
+
+
+def _draw_points(
+    axes: Axes,
+    points: Sequence[Point],
+    mark: Mark,
+    dodges: Iterator[float],
+    label: str,
+    dashes: str | tuple[int, tuple[int, int]] | None,
+) -> None:
+    """Scores with their deviations, each moved aside by the next dodge, and the line that joins them (or none)."""
+    asides = [_aside(axes, next(dodges)) for _ in points]
+    line = {
+        "arrowstyle": "-",
+        "color": mark.colour,
+        "linestyle": dashes,
+        "linewidth": 1.1,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    for (start, end), (here, there) in zip(pairwise(points), pairwise(asides), strict=True):
+        if dashes is not None:
+            axes.annotate("", end[:2], start[:2], xycoords=there, textcoords=here, arrowprops=line, zorder=2)
+    for (cost, mean, std), aside in zip(points, asides, strict=True):
+        axes.errorbar([cost], [mean], [std], transform=aside, label=label, **_look(mark))
+        label = "_"
+
+
+def _aside(axes: Axes, dodge: float) -> Transform:
+    """The coordinates of the data, moved aside by so many points."""
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    return axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
+
+
+def _look(mark: Mark) -> dict[str, Any]:
+    return {
+        "fmt": MARKERS[mark.shape],
+        "color": mark.colour,
+        "markersize": 11 if mark.shape == "star" else 7,
+        "markerfacecolor": mark.colour if mark.filled else "white",
+        "markeredgecolor": "white" if mark.filled else mark.colour,
+        "markeredgewidth": 0.7 if mark.filled else 1.3,
+        "elinewidth": 1.1,
+        "capsize": 2.5,
+        "zorder": 3,
+    }
+
+
+def _log_axis(axes: Axes, values: Sequence[float]) -> None:
+    # Whole decades, so that even neighbouring budgets stand between two labelled ticks.
+    low = math.floor(math.log10(min(values) / 1.25))
+    high = max(low + 1, math.ceil(math.log10(max(values) * 1.25)))
+    axes.set_xscale("log")
+    axes.set_xlim(10.0**low, 10.0**high)
+    step = 1 + (high - low) // 6
+    axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in range(low, high + 1, step)]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def history_plots(curves: Curves, num_frames: int) -> list[Picture]:
+    """How a set came to be: loss, key-frames, insertions, cosines; what was not recorded is left out."""
+    plots = []
+    if len(curves.steps):
+        plots.append(_picture(lambda axes: _loss(axes, curves), LOSS, SMALL))
+        plots.append(_picture(lambda axes: _keyframes(axes, curves, num_frames), KEYFRAMES, SMALL))
+    if len(curves.insertions):
+        plots.append(_picture(lambda axes: _insertions(axes, curves, num_frames), INSERTIONS, SMALL))
+    if len(curves.cosines):
+        plots.append(_picture(lambda axes: _cosines(axes, curves), COSINES, SMALL))
+    return plots
+
+
+LOSS = (
+    "Loss over iterations, on a logarithmic axis, and the between-class energy",
+    "Loss and between-class energy",
+)
+KEYFRAMES = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
+INSERTIONS = ("Heat map of inserted frames over iterations", "Insertions: which frame, when (colour: how many)")
+COSINES = (
+    "Quantiles of the candidates' cosines over iterations",
+    "Cosines of the candidates with their neighbours",
+)
+
+
+def _loss(axes: Axes, curves: Curves) -> None:
+    x, loss, low, high = binned(curves.steps[:, 0], curves.steps[:, 1])
+    energy = binned(curves.steps[:, 0], curves.steps[:, 2])[1]
+    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
+    axes.plot(x, loss, color=BLUE)
+    drawn = curves.steps[:, 1:3][curves.steps[:, 1:3] > 0]
+    if len(drawn):
+        axes.set_yscale("log", nonpositive="mask")
+        _few_ticks(axes, math.log10(drawn.max() / drawn.min()))
+    above = bool(loss[-1] >= energy[-1])
+    _name_line(axes, float(loss[-1]), "loss", BLUE, above)
+    if energy.any():
+        axes.plot(x, energy, color=RED, linestyle=(0, (4, 2)))
+        _name_line(axes, float(energy[-1]), "between\nclasses", RED, not above)
+    _over_iterations(axes, curves, "squared distance")
+
+
+def _few_ticks(axes: Axes, decades: float) -> None:
+    subs = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _name_line(axes: Axes, height: float, text: str, colour: str, above: bool) -> None:
+    look = {"va": "bottom" if above else "top", "size": 9.5, "color": colour, "annotation_clip": False}
+    axes.annotate(text, (1, height), (4, 0), ("axes fraction", "data"), "offset points", **look)
+
+
+def _keyframes(axes: Axes, curves: Curves, num_frames: int) -> None:
+    axes.step(curves.steps[:, 0], curves.steps[:, 3], where="post", color=BLUE)
+    axes.axhline(num_frames, color="#8a8a8a", linestyle=(0, (1, 2)), linewidth=1)
+    where = ("axes fraction", "data")
+    axes.annotate("every frame", (1, num_frames), (0, -2), where, "offset points", ha="right", va="top", size=9.5)
+    axes.set_ylim(0, num_frames * 1.06)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    _over_iterations(axes, curves, "key-frames per video")
+
+
+def _insertions(axes: Axes, curves: Curves, num_frames: int) -> None:
+    last = _last_iteration(curves) + 1
+    edges = (np.linspace(0, last, 1 + int(min(50, last))), np.arange(num_frames + 1) - 0.5)
+    counts = np.histogram2d(curves.insertions[:, 0], curves.insertions[:, 1], bins=edges)[0].T
+    image = axes.imshow(
+        np.ma.masked_equal(counts, 0),
+        aspect="auto",
+        origin="lower",
+        extent=(0, last, -0.5, num_frames - 0.5),
+        cmap=ListedColormap(colormaps["Blues"](np.linspace(0.2, 0.9, 128))),
+        vmin=0,
+        vmax=max(1, counts.max()),
+        interpolation="none",
+    )
+    axes.grid(False)
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
+    figure = axes.get_figure()
+    if counts.max() > 1 and figure is not None:
+        figure.colorbar(image, ax=axes, pad=0.03, ticks=MaxNLocator(integer=True, nbins=5))
+    _over_iterations(axes, curves, "frame")
+
+
+def _cosines(axes: Axes, curves: Curves) -> None:
+    x, quantiles = curves.cosines[:, 0], curves.cosines[:, 1:]
+    axes.fill_between(x, quantiles[:, 1], quantiles[:, 5], color=BLUE, alpha=0.14, linewidth=0)
+    axes.fill_between(x, quantiles[:, 2], quantiles[:, 4], color=BLUE, alpha=0.28, linewidth=0)
+    axes.plot(x, quantiles[:, 3], color=BLUE, marker="." if len(x) < 10 else "")
+    axes.axhline(0, color=BLACK, linewidth=0.7)
+    _over_iterations(axes, curves, "cosine")
+
+
+def _last_iteration(curves: Curves) -> float:
+    return max(float(part[:, 0].max()) for part in (curves.steps, curves.cosines, curves.insertions) if len(part))
+
+
+def _over_iterations(axes: Axes, curves: Curves, quantity: str) -> None:
+    axes.set_xlim(0, max(1.0, _last_iteration(curves)))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.set_xlabel("iteration")
+    axes.set_ylabel(quantity)
+
+
+def _picture(draw: Callable[[Axes], None], words: tuple[str, str], size: tuple[float, float]) -> Picture:
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(size, layout="constrained")
+        draw(figure.add_subplot())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    encoded = base64.b64encode(text.getvalue().encode()).decode()
+    width, height = (round(100 * side) for side in size)
+    return Picture(f"data:image/svg+xml;base64,{encoded}", *words, width, height)

@@ -1,0 +1,79 @@
+"""Sheets: a table with its title and notes, however it is written."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from prism.reports.text import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from prism.reports.plots import Picture
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, a row's text in it, and whether that is a number."""
+
+    heading: str
+    text: Callable[[Any], str]
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table.
+
+    Attributes:
+        notes: what a reader must know before comparing, in sentences.
+        plots: pictures of its numbers, for the page.
+    """
+
+    title: str
+    notes: Sequence[str]
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    plots: Sequence["Picture"] = ()
+
+
+def markdown(sheet: Sheet) -> str:
+    """A sheet as Markdown."""
+    notes = "".join(f"- {_for_markdown(note)}\n" for note in sheet.notes)
+    return f"# {_for_markdown(sheet.title)}\n\n{markdown_table(sheet.columns, sheet.rows)}\n{notes}"
+
+
+def markdown_table(columns: Sequence[Column], rows: Sequence[Any]) -> str:
+    """Rows as a Markdown table."""
+    lines = [
+        [column.heading for column in columns],
+        ["---:" if column.is_number else "---" for column in columns],
+        *([_for_markdown(column.text(row)) for column in columns] for row in rows),
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], caption: str) -> "Table":
+    """Groups of rows as a table for a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
+    for column in columns:
+        side = "right" if column.is_number else "left"
+        table.add_column(column.heading, justify=side, no_wrap=column.is_number)
+    for group in groups:
+        for row in group:
+            table.add_row(*(Text(_short(printable(column.text(row)))) for column in columns))
+        table.add_section()
+    return table
+
+
+def _short(text: str, limit: int = 40) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _for_markdown(text: str) -> str:
+    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]|#!~$" else c for c in printable(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

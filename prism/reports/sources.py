@@ -1,0 +1,141 @@
+"""What the results name: their sets, stores and telemetry, found again, or a sentence that says why not."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.errors import ConfigError, PrismError, ResultError
+from prism.reports.curves import Curves
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A result and the file it came from."""
+
+    path: Path
+    result: Result
+
+    def locate(self, path: str) -> Path:
+        """A path as the result file names it, seen from here."""
+        return Path(os.path.normpath(self.path.parent / path))
+
+
+def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
+    """Read result files, each once.
+
+    Raises:
+        ConfigError: there are none.
+        ResultError: one is missing or is not a result.
+    """
+    if not paths:
+        raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
+    unique = {Path(path).resolve(): Path(path) for path in paths}
+    return [Loaded(path, Result.load(path)) for path in unique.values()]
+
+
+@dataclass
+class SetFile:
+    """A condensed set that one or more results were made of.
+
+    Attributes:
+        labels: the labels of those results, sorted.
+        name: the labels, with the file's name where another set has the same.
+        condensed: the set, or None where it cannot be shown.
+        curves: how it came to be, or None.
+        problems: what is missing, in sentences.
+    """
+
+    path: Path
+    labels: list[str]
+    name: str
+    condensed: CondensedSet | None = None
+    curves: Curves | None = None
+    problems: list[str] = field(default_factory=list)
+
+
+def find_sets(loaded: Sequence[Loaded]) -> list[SetFile]:
+    """The sets that the results were made of, each once, by label and path."""
+    users: dict[Path, list[Loaded]] = {}
+    for item in loaded:
+        if item.result.subject.kind == "condensed" and item.result.subject.path:
+            users.setdefault(item.locate(item.result.subject.path), []).append(item)
+    labels = {path: sorted({item.result.label for item in items}) for path, items in users.items()}
+    shared = Counter(map(tuple, labels.values()))
+    found = []
+    for path in sorted(users, key=lambda path: (labels[path], str(path))):
+        name = " / ".join(labels[path])
+        name += f" ({path.stem})" if shared[tuple(labels[path])] > 1 else ""
+        found.append(_open_set(SetFile(path, labels[path], name), users[path]))
+    return found
+
+
+def _open_set(found: SetFile, users: list[Loaded]) -> SetFile:
+    path = found.path
+    try:
+        condensed = CondensedSet.load(path)
+    except PrismError as error:
+        found.problems.append(f"The set cannot be shown: {error}")
+        return found
+    if not all(_is_evaluated(condensed, path, item.result) for item in users):
+        found.problems.append(f"Set '{path}' has changed since it was evaluated. Its videos are not shown.")
+        return found
+    found.condensed = condensed
+    found.problems += _another_store(condensed, users)
+    _add_curves(found, condensed)
+    return found
+
+
+def _is_evaluated(condensed: CondensedSet, path: Path, result: Result) -> bool:
+    subject = result.subject
+    ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
+    return ours == (subject.num_videos, subject.num_keyframes, subject.float32_bytes, subject.num_bytes)
+
+
+def _another_store(condensed: CondensedSet, users: list[Loaded]) -> list[str]:
+    made_from = condensed.source.get("store")
+    if made_from is None or any(item.result.data.fingerprint == made_from for item in users):
+        return []
+    return ["This set was made from another store than the one it is scored on."]
+
+
+def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
+    path = telemetry_path(found.path)
+    if not path.is_file():
+        if condensed.source.get("method") not in ("random", "herding", "k-center"):
+            found.problems.append(f"Telemetry '{path}' was not found: how this set came to be is not shown.")
+        return
+    try:
+        curves = Curves.read(Telemetry.load(path))
+    except ResultError as error:
+        found.problems.append(_sentence(error))
+        return
+    if curves.final_keyframes not in ((), tuple(condensed.keyframe_counts.tolist())):
+        found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
+        return
+    found.curves = curves
+
+
+def find_store(loaded: Sequence[Loaded]) -> tuple[ClipStore | None, str]:
+    """The store that results with one fingerprint were scored on, or a sentence that says why it is missing."""
+    problem = ""
+    for path in sorted({item.locate(item.result.data.path) for item in loaded}):
+        try:
+            store = ClipStore.open(path, verify=False)
+        except PrismError as error:
+            problem = problem or f"{_sentence(error)} No real clips are shown beside the videos."
+            continue
+        if store.fingerprint == loaded[0].result.data.fingerprint:
+            return store, ""
+        problem = f"Store '{path}' holds other clips than the results were scored on. They are not shown."
+    return None, problem
+
+
+def _sentence(error: PrismError) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:]

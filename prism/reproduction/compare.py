@@ -1,0 +1,365 @@
+"""The comparison: every number of the paper beside ours, with what both cost."""
+
+import csv
+import io
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import HEADINGS, Result
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.errors import ResultError
+from prism.reports.plots import Picture, Trade, trade_plot
+from prism.reports.sheet import Column, Sheet, markdown, terminal_table
+from prism.reports.text import Score, in_bytes, in_percent, in_seconds, significant
+from prism.reproduction.paper import STORAGE, Cell, Exhibit, Printed
+from prism.reproduction.plan import Place
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+ABOVE, INSIDE, BELOW = "▲", "·", "▼"
+"""Ours lies above, inside or below the paper's mean ± deviation."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A number of the paper beside ours.
+
+    Attributes:
+        ours: mean, deviation and number over all networks and condensation seeds, in 0..1; None where there is
+            none yet, and in a table of storage.
+        keyframes: stored frames of one video, on average.
+        float32_bytes: ours, as the paper counts.
+        num_bytes: ours, on disk.
+        shown: clips that one network is trained on, over all epochs.
+        full_float32_bytes: all training clips, as the paper counts.
+        condense_seconds: mean time to make one set; 0 where it is not recorded.
+        run_seconds: mean time to train and score one network.
+        failure: why there is no number.
+        caution: what to know before believing it.
+    """
+
+    cell: Cell
+    data: str
+    store: str
+    is_same_data: bool
+    protocol: str
+    ours: Score | None
+    keyframes: float
+    float32_bytes: int
+    num_bytes: int
+    shown: int
+    full_float32_bytes: int
+    condense_seconds: float
+    run_seconds: float
+    failure: str
+    caution: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
+        printed = self.cell.printed
+        if not self.is_same_data or printed is None or printed.std is None or self.ours is None:
+            return ""
+        # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
+        distance = round(100 * self.ours[0], 1) - printed.mean
+        if abs(distance) <= printed.std + 1e-9:
+            return INSIDE
+        return ABOVE if distance > 0 else BELOW
+
+
+COLUMNS = (
+    Column("row", lambda line: line.cell.label, False),
+    Column("data", lambda line: line.store, False),
+    Column("VPC", lambda line: str(line.cell.vpc) if line.cell.vpc else "all"),
+    Column("network", lambda line: line.cell.network, False),
+    Column("score", lambda line: HEADINGS.get(line.cell.metric, "MiB"), False),
+    Column("paper", lambda line: _printed(line.cell.printed)),
+    Column("ours", lambda line: _ours(line)),
+    Column("", lambda line: line.mark, False),
+    Column("paper's MiB", lambda line: _paper_storage(line)),
+    Column("our float32 MiB", lambda line: _our_storage(line)),
+    Column("on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column("trained on", lambda line: f"{line.shown:,}" if line.shown else ""),
+    Column("key-frames", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
+    Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
+    Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
+)
+
+TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "", "on disk")
+
+
+def _printed(printed: Printed | None) -> str:
+    if printed is None:
+        return "–"
+    return f"{printed.mean:g}" if printed.std is None else f"{printed.mean:.1f} ± {printed.std:.1f}"
+
+
+def _ours(line: Line) -> str:
+    if line.failure:
+        return "diverged"
+    if line.cell.metric == STORAGE:
+        return significant(line.float32_bytes / 2**20) if line.float32_bytes else "–"
+    return in_percent(line.ours) if line.ours else "–"
+
+
+def _paper_storage(line: Line) -> str:
+    storage = line.cell.storage
+    return f"{storage.mean:g} ({line.cell.storage_share:.1f} %)" if storage else "–"
+
+
+def _our_storage(line: Line) -> str:
+    if not line.float32_bytes:
+        return ""
+    share = 100 * line.float32_bytes / line.full_float32_bytes
+    return f"{significant(line.float32_bytes / 2**20)} ({share:.1f} %)"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An exhibit of the paper with our numbers in it."""
+
+    exhibit: Exhibit
+    scale: str
+    lines: tuple[Line, ...]
+
+    @property
+    def sheet(self) -> Sheet:
+        """The table as people read it: a column with one word for all lines stands in its notes."""
+        title = f"{self.exhibit.title}: the paper's {self.exhibit.place.split(',')[0]} and ours"
+        texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
+        same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]
+        used = [c for c in COLUMNS if c not in same and set(texts[c]) - {"", "–"}]
+        everywhere = [f"{c.heading} {texts[c][0]}" for c in same if texts[c][0]]
+        said = [f"All lines: {', '.join(everywhere)}."] if everywhere else []
+        return Sheet(title, [*said, *self.notes], used, list(self.lines))
+
+    @property
+    def plots(self) -> dict[str, Picture]:
+        """Scores against each cost for each store, by a name for a file, where the videos per class vary."""
+        if STORAGE in self._all("metric") or len(self._all("vpc") - {0}) < 2:
+            return {}
+        stores = list(dict.fromkeys(line.store for line in self.lines))
+        found = {}
+        for name, cost in COSTS.items():
+            for number, store in enumerate(stores, 1):
+                trades = _trades([line for line in self.lines if line.store == store], cost)
+                if trades:
+                    of_store = f"{name}-{number}" if len(stores) > 1 else name
+                    found[of_store] = trade_plot(trades, cost.axis, HEADINGS[self.lines[0].cell.metric])
+        return found
+
+    def _all(self, attribute: str) -> set[Any]:
+        return {getattr(line.cell, attribute) for line in self.lines}
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know before comparing."""
+        said = ["MiB: every stored frame as float32, with its share of all training clips. Key-frames: per video."]
+        said += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± sample deviation (networks)."]
+        if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
+            said.append(f"Protocol {' and '.join(protocols)}.")
+        if others := sorted({line.store for line in self.lines if not line.is_same_data}):
+            guide = " and ".join(sorted({line.data for line in self.lines if not line.is_same_data}))
+            said.append(
+                f"{', '.join(others)} is not the paper's data: the paper's numbers are those of {guide}, "
+                "for their order only."
+            )
+        if any(line.mark for line in self.lines):
+            said.append(
+                f"{ABOVE} or {BELOW}: our mean lies above or below the paper's mean ± deviation; {INSIDE}: in it."
+            )
+        said += [f"Caution: {line.caution}" for line in self.lines if line.caution]
+        said += sorted({line.failure for line in self.lines if line.failure})
+        return said
+
+    def summary_table(self) -> "Table":
+        """A short table for a terminal; its notes follow it."""
+        sheet = self.sheet
+        shown = [column for column in sheet.columns if column.heading in TERMINAL]
+        return terminal_table(shown, [self.lines], "\n".join(sheet.notes))
+
+    def to_markdown(self) -> str:
+        """The table with its notes, as Markdown."""
+        return markdown(self.sheet)
+
+    def to_csv(self) -> str:
+        """The table with unrounded numbers; ours are shares in 0..1, the paper's in percent as printed."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(RAW)
+        for line in self.lines:
+            writer.writerow(_raw(line))
+        return text.getvalue()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a set costs.
+
+    Attributes:
+        axis: its name and unit.
+        of: our own.
+        printed: the paper's, where it prints that.
+    """
+
+    axis: str
+    of: Callable[[Line], float]
+    printed: Callable[[Line], float] | None = None
+
+
+COSTS = {
+    "float32": Cost(
+        "stored frames as float32 (% of the full set)",
+        lambda line: 100 * line.float32_bytes / line.full_float32_bytes,
+        lambda line: line.cell.storage_share,
+    ),
+    "disk": Cost("bytes on disk (MiB)", lambda line: line.num_bytes / 2**20),
+    "shown": Cost("clips trained on, over all epochs", lambda line: line.shown),
+}
+
+
+def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
+    """Each row as measured, and on the paper's own data as printed."""
+    found = []
+    for label in dict.fromkeys(line.cell.label for line in lines):
+        row = [line for line in lines if line.cell.label == label]
+        measured = [(cost.of(line), 100 * line.ours[0], 100 * line.ours[1]) for line in row if line.ours]
+        printed = [
+            (cost.printed(line), line.cell.printed.mean, line.cell.printed.std or 0.0)
+            for line in row
+            if cost.printed and line.is_same_data and line.cell.printed and line.cell.storage
+        ]
+        both = ((False, measured), (True, printed))
+        found += [Trade(label, is_printed, tuple(points)) for is_printed, points in both if points]
+    return found
+
+
+RAW = (
+    *("exhibit_row", "data", "paper_data", "is_same_data", "protocol", "vpc", "network", "metric"),
+    *(
+        "paper_mean",
+        "paper_std",
+        "mean",
+        "std",
+        "n",
+        "mark",
+        "paper_mib",
+        "paper_share_percent",
+        "float32_bytes",
+        "full_float32_bytes",
+    ),
+    *("num_bytes", "shown", "keyframes_per_video", "condense_seconds", "run_seconds", "failure"),
+)
+
+
+def _raw(line: Line) -> list[object]:
+    cell, printed = line.cell, line.cell.printed
+    return [
+        *(
+            cell.label,
+            line.store,
+            line.data,
+            line.is_same_data,
+            line.protocol,
+            cell.vpc,
+            cell.network,
+            cell.metric,
+        ),
+        *((printed.mean, "" if printed.std is None else printed.std) if printed else ("", "")),
+        *(line.ours or ("", "", "")),
+        line.mark,
+        *((cell.storage.mean, cell.storage_share) if cell.storage else ("", "")),
+        *(line.float32_bytes, line.full_float32_bytes, line.num_bytes, line.shown, line.keyframes),
+        *(line.condense_seconds, line.run_seconds, line.failure),
+    ]
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a table says of a set; the set itself may take a gigabyte.
+
+    Attributes:
+        keyframes: stored frames of one video, on average.
+        seconds: time to condense it; 0 where it is not recorded.
+        fingerprint: that of the set.
+    """
+
+    keyframes: float
+    float32_bytes: int
+    num_bytes: int
+    seconds: float
+    fingerprint: str
+
+    @classmethod
+    def of(cls, condensed: CondensedSet, path: Path) -> "Made":
+        """The record of a set and its file."""
+        keyframes, size = condensed.num_keyframes / len(condensed), path.stat().st_size
+        return cls(keyframes, condensed.float32_bytes, size, _condense_seconds(path), condensed.fingerprint)
+
+
+@dataclass
+class Progress:
+    """What a reproduction has so far, by file.
+
+    Attributes:
+        failures: the steps that ended in a divergence, with its sentence.
+    """
+
+    sets: dict[Path, Made] = field(default_factory=dict)
+    results: dict[Path, Result] = field(default_factory=dict)
+    failures: dict[Path, str] = field(default_factory=dict)
+
+
+def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progress) -> Comparison:
+    """The comparison as far as its sets and results are there."""
+    return Comparison(exhibit, scale, tuple(_line(place, done) for place in places))
+
+
+def _line(place: Place, done: Progress) -> Line:
+    cell, store = place.cell, place.store
+    made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
+    scored = [done.results[step.path] for step in place.scores if step.path in done.results]
+    runs = [run for result in scored for run in result.runs]
+    full = 4 * store.clip_bytes * len(store.positions("train"))
+    # All real clips are no set: they are counted as the store holds them.
+    whole = not place.sets
+    return Line(
+        cell,
+        place.data,
+        store.path.name,
+        place.is_same_data,
+        " and ".join(sorted({result.protocol for result in scored})),
+        _pooled([run.scores[cell.metric] for run in runs]) if runs else None,
+        store.num_frames if whole else _mean([one.keyframes for one in made]),
+        full if whole else round(_mean([one.float32_bytes for one in made])),
+        full // 4 if whole else round(_mean([one.num_bytes for one in made])),
+        round(_mean([result.shown for result in scored])),
+        full,
+        _mean([one.seconds for one in made if one.seconds]),
+        _mean([run.seconds for run in runs]),
+        next(
+            (done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures), ""
+        ),
+        " ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
+    )
+
+
+def _pooled(scores: Sequence[float]) -> Score:
+    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0, len(scores)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
+def _condense_seconds(path: Path) -> float:
+    try:
+        ends = Telemetry.load(telemetry_path(path)).of_kind("end")
+        return float(ends[-1]["seconds"])
+    except (ResultError, LookupError, TypeError, ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,196 @@
+"""The plan of a reproduction: which sets to make and what to score, each with its options and its file."""
+
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from prism.artifacts.store import ClipStore
+from prism.condensation.options import FIXED_BY_METHOD, CondenseConfig
+from prism.config import as_dict, with_options
+from prism.errors import ConfigError
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.recipes import SECTIONS, read_recipe
+from prism.reproduction.paper import STORAGE, Cell, Exhibit, at_most, data_sets
+from prism.selection.options import SelectConfig
+
+Tables = Mapping[str, Mapping[str, Any]]
+"""Options by section, as a recipe holds them."""
+
+
+@dataclass(frozen=True)
+class SetStep:
+    """A set to make.
+
+    Attributes:
+        verb: `condense` or `select`.
+        path: its file.
+    """
+
+    verb: str
+    path: Path
+    config: CondenseConfig | SelectConfig
+
+
+@dataclass(frozen=True)
+class ScoreStep:
+    """A set to train on and score, or with `made` None all real training clips.
+
+    Attributes:
+        verb: `evaluate` or `retrieve`.
+        path: the result's file.
+        label: its name in tables.
+    """
+
+    verb: str
+    path: Path
+    config: EvaluateConfig | RetrieveConfig
+    made: SetStep | None
+    label: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A cell of the paper's table on one store, with the steps that fill it.
+
+    Attributes:
+        data: the paper's data set whose column it stands in.
+        is_same_data: whether the store holds that data set; else the numbers must not be compared.
+        sets: one for each condensation seed; none for all real clips.
+        scores: one for each set (one for all real clips); none in a table of storage.
+    """
+
+    cell: Cell
+    store: ClipStore
+    data: str
+    is_same_data: bool
+    sets: tuple[SetStep, ...]
+    scores: tuple[ScoreStep, ...]
+
+
+@cache
+def scales() -> dict[str, dict[str, dict[str, Any]]]:
+    """The scales of scales.toml by name."""
+    text = resources.files("prism.reproduction").joinpath("scales.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def plan(
+    exhibit: Exhibit,
+    stores: Sequence[ClipStore],
+    folder: Path,
+    *,
+    scale: str = "full",
+    seeds: int = 1,
+    recipes: Sequence[str | Path] = (),
+) -> list[Place]:
+    """Every cell of an exhibit on every store, with the steps that fill it.
+
+    Args:
+        exhibit: from `paper.exhibit`.
+        stores: each is set against the paper's data set that its layout names; another one against the
+            first data set of the exhibit, whose settings it takes.
+        folder: where files go; each store, data set and scale has a folder of its own in it.
+        scale: a key of `scales`.
+        seeds: condensations (and selections) of each cell, with seeds 0, 1, ….
+        recipes: recipes whose tables win over everything, one after the other.
+
+    Raises:
+        ConfigError: an option is unknown or out of range, or a class has too few clips.
+    """
+    if scale not in scales():
+        raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
+    if seeds < 1:
+        raise ConfigError(f"seeds = {seeds}, but it must be at least 1.")
+    last = read_recipe(*recipes)
+    places = [place for store in stores for place in _places(exhibit, store, folder, scale, seeds, last)]
+    for place in places:
+        place.store.require_vpc(max(1, place.cell.vpc), f"{exhibit.name}: vpc")
+    return places
+
+
+def _places(exhibit: Exhibit, store: ClipStore, folder: Path, scale: str, seeds: int, last: Tables) -> list[Place]:
+    layout = store.header.settings.get("layout")
+    of_layout = {recipes["1"]: data for data, recipes in data_sets().items()}
+    data = of_layout.get(str(layout), "")
+    is_same = data in exhibit.cells
+    if data and not is_same:
+        raise ConfigError(
+            f"{exhibit.name} of the paper is about {' and '.join(exhibit.cells)}, "
+            f"but store '{store.path}' holds {data}."
+        )
+    data = data or next(iter(exhibit.cells))
+    own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
+    return [
+        _place(cell, store, data, is_same, own, _Options(data, scales()[scale], last), seeds)
+        for cell in exhibit.cells[data]
+    ]
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options by their sources, the later the stronger: data set, row, scale, the user's recipes."""
+
+    data: str
+    scale: Tables
+    last: Tables
+
+    def of(self, section: str, cell: Cell, extra: Tables) -> dict[str, Any]:
+        """The options of a section for a cell; `extra` stands between the scale and the user's recipes."""
+        of_data = at_most(max(1, cell.vpc), data_sets()[self.data])
+        merged: dict[str, Any] = {}
+        for tables in (read_recipe(*filter(None, (of_data, cell.recipe))), self.scale, extra, self.last):
+            for key, value in tables.get(section, {}).items():
+                merged[key] = at_most(max(1, cell.vpc), value) if isinstance(value, dict) else value
+        return merged
+
+
+def _place(
+    cell: Cell, store: ClipStore, data: str, is_same: bool, folder: Path, options: _Options, seeds: int
+) -> Place:
+    sets = tuple(_set_step(cell, folder, options, seed) for seed in range(seeds)) if cell.recipe else ()
+    is_scored = cell.metric != STORAGE
+    scores = tuple(_score_step(cell, folder, options, made) for made in sets or (None,) if is_scored)
+    return Place(cell, store, data, is_same, sets, scores)
+
+
+def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep:
+    verb = "select" if "select" in read_recipe(cell.recipe) else "condense"
+    chosen = options.of(verb, cell, {verb: {"vpc": cell.vpc}}) | {"seed": seed}
+    config = with_options(SECTIONS[verb](), chosen)
+    if isinstance(config, CondenseConfig):
+        config = replace(config, **FIXED_BY_METHOD[config.method])
+    elif config.method != "random":
+        # Given its embedder, their choice is determined: without another one, all seeds would be the same set.
+        config = replace(config, embedder_seed=seed)
+    return SetStep(verb, folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", config)
+
+
+def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
+    verb = "retrieve" if cell.task == "retrieval" else "evaluate"
+    own = {"model": cell.network, "width": options.scale.get("widths", {}).get(cell.network, 0)}
+    own |= {} if made else options.scale.get("whole", {})
+    config = with_options(SECTIONS[verb](), options.of(verb, cell, {verb: own}))
+    stem = made.path.stem if made else cell.name
+    path = folder / f"{stem}.{'retrieval' if verb == 'retrieve' else cell.network}.json"
+    return ScoreStep(verb, path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
+
+
+def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
+    """The same step as a command to type."""
+    defaults, options = as_dict(type(step.config)()), as_dict(step.config)
+    given = [word for key, value in options.items() if value != defaults[key] for word in _flag(key, value)]
+    if isinstance(step, SetStep):
+        return shlex.join(["prism", step.verb, str(store.path), "-o", str(step.path), *given])
+    what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
+    places = ["--data", str(store.path), "-o", str(step.path), "--label", step.label]
+    return shlex.join(["prism", step.verb, *what, *places, *given])
+
+
+def _flag(key: str, value: Any) -> list[str]:
+    name = key.replace("_", "-")
+    return [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]

@@ -1,0 +1,182 @@
+"""The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.condensation.by_class import has_independent_classes
+from prism.condensation.loop import condense
+from prism.config import as_dict
+from prism.errors import DivergedError, Interrupted, OutputError
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.options import RetrieveConfig
+from prism.evaluation.retrieve import retrieve
+from prism.machine.files import check_output_file, write_atomically
+from prism.machine.progress import note
+from prism.machine.texts import first_difference
+from prism.reports.page import report
+from prism.reproduction.compare import Comparison, Made, Progress, compare
+from prism.reproduction.paper import exhibit
+from prism.reproduction.plan import Place, ScoreStep, SetStep, command, plan
+from prism.selection.options import SelectConfig
+from prism.selection.select import select
+
+
+def reproduce(
+    name: str,
+    data: Sequence[ClipStore | str | Path],
+    output: str | Path = "runs/reproduce",
+    *,
+    scale: str = "full",
+    seeds: int = 1,
+    recipes: Sequence[str | Path] = (),
+    dry_run: bool = False,
+    device: str = "auto",
+    executor: Executor | None = None,
+    progress: bool = False,
+) -> Comparison:
+    """Set the paper's numbers of a table or figure beside ours.
+
+    Sets and results are kept under `output` and shared by all tables: what is there is not made again, what
+    was interrupted goes on where it stopped. The table is written after every step, as Markdown and CSV; at the
+    end come a page, and its plots as SVG.
+
+    Args:
+        name: a key of `exhibits()`.
+        data: clip stores, or their folders.
+        output: the folder of everything.
+        scale: `full`, the paper's settings, or `small`, for two CPU cores.
+        seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated on its own.
+        recipes: recipes whose options win, one after the other.
+        dry_run: only say which commands are missing.
+        device: `auto`, `cpu` or `cuda`.
+        executor: condenses the classes of a set, and trains the networks of a result, side by side in place of
+            this process; sets whose classes cannot be parted are condensed here.
+        progress: show what is being done.
+
+    Raises:
+        ConfigError: the table or an option is unknown, or the data does not fit it.
+        OutputError: a set or result of that name was made with other options.
+        EngineError: the executor lost what it was to compute; the same command goes on.
+        Interrupted: Ctrl-C or SIGTERM; the same command goes on.
+    """
+    chosen, folder = exhibit(name), Path(output)
+    stores = [store if isinstance(store, ClipStore) else ClipStore.open(store) for store in data]
+    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
+    done, table = Progress(), folder / f"{name}-{scale}"
+    steps = _steps(places)
+    how = {"device": device, "executor": executor, "progress": progress}
+    if dry_run:
+        _say_what_is_missing(steps, done)
+        return compare(chosen, scale, places, done)
+    for count, (step, store) in enumerate(steps, 1):
+        if _take(step, store, done):
+            continue
+        note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=progress)
+        _run(step, store, done, how)
+        _write(compare(chosen, scale, places, done), table)
+    found = compare(chosen, scale, places, done)
+    _write(found, table)
+    page = table.with_name(f"{table.name}.html")
+    plots = found.plots
+    for cost, plot in plots.items():
+        _replace(table.with_name(f"{table.name}-{cost}.svg"), plot.svg)
+    report(list(done.results), page, sheets=[replace(found.sheet, plots=list(plots.values()))], overwrite=True)
+    return found
+
+
+def _say_what_is_missing(steps: Sequence[tuple[SetStep | ScoreStep, ClipStore]], done: Progress) -> None:
+    missing = [command(step, store) for step, store in steps if not _take(step, store, done)]
+    for line in missing:
+        note(line)
+    if not missing:
+        note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
+
+
+def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:
+    """Every step once, a set before what scores it."""
+    steps: dict[Path, tuple[SetStep | ScoreStep, ClipStore]] = {}
+    for place in places:
+        for step in (*place.sets, *place.scores):
+            steps.setdefault(step.path, (step, place.store))
+    return list(steps.values())
+
+
+def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
+    """Whether a step was done before; what it made is taken up.
+
+    Raises:
+        OutputError: a file of its name was made otherwise.
+    """
+    if not step.path.exists():
+        return False
+    if isinstance(step, SetStep):
+        condensed = CondensedSet.load(step.path)
+        made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
+        _require_same(step.path, made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
+        done.sets[step.path] = Made.of(condensed, step.path)
+        return True
+    if step.made and step.made.path not in done.sets:
+        return False
+    result = Result.load(step.path)
+    # More seeds than before only need the missing ones.
+    config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
+    subject = done.sets[step.made.path].fingerprint if step.made else store.fingerprint
+    found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
+    _require_same(step.path, found, {"config": config, "data": store.fingerprint, "set": subject})
+    done.results[step.path] = result
+    return len(result.runs) >= step.config.seeds
+
+
+def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    if found != wanted:
+        raise OutputError(
+            f"'{path}' was made otherwise: {first_difference(found, wanted)}. "
+            "Remove it, or choose another output folder."
+        )
+
+
+def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, how: dict[str, Any]) -> None:
+    if isinstance(step, ScoreStep) and step.made is not None and step.made.path in done.failures:
+        return
+    try:
+        if isinstance(step, SetStep):
+            done.sets[step.path] = Made.of(_make(step, store, **how), step.path)
+        else:
+            done.results[step.path] = _score(step, store, **how)
+    except DivergedError as error:
+        # A table is worth having without one of its numbers; the next run tries that one again.
+        done.failures[step.path] = str(error)
+        note(f"prism: {error}", enabled=how["progress"])
+    except Interrupted:
+        raise Interrupted("stopped; run the same command again to go on.") from None
+
+
+def _make(step: SetStep, store: ClipStore, *, executor: Executor | None, **how: Any) -> CondensedSet:
+    if isinstance(step.config, SelectConfig):
+        return select(store, step.config, output=step.path, device=how["device"])
+    by_class = executor if has_independent_classes(step.config) else None
+    return condense(store, step.config, output=step.path, resume=True, executor=by_class, **how)
+
+
+def _score(step: ScoreStep, store: ClipStore, **how: Any) -> Result:
+    places = {"train_store": None if step.made else store, "output": step.path, "label": step.label}
+    condensed = step.made.path if step.made else None
+    if isinstance(step.config, RetrieveConfig):
+        return retrieve(condensed, store, step.config, **places, resume=True, **how)
+    return evaluate(condensed, store, step.config, **places, resume=True, **how)
+
+
+def _write(found: Comparison, table: Path) -> None:
+    for suffix, text in ((".md", found.to_markdown()), (".csv", found.to_csv())):
+        _replace(table.with_name(table.name + suffix), text.encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    check_output_file(path, overwrite=True)
+    write_atomically(path, content)

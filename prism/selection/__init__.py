@@ -1,0 +1,1 @@
+"""Selection: real clips that stand for their class."""

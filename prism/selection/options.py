@@ -1,0 +1,50 @@
+"""The options of `prism select`."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from prism.artifacts.options import STORAGES
+from prism.config import Group, Options, at_least, between
+from prism.networks.options import NETWORKS
+from prism.parts import Parts
+
+SELECTIONS = Parts(
+    "selection",
+    {
+        "random": "prism.selection.methods:Random",
+        "herding": "prism.selection.methods:Herding",
+        "k-center": "prism.selection.methods:KCenter",
+    },
+    needs=("choose",),
+)
+
+
+@dataclass(frozen=True)
+class SelectConfig(Options, section="select"):
+    """Options of `prism select`; the defaults are the set that we found worth most at its clips and bytes."""
+
+    method: Annotated[str, Group("What is chosen"), SELECTIONS] = "random"
+    """How real clips are chosen."""
+    vpc: Annotated[int, at_least(1)] = 1
+    """Videos per class."""
+    takes: Annotated[int, at_least(0)] = 0
+    """Clips that each video stands for, one of which is drawn whenever it is shown: an epoch trains on vpc clips \
+of each class, many epochs see vpc·takes of them. 0 takes as many as the smallest class has; 1 is a coreset, as \
+the field compares with."""
+    seed: int = 0
+    """Seed of the choice."""
+    storage: Annotated[str, Group("Storage"), STORAGES] = "h264"
+    """Number format of the stored frames (uint8 keeps real clips exactly), or their compression: `webp` stills, \
+or `h264` or `av1` video."""
+    quality: Annotated[int, between(0, 100)] = 35
+    """webp, h264 and av1: what the compression keeps, 0 to 100. WebP's own quality; H.264's constant rate factor \
+is 51 − 0.51·quality (55 is the usual 23), AV1's 63 − 0.62·quality."""
+    model: Annotated[str, Group("The network of herding and k-center"), NETWORKS] = "convnet3d"
+    """Herding and k-center: network that embeds the training clips."""
+    width: Annotated[int, between(0, 4096)] = 0
+    """Channels of its first block; 0 for the published number."""
+    epochs: Annotated[int, at_least(0)] = 50
+    """Passes over all training clips that it is trained for; 0 leaves it random. Its embeddings are kept \
+in the store and shared by every vpc."""
+    embedder_seed: int = 0
+    """Seed of its initial values and its training."""

@@ -1,0 +1,117 @@
+"""What a store remembers is what would be computed, and may be lost, damaged or impossible to keep."""
+
+import os
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from prism.artifacts import cache
+from prism.artifacts.cache import remembered
+from prism.machine.locks import claim, lock_path
+
+CPU = torch.device("cpu")
+
+
+class Computing:
+    """A tensor, and how often it was asked for."""
+
+    def __init__(self, values: torch.Tensor) -> None:
+        self.values, self.times = values, 0
+
+    def __call__(self) -> torch.Tensor:
+        self.times += 1
+        return self.values
+
+
+def test_a_tensor_is_computed_once_for_each_key_and_kind(make_store):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    for _ in range(2):
+        for kind, key in [("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 1})]:
+            assert torch.equal(remembered(store, kind, key, CPU, (3, 2), compute), compute.values)
+    assert compute.times == 3
+
+
+def test_stores_of_other_clips_share_nothing(make_store):
+    compute, first, second = Computing(torch.rand(3, 2)), make_store(seed=1), make_store(seed=2)
+    remembered(first, "a", {}, CPU, (3, 2), compute)
+    shutil.copytree(first.path / "cache", second.path / "cache")
+    remembered(second, "a", {}, CPU, (3, 2), compute)
+    assert compute.times == 2
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"a": torch.rand(4, 2)},
+        {"a": torch.rand(3, 5)},
+        {"a": torch.rand(3)},
+        {"b": torch.rand(3, 2)},
+        {"a": torch.ones(3, 2, dtype=torch.int64)},
+        {"a": torch.full((3, 2), torch.inf)},
+    ],
+    ids=["rows", "columns", "dims", "name", "whole numbers", "infinite"],
+)
+def test_a_file_of_something_else_is_made_again(make_store, tensors):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    (file,) = (store.path / "cache").iterdir()
+    save_file(tensors, file)
+    for _ in range(2):
+        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
+    assert compute.times == 2
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(make_store):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    (file,) = (store.path / "cache").iterdir()
+    file.unlink()
+    os.mkfifo(file)
+    assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
+
+
+def test_a_store_that_cannot_be_written_remembers_nothing_and_works(make_store):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    (store.path / "cache").write_text("in the way")
+    for _ in range(2):
+        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
+    assert compute.times == 2
+
+
+def test_the_claim_of_a_run_that_was_killed_after_the_file_had_its_name_is_taken_away(make_store):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    (path,) = (store.path / "cache").iterdir()
+    lock_path(path).touch()
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    assert list((store.path / "cache").iterdir()) == [path]
+    with claim(path):
+        remembered(store, "a", {}, CPU, (3, 2), compute)
+        assert lock_path(path).exists()
+    assert compute.times == 1
+
+
+def test_the_oldest_go_first_and_only_those_of_the_same_kind(make_store, monkeypatch):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    for age, (kind, i) in enumerate([("other", 0), ("a", 0), ("a", 1)]):
+        before = set((store.path / "cache").glob("*"))
+        remembered(store, kind, {"i": i}, CPU, (3, 2), compute)
+        (file,) = set((store.path / "cache").iterdir()) - before
+        os.utime(file, (age, age))
+    monkeypatch.setattr(cache, "KEPT_BYTES", 2 * file.stat().st_size)
+    remembered(store, "a", {"i": 2}, CPU, (3, 2), compute)
+    for kind, i in [("other", 0), ("a", 1), ("a", 2)]:
+        remembered(store, kind, {"i": i}, CPU, (3, 2), compute)
+    assert compute.times == 4
+    remembered(store, "a", {"i": 0}, CPU, (3, 2), compute)
+    assert compute.times == 5
+
+
+def test_the_newest_stays_whatever_its_size(make_store, monkeypatch):
+    monkeypatch.setattr(cache, "KEPT_BYTES", 0)
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    for _ in range(2):
+        remembered(store, "a", {}, CPU, (3, 2), compute)
+    assert compute.times == 1

@@ -1,0 +1,512 @@
+"""The condensed set: byte-for-byte its specification, and safe to read from a stranger."""
+
+import hashlib
+import json
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.artifacts.clips import Normalisation
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import DTYPES, Encoded
+from prism.errors import CondensedError, OutputError
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
+LABELS = torch.tensor([0, 0, 1])
+
+
+def arithmetic_frames() -> torch.Tensor:
+    """(3, 4, 3, 2, 3) frames in 256ths, exact in every number format; the last video leaves [0, 1]."""
+    values = (torch.arange(3 * 4 * 18) * 37 % 256).float() / 256
+    frames = values.view(3, 4, 3, 2, 3)
+    return torch.cat([frames[:2], frames[2:] * 4 - 1])
+
+
+def arithmetic_set(storage: str) -> CondensedSet:
+    """The set of the golden files: no random number, no version, no clock."""
+    return CondensedSet.pack(
+        arithmetic_frames(),
+        MASK,
+        LABELS,
+        classes=("left", "rechts, größer"),
+        normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
+        flip=False,
+        storage=storage,
+        source={"method": "arithmetic", "config": {"seed": 0}},
+    )
+
+
+def golden(storage: str) -> Path:
+    return GOLDEN / f"condensed-{storage}.safetensors"
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_the_written_file_is_byte_for_byte_the_golden_one(storage):
+    assert arithmetic_set(storage).to_bytes() == golden(storage).read_bytes()
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_the_golden_file_is_read_to_the_set_that_made_it(storage):
+    condensed, made = CondensedSet.load(golden(storage)), arithmetic_set(storage)
+    assert torch.equal(condensed.encoding.keyframes.decode(), made.encoding.keyframes.decode())
+    for name in ("times", "offsets", "mask"):
+        assert torch.equal(getattr(condensed.encoding, name), getattr(made.encoding, name))
+    assert torch.equal(condensed.labels, made.labels)
+    for name in ("classes", "num_frames", "size", "normalisation", "flip", "source", "storage"):
+        assert getattr(condensed, name) == getattr(made, name)
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_the_golden_file_can_be_read_by_hand(storage):
+    """With nothing but struct, json and NumPy, as the specification says."""
+    data = golden(storage).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    metadata = json.loads(header.pop("__metadata__")["prism"])
+    kinds = {"F32": "<f4", "F16": "<f2", "U8": "u1", "I32": "<i4", "I64": "<i8"}
+
+    def array(name: str) -> np.ndarray:
+        first, last = header[name]["data_offsets"]
+        raw = data[8 + length + first : 8 + length + last]
+        return np.frombuffer(raw, kinds[header[name]["dtype"]]).reshape(header[name]["shape"])
+
+    assert array("times").tolist() == [0, 3, 0, 2, 3, 0, 1, 2, 3]
+    assert array("offsets").tolist() == [0, 2, 5, 9]
+    assert array("labels").tolist() == [0, 0, 1]
+    frames = array("keyframes").astype(np.float64)
+    tolerance = 0.0
+    if storage == "uint8":
+        scale, minimum = array("scale"), array("minimum")
+        assert scale[:5].tolist() == [np.float32(1 / 255)] * 5
+        assert minimum[:5].tolist() == [0.0] * 5
+        frames = frames * scale[:, None, None, None] + minimum[:, None, None, None]
+        tolerance = scale.max() / 2 * 1.001
+    np.testing.assert_allclose(frames, arithmetic_frames()[MASK].numpy(), rtol=0, atol=tolerance)
+    assert metadata == {
+        "format": "prism-condensed-set",
+        "version": 1,
+        "classes": ["left", "rechts, größer"],
+        "num_frames": 4,
+        "size": [2, 3],
+        "flip": False,
+        "mean": [0.25, 0.5, 0.75],
+        "std": [0.125, 0.25, 0.5],
+        "source": {"method": "arithmetic", "config": {"seed": 0}},
+        "sha256": metadata["sha256"],
+    }
+    assert metadata["sha256"] == signature(metadata, {name: array(name) for name in header})
+
+
+def signature(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+    """The checksum as specified: the metadata without it as sorted JSON, then each tensor's name and bytes."""
+    content = {key: value for key, value in metadata.items() if key != "sha256"}
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
+
+
+@st.composite
+def sets(draw: st.DrawFn) -> CondensedSet:
+    """Any small condensed set."""
+    num_frames = draw(st.integers(2, 6))
+    row = st.lists(st.booleans(), min_size=num_frames - 2, max_size=num_frames - 2)
+    rows = draw(st.lists(row, min_size=1, max_size=4))
+    mask = torch.tensor([[True, *row, True] for row in rows])
+    num_classes = draw(st.integers(2, 3))
+    labels = sorted(draw(st.lists(st.integers(0, num_classes - 1), min_size=len(rows), max_size=len(rows))))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    frames = rng.standard_normal((*mask.shape, 3, 2, 3)).astype(np.float32)
+    return CondensedSet.pack(
+        torch.from_numpy(frames),
+        mask,
+        torch.tensor(labels),
+        classes=tuple(f"class {label}" for label in range(num_classes)),
+        normalisation=Normalisation((0.1, 0.2, 0.3), (1.0, 0.7, 0.4)),
+        flip=draw(st.booleans()),
+        storage=draw(st.sampled_from(list(DTYPES))),
+        source={"note": draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=5))},
+    )
+
+
+@given(sets())
+def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path, condensed):
+    path = tmp_path / "set.safetensors"
+    condensed.save(path)
+    loaded = CondensedSet.load(path)
+    assert loaded.to_bytes() == condensed.to_bytes() == path.read_bytes()
+    assert torch.equal(loaded.render(), condensed.render())
+    assert condensed.num_bytes == path.stat().st_size
+
+
+@given(sets())
+def test_rendering_some_videos_is_rendering_all_and_picking_them(condensed):
+    chosen = torch.arange(len(condensed)).flip(0)[: max(1, len(condensed) - 1)]
+    assert torch.equal(condensed.render(chosen), condensed.render()[chosen])
+
+
+@given(sets())
+def test_a_rendered_set_interpolates_between_its_stored_keyframes(condensed):
+    stored, clips = condensed.encoding.keyframes.decode(), condensed.render()
+    for v in range(len(condensed)):
+        first, last = condensed.encoding.offsets[v : v + 2]
+        times = condensed.encoding.times[first:last].numpy()
+        flat = stored[first:last].flatten(1).numpy()
+        expected = [np.interp(range(condensed.num_frames), times, pixel) for pixel in flat.T]
+        np.testing.assert_allclose(clips[v].flatten(1).numpy().T, expected, atol=1e-5)
+
+
+def test_the_papers_count_is_four_bytes_for_every_stored_value():
+    for storage in DTYPES:
+        assert arithmetic_set(storage).float32_bytes == 9 * 3 * 2 * 3 * 4
+
+
+def test_uint8_keeps_real_clips_to_the_last_bit():
+    pixels = torch.arange(256, dtype=torch.uint8).repeat(3).view(1, 3, 16, 16)
+    encoded = Encoded.encode(pixels.float() / 255, "uint8")
+    assert torch.equal(encoded.frames, pixels)
+    assert torch.equal((encoded.decode() * 255).round().to(torch.uint8), pixels)
+
+
+frames_of_any_range = st.tuples(st.integers(0, 1000), st.floats(-100, 100), st.floats(1e-3, 100)).map(
+    lambda t: torch.from_numpy(np.random.default_rng(t[0]).standard_normal((2, 3, 4, 4)) * t[2] + t[1]).float()
+)
+
+
+@given(frames_of_any_range)
+def test_uint8_errs_by_half_a_level_of_the_frames_range_at_most(frames):
+    error = (Encoded.encode(frames, "uint8").decode() - frames).abs().flatten(1).amax(dim=1)
+    low, high = frames.flatten(1).aminmax(dim=1)
+    level = torch.where((low >= 0) & (high <= 1), 1 / 255, (high - low) / 255)
+    rounding = 1e-6 * frames.abs().flatten(1).amax(dim=1)
+    assert (error <= level / 2 * 1.0001 + rounding).all()
+
+
+@given(frames_of_any_range)
+def test_float16_errs_by_a_relative_2_to_the_minus_11_at_most(frames):
+    error = (Encoded.encode(frames, "float16").decode() - frames).abs()
+    assert (error <= frames.abs() * 2**-11 + 2**-25).all()
+
+
+def test_a_frame_of_one_colour_outside_the_pixels_range_survives_uint8():
+    frames = torch.full((1, 3, 2, 2), -2.5)
+    assert torch.equal(Encoded.encode(frames, "uint8").decode(), frames)
+
+
+def test_float32_changes_nothing():
+    frames = arithmetic_frames()[0]
+    assert torch.equal(Encoded.encode(frames, "float32").decode(), frames)
+
+
+# Hostile files: a valid one with a single thing wrong, and its checksum made right again.
+
+
+def forge(path: Path, storage: str = "float32", **changes: Any) -> Path:
+    """Write the golden set with changes like those of `forge_of`."""
+    return forge_of(arithmetic_set(storage), path, **changes)
+
+
+def forge_of(
+    made: CondensedSet,
+    path: Path,
+    *,
+    tensors: dict[str, torch.Tensor | None] | None = None,
+    metadata: dict[str, Any] | None = None,
+    remove: tuple[str, ...] = (),
+) -> Path:
+    """Write a set with tensors (None: left out) and metadata replaced, correctly signed."""
+    parts = {**made._tensors, **(tensors or {})}
+    kept = {name: tensor.contiguous() for name, tensor in parts.items() if tensor is not None}
+    content = {key: value for key, value in (made.metadata | (metadata or {})).items() if key not in remove}
+    content["sha256"] = signature(content, {name: tensor.numpy() for name, tensor in kept.items()})
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    path.write_bytes(safetensors.torch.save(kept, metadata={"prism": text}))
+    return path
+
+
+def with_header(path: Path, header: dict[str, Any] | bytes, data: bytes = b"") -> Path:
+    """Write a safetensors file with any header."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+def int32(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int32)
+
+
+def int64(*values: int) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.int64)
+
+
+def test_a_forged_but_unchanged_file_is_the_golden_one(tmp_path):
+    """So what the hostile files below are refused for is the one thing that each has wrong."""
+    for storage in DTYPES:
+        assert CondensedSet.load(forge(tmp_path / "set", storage)).to_bytes() == golden(storage).read_bytes()
+
+
+KEYFRAMES = arithmetic_frames()[MASK]
+NAN = KEYFRAMES.clone().index_fill_(0, torch.tensor([4]), float("nan"))
+INFINITE = KEYFRAMES.clone().index_fill_(0, torch.tensor([4]), float("inf"))
+ENDLESS = int64(0, 2**63 - 1, -(2**63) + 1, -(2**62), 0, 9)
+"""Each difference is at least two, in arithmetic modulo 2^64."""
+
+INCONSISTENT: dict[str, dict[str, Any]] = {
+    "times do not start at 0": {"tensors": {"times": int32(1, 3, 0, 2, 3, 0, 1, 2, 3)}},
+    "times do not end at T-1": {"tensors": {"times": int32(0, 2, 0, 2, 3, 0, 1, 2, 3)}},
+    "times beyond T-1": {"tensors": {"times": int32(0, 4, 0, 2, 3, 0, 1, 2, 3)}},
+    "times are negative": {"tensors": {"times": int32(-1, 3, 0, 2, 3, 0, 1, 2, 3)}},
+    "times repeat": {"tensors": {"times": int32(0, 3, 0, 3, 3, 0, 1, 2, 3)}},
+    "times fall": {"tensors": {"times": int32(0, 3, 0, 2, 3, 0, 2, 1, 3)}},
+    "times are too few": {"tensors": {"times": int32(0, 3, 0, 2, 3, 0, 1, 3)}},
+    "times are empty": {"tensors": {"times": int32()}},
+    "times are int64": {"tensors": {"times": int64(0, 3, 0, 2, 3, 0, 1, 2, 3)}},
+    "times are a table": {"tensors": {"times": int32(0, 3, 0, 2, 3, 0, 1, 2, 3)[None]}},
+    "offsets do not start at 0": {"tensors": {"offsets": int64(1, 2, 5, 9)}},
+    "offsets do not end at K": {"tensors": {"offsets": int64(0, 2, 5, 8)}},
+    "offsets beyond K": {"tensors": {"offsets": int64(0, 2, 500, 9)}},
+    "offsets are negative": {"tensors": {"offsets": int64(0, -2, 5, 9)}},
+    "offsets fall": {"tensors": {"offsets": int64(0, 5, 2, 9)}},
+    "offsets leave a video empty": {"tensors": {"offsets": int64(0, 5, 5, 9)}},
+    "offsets overflow": {"tensors": {"offsets": ENDLESS, "labels": int32(0, 0, 0, 0, 1)}},
+    "offsets are too few": {"tensors": {"offsets": int64(0, 9)}},
+    "offsets are empty": {"tensors": {"offsets": int64()}},
+    "offsets are float": {"tensors": {"offsets": torch.tensor([0.0, 2.0, 5.0, 9.0])}},
+    "labels beyond the classes": {"tensors": {"labels": int32(0, 0, 2)}},
+    "labels are negative": {"tensors": {"labels": int32(-1, 0, 1)}},
+    "labels fall": {"tensors": {"labels": int32(0, 1, 0)}},
+    "labels are empty": {"tensors": {"labels": int32()}},
+    "labels are uint8": {"tensors": {"labels": torch.tensor([0, 0, 1], dtype=torch.uint8)}},
+    "key-frames are float64": {"tensors": {"keyframes": KEYFRAMES.double()}},
+    "key-frames are bfloat16": {"tensors": {"keyframes": KEYFRAMES.int()}},
+    "key-frames have one channel": {"tensors": {"keyframes": KEYFRAMES[:, :1]}},
+    "key-frames have no channel axis": {"tensors": {"keyframes": KEYFRAMES[:, 0]}},
+    "key-frames have no pixels": {"tensors": {"keyframes": KEYFRAMES[:, :, :0]}, "metadata": {"size": [0, 3]}},
+    "key-frames are too few": {"tensors": {"keyframes": KEYFRAMES[:8]}},
+    "key-frames hold NaN": {"tensors": {"keyframes": NAN}},
+    "key-frames hold infinity": {"tensors": {"keyframes": INFINITE}},
+    "everything is empty": {
+        "tensors": {"keyframes": KEYFRAMES[:0], "times": int32(), "offsets": int64(0), "labels": int32()}
+    },
+    "a frame wider than 4096": {
+        "tensors": {"keyframes": torch.zeros(9, 3, 1, 4097)},
+        "metadata": {"size": [1, 4097]},
+    },
+    "labels are missing": {"tensors": {"labels": None}},
+    "key-frames are missing": {"tensors": {"keyframes": None}},
+    "a tensor too many": {"tensors": {"extra": int32(1)}},
+    "a scale for float32": {"tensors": {"scale": torch.ones(9), "minimum": torch.zeros(9)}},
+    "uint8 without a scale": {"storage": "uint8", "tensors": {"scale": None, "minimum": None}},
+    "uint8 without a minimum": {"storage": "uint8", "tensors": {"minimum": None}},
+    "uint8 with too few scales": {"storage": "uint8", "tensors": {"scale": torch.ones(8)}},
+    "uint8 with an infinite scale": {"storage": "uint8", "tensors": {"scale": torch.full((9,), float("inf"))}},
+    "uint8 with a scale of float64": {"storage": "uint8", "tensors": {"scale": torch.ones(9).double()}},
+    "uint8 with one minimum that is NaN": {"storage": "uint8", "tensors": {"minimum": NAN[:, 0, 0, 0]}},
+    "another size": {"metadata": {"size": [2, 4]}},
+    "size is text": {"metadata": {"size": "2×3"}},
+    "T is smaller": {"metadata": {"num_frames": 3}},
+    "T is absurd": {"metadata": {"num_frames": 10**12}},
+    "T is 1": {"metadata": {"num_frames": 1}},
+    "T is a fraction": {"metadata": {"num_frames": 4.0}},
+    "T is true": {"metadata": {"num_frames": True}},
+    "T is missing": {"remove": ("num_frames",)},
+    "no takes": {"metadata": {"takes": 0}},
+    "more takes than clips": {"metadata": {"takes": 2}},
+    "takes without number": {"metadata": {"takes": 10**30}},
+    "takes are below zero": {"metadata": {"takes": -1}},
+    "takes are true": {"metadata": {"takes": True}},
+    "takes are text": {"metadata": {"takes": "2"}},
+    "one class": {"metadata": {"classes": ["left"]}},
+    "classes repeat": {"metadata": {"classes": ["left", "left"]}},
+    "classes are numbers": {"metadata": {"classes": [1, 2]}},
+    "classes are text": {"metadata": {"classes": "ab"}},
+    "classes are missing": {"remove": ("classes",)},
+    "mean has two numbers": {"metadata": {"mean": [0.5, 0.5]}},
+    "mean holds text": {"metadata": {"mean": [0.5, 0.5, "0.5"]}},
+    "std is zero": {"metadata": {"std": [0.5, 0.0, 0.5]}},
+    "std is negative": {"metadata": {"std": [0.5, -1.0, 0.5]}},
+    "std is missing": {"remove": ("std",)},
+    "flip is text": {"metadata": {"flip": "no"}},
+    "flip is a number": {"metadata": {"flip": 1}},
+    "source is a list": {"metadata": {"source": []}},
+    "source is missing": {"remove": ("source",)},
+    "newer version": {"metadata": {"version": 2}},
+    "no version": {"remove": ("version",)},
+    "another format": {"metadata": {"format": "prism-clip-store"}},
+    "no format": {"remove": ("format",)},
+}
+
+
+def refusal(path: Path) -> str:
+    """The one sentence with which a file is refused."""
+    with pytest.raises(CondensedError) as caught:
+        CondensedSet.load(path)
+    sentence = str(caught.value)
+    assert str(path) in sentence
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
+
+
+@pytest.mark.parametrize("name", INCONSISTENT)
+def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, name):
+    assert "checksum" not in refusal(forge(tmp_path / "set", **INCONSISTENT[name]))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("newer version", "version 2, but this PRISM reads 1. Update prism-condense"),
+        ("times fall", "must increase"),
+        ("times do not end at T-1", "must span"),
+        ("offsets beyond K", "offsets"),
+        ("offsets overflow", "offsets"),
+        ("labels beyond the classes", "0..1"),
+        ("labels fall", "ascend"),
+        ("key-frames hold NaN", "not finite"),
+        ("T is absurd", "2 to 4096 frames, got 1000000000000"),
+        ("a tensor too many", "extra"),
+        ("key-frames are float64", "float64"),
+        ("another format", "prism-condensed-set"),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(tmp_path, name, says):
+    assert says in refusal(forge(tmp_path / "set", **INCONSISTENT[name]))
+
+
+def test_a_wrong_checksum_is_refused(tmp_path):
+    made = arithmetic_set("float32")
+    content = made.metadata | {"classes": ["left", "wrong"]}
+    path = tmp_path / "set"
+    path.write_bytes(safetensors.torch.save(made._tensors, metadata={"prism": json.dumps(content)}))
+    assert "checksum" in refusal(path)
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path, storage):
+    whole, path = golden(storage).read_bytes(), tmp_path / "set"
+    for length in [*range(0, len(whole), 7), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        refusal(path)
+
+
+@pytest.mark.parametrize(("storage", "step"), [("uint8", 1), ("float16", 6), ("float32", 6)])
+def test_no_flipped_byte_is_read_as_other_data(tmp_path, storage, step):
+    whole, path = golden(storage).read_bytes(), tmp_path / "set"
+    for position in range(0, len(whole), step):
+        damaged = bytearray(whole)
+        damaged[position] ^= (0x01, 0x20, 0xFF)[position // step % 3]
+        path.write_bytes(damaged)
+        with suppress(CondensedError):
+            assert CondensedSet.load(path).to_bytes() == whole, f"byte {position} was read as other data"
+
+
+def test_a_file_with_something_appended_is_refused(tmp_path):
+    path = tmp_path / "set"
+    path.write_bytes(golden("float32").read_bytes() + b"\0")
+    refusal(path)
+
+
+def nested(depth: int) -> str:
+    return "[" * depth + "]" * depth
+
+
+FOREIGN: dict[str, Callable[[Path], object]] = {
+    "an empty file": lambda path: path.write_bytes(b""),
+    "a text file": lambda path: path.write_text("not a set\n" * 30),
+    "a pickle": lambda path: path.write_bytes(pickle.dumps({"keyframes": [1, 2, 3]})),
+    "a torch file": lambda path: torch.save({"keyframes": torch.ones(3)}, path),
+    "a folder": lambda path: path.mkdir(),
+    "nothing": lambda path: None,
+    "a broken link": lambda path: path.symlink_to("nowhere"),
+    "a pipe": os.mkfifo,
+    "zeros": lambda path: path.write_bytes(bytes(1000)),
+    "a header of 2^63 bytes": lambda path: path.write_bytes(struct.pack("<Q", 2**63) + b"{}"),
+    "a header that is a list": lambda path: with_header(path, b"[]"),
+    "a header of nested lists": lambda path: with_header(path, nested(100_000).encode()),
+    "another's safetensors": lambda path: path.write_bytes(safetensors.torch.save({"weight": torch.ones(3)})),
+    "another's metadata": lambda path: path.write_bytes(safetensors.torch.save({}, {"format": "pt"})),
+    "metadata that is not JSON": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": "{"})),
+    "metadata that is a number": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": "3"})),
+    "metadata of a huge number": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": "1" * 9999})),
+    "metadata with NaN": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": '{"a": NaN}'})),
+    "metadata with half a character": lambda path: path.write_bytes(
+        safetensors.torch.save(
+            {}, {"prism": json.dumps(arithmetic_set("uint8").metadata | {"source": {"a": "\ud800"}})}
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_foreign_file_is_refused_in_one_sentence(tmp_path, name):
+    FOREIGN[name](tmp_path / "set")
+    refusal(tmp_path / "set")
+
+
+@pytest.mark.parametrize("depth", [*range(20, 1020, 20), 100_000])
+def test_deeply_nested_metadata_is_read_or_refused_but_never_overflows(tmp_path, depth):
+    path = tmp_path / "set"
+    text = json.dumps(arithmetic_set("uint8").metadata | {"source": 0})
+    text = text.replace('"source": 0', f'"source": {nested(depth)}')
+    path.write_bytes(safetensors.torch.save({}, {"prism": text}))
+    refusal(path)
+
+
+@pytest.mark.parametrize("dtype", ["F64", "BF16", "F8_E4M3", "F8_E8M0", "F4", "BOOL", "C64", "U64", "X1"])
+def test_a_tensor_of_any_other_number_format_is_refused(tmp_path, dtype):
+    data = golden("float32").read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["keyframes"]["dtype"] = dtype
+    refusal(with_header(tmp_path / "set", header, data[8 + length :]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shape": [2**62, 3, 2, 3]},
+        {"shape": [9, 3, 2, 2**60]},
+        {"shape": [-9, 3, 2, 3]},
+        {"data_offsets": [0, 2**60]},
+        {"data_offsets": [648, 0]},
+        {"shape": None},
+    ],
+)
+def test_absurd_sizes_in_the_header_are_refused_without_allocating_them(tmp_path, change):
+    data = golden("float32").read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    header["keyframes"] |= change
+    refusal(with_header(tmp_path / "set", header, data[8 + length :]))
+
+
+def test_a_set_in_memory_is_checked_like_one_on_disk():
+    made = arithmetic_set("float32")
+    with pytest.raises(CondensedError, match="labels must ascend"):
+        replace(made, labels=torch.tensor([1, 0, 0]))
+
+
+def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        arithmetic_set("uint8").save(tmp_path / "file" / "set")
+
+
+def test_the_printed_set_names_its_shape():
+    text = repr(arithmetic_set("float16"))
+    assert "2 classes, 3 videos, 9 key-frames, 4×2×3, float16" in text

@@ -1,0 +1,105 @@
+"""VideoDataset: any set or store as an ordinary PyTorch data set."""
+
+import pytest
+import torch
+from selections import select
+from torch.utils.data import DataLoader
+
+import prism
+from prism.artifacts.clips import as_pixels
+from prism.artifacts.dataset import VideoDataset, load
+from prism.errors import CondensedError, ConfigError, StoreError
+
+
+def test_the_random_windows_of_test_videos_are_a_split_like_any_other(make_store):
+    store = make_store(random_test_windows=3)
+    videos = load(store.path, split="test-random", normalise=False)
+    assert len(videos) == 12
+    assert torch.equal(videos[5][0], as_pixels(store.clips("test-random").frames[5]).transpose(0, 1))
+
+
+@pytest.fixture
+def chosen(store):
+    return select(store, vpc=2)
+
+
+@pytest.mark.parametrize(
+    ("output_format", "shape"), [("CTHW", (3, 8, 48, 50)), ("TCHW", (8, 3, 48, 50)), ("THWC", (8, 48, 50, 3))]
+)
+def test_every_output_format_holds_the_same_pixels(output_format, shape):
+    from prism.artifacts.clips import Normalisation
+    from prism.artifacts.condensed import CondensedSet
+
+    frames = torch.rand(2, 8, 3, 48, 50, generator=torch.Generator().manual_seed(0))
+    condensed = CondensedSet.pack(
+        frames,
+        torch.ones(2, 8, dtype=torch.bool),
+        torch.tensor([0, 1]),
+        classes=("a", "b"),
+        normalisation=Normalisation((0.5,) * 3, (0.25,) * 3),
+        flip=True,
+    )
+    video, label = VideoDataset(condensed, output_format=output_format, normalise=False)[1]
+    assert video.shape == shape
+    assert label == 1
+    t, c, y, x = 5, 2, 17, 33
+    where = {"T": t, "C": c, "H": y, "W": x}
+    assert video[tuple(where[axis] for axis in output_format)] == frames[1, t, c, y, x]
+
+
+def test_videos_are_normalised_as_the_evaluation_trains_unless_asked_for_pixels(store, chosen):
+    normalised, pixels = VideoDataset(chosen), VideoDataset(chosen, normalise=False)
+    torch.testing.assert_close(normalised[0][0], (pixels[0][0] - 0.5) / 0.25)
+    assert pixels[0][0].min() >= 0
+    assert pixels[0][0].max() <= 1
+
+
+def test_the_data_set_knows_its_classes_and_targets(chosen):
+    dataset = VideoDataset(chosen)
+    assert dataset.classes == ["class0", "class1"]
+    assert dataset.class_to_idx == {"class0": 0, "class1": 1}
+    assert dataset.targets == [0, 0, 1, 1] == [label for _, label in dataset]
+    assert len(dataset) == 4
+
+
+def test_a_data_loader_batches_it(chosen):
+    videos, labels = next(iter(DataLoader(VideoDataset(chosen), batch_size=3)))
+    assert videos.shape == (3, 3, 8, 48, 48)
+    assert videos.dtype == torch.float32
+    assert labels.tolist() == [0, 0, 1]
+
+
+def test_a_transform_sees_every_video_in_the_output_format(chosen):
+    dataset = VideoDataset(chosen, output_format="THWC", transform=lambda video: tuple(video.shape))
+    assert [shape for shape, _ in dataset] == [(8, 48, 48, 3)] * 4
+
+
+def test_a_store_gives_the_clips_of_the_asked_split(store):
+    for split, count in [("train", 8), ("val", 2), ("test", 4)]:
+        dataset = VideoDataset(store, split=split, normalise=False, output_format="TCHW")
+        assert len(dataset) == count
+        assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))
+
+
+def test_load_opens_a_file_or_a_folder(store, chosen, tmp_path):
+    chosen.save(tmp_path / "set.safetensors")
+    assert len(prism.load(tmp_path / "set.safetensors")) == 4
+    assert len(load(str(store.path), split="test")) == 4
+
+
+def test_load_refuses_what_is_neither(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CondensedError, match="does not exist"):
+        load(tmp_path / "missing.safetensors")
+    with pytest.raises(StoreError, match="not a clip store"):
+        load(tmp_path / "empty")
+
+
+def test_an_unknown_output_format_is_refused_with_those_that_exist(chosen):
+    with pytest.raises(ConfigError, match="CTHW, TCHW, THWC"):
+        VideoDataset(chosen, output_format="NCTHW")
+
+
+def test_an_index_beyond_the_end_is_an_index_error_so_that_loops_end(chosen):
+    with pytest.raises(IndexError):
+        VideoDataset(chosen)[4]

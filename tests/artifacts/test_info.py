@@ -1,0 +1,87 @@
+"""`prism info` knows every artifact, and says what a file is not."""
+
+import json
+import struct
+
+import pytest
+import torch
+from selections import select
+
+from prism.artifacts.clips import Normalisation
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.info import describe
+from prism.errors import ArtifactError
+from prism.evaluation.evaluate import evaluate
+from prism.machine.texts import canonical_json
+
+
+def test_a_store_is_described_by_its_classes_clips_and_shape(store):
+    facts = describe(store.path)
+    assert facts["kind"] == "clip store"
+    assert facts["clips"] == {"train": 8, "val": 2, "test": 4}
+    assert (facts["num_frames"], facts["size"]) == (8, [48, 48])
+    assert facts["bytes"] == (store.path / "frames.u8").stat().st_size
+    assert facts["fingerprint"] == store.fingerprint
+
+
+def test_random_test_windows_are_counted_where_there_are_some(make_store):
+    facts = describe(make_store(random_test_windows=3).path)
+    assert facts["clips"] == {"train": 8, "val": 2, "test": 4, "test-random": 12}
+
+
+def test_a_condensed_set_is_described_by_what_it_holds_and_costs(store, tmp_path):
+    select(store, output=tmp_path / "set")
+    facts = describe(tmp_path / "set")
+    assert (facts["kind"], facts["method"], facts["storage"]) == ("condensed set", "random", "uint8")
+    assert (facts["videos"], facts["keyframes"]) == (2, 16)
+    assert facts["bytes"] == (tmp_path / "set").stat().st_size
+    assert facts["float32_bytes"] == 16 * 3 * 48 * 48 * 4
+
+
+def test_a_result_is_described_by_its_number_and_n(store, tmp_path):
+    result = evaluate(select(store), store, output=tmp_path / "r.json", width=2, epochs=1, seeds=2, device="cpu")
+    facts = describe(tmp_path / "r.json")
+    assert facts["kind"] == "result"
+    assert facts["top1_percent"].endswith("(2)")
+    assert (facts["label"], facts["task"]) == (result.label, "classification")
+
+
+def test_every_description_is_json(store, tmp_path):
+    select(store, output=tmp_path / "set")
+    for path in (store.path, tmp_path / "set"):
+        assert json.loads(canonical_json(describe(path))) == describe(path)
+
+
+def a_set(note: str) -> CondensedSet:
+    return CondensedSet.pack(
+        torch.zeros(2, 2, 3, 1, 1),
+        torch.ones(2, 2, dtype=torch.bool),
+        torch.tensor([0, 1]),
+        classes=("a", "b"),
+        normalisation=Normalisation((0.5,) * 3, (0.5,) * 3),
+        flip=True,
+        source={"note": note},
+    )
+
+
+def test_a_set_whose_first_bytes_look_like_json_is_still_a_set(tmp_path):
+    # A header of 0x7b20 bytes starts the file with " {", as JSON may.
+    header = len(a_set("").to_bytes()) - 8 - 4 * 12 - 2 * 4 - 4 * 4 - 3 * 8
+    data = a_set("x" * (0x7B20 - header)).to_bytes()
+    assert struct.unpack("<Q", data[:8]) == (0x7B20,)
+    (tmp_path / "set").write_bytes(data)
+    assert describe(tmp_path / "set")["kind"] == "condensed set"
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"{}", b"{", b"\x00" * 99, b'{"format": "other"}'])
+def test_what_is_none_of_them_is_refused(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(ArtifactError):
+        describe(tmp_path / "file")
+
+
+def test_missing_files_and_foreign_folders_are_refused(tmp_path):
+    with pytest.raises(ArtifactError, match="does not exist"):
+        describe(tmp_path / "missing")
+    with pytest.raises(ArtifactError, match="not a clip store"):
+        describe(tmp_path)

@@ -1,0 +1,210 @@
+"""Rendering and insertion against the paper's equations (section 3.1)."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.artifacts.keyframes import (
+    enlarge,
+    evenly_spread,
+    insert,
+    interpolation_weights,
+    neighbours,
+    reduce,
+    render,
+)
+
+FRAME = (3, 2, 2)
+"""Shape of a frame in these tests: the mathematics treats every pixel alike."""
+
+
+@st.composite
+def masks(draw: st.DrawFn, max_videos: int = 3) -> torch.Tensor:
+    """Any (V, T) mask whose first and last frame are key-frames."""
+    num_frames = draw(st.integers(2, 12))
+    row = st.lists(st.booleans(), min_size=num_frames - 2, max_size=num_frames - 2)
+    rows = draw(st.lists(row, min_size=1, max_size=max_videos))
+    return torch.tensor([[True, *row, True] for row in rows])
+
+
+def random_frames(mask: torch.Tensor, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).standard_normal((*mask.shape, *FRAME)))
+
+
+def rendered_by_equation_3(frames: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """One frame after the other, with the key-frames k_i and k_(i+1) searched for each."""
+    clips = np.empty_like(frames)
+    for v in range(len(mask)):
+        keys = [t for t in range(mask.shape[1]) if mask[v, t]]
+        for t in range(mask.shape[1]):
+            if t in keys:
+                clips[v, t] = frames[v, t]
+                continue
+            left = max(k for k in keys if k < t)
+            right = min(k for k in keys if k > t)
+            alpha = (right - t) / (right - left)
+            clips[v, t] = alpha * frames[v, left] + (1 - alpha) * frames[v, right]
+    return clips
+
+
+@given(masks(), st.integers(0, 1000))
+def test_rendering_is_equation_3_for_every_mask(mask, seed):
+    frames = random_frames(mask, seed)
+    expected = rendered_by_equation_3(frames.numpy(), mask.numpy())
+    np.testing.assert_allclose(render(frames, mask).numpy(), expected, atol=1e-12)
+
+
+@given(masks())
+def test_what_lies_outside_the_keyframes_is_never_read(mask):
+    frames = random_frames(mask)
+    other = torch.where(mask[:, :, None, None, None], frames, 1e9)
+    assert torch.equal(render(frames, mask), render(other, mask))
+
+
+@given(masks())
+def test_keyframes_are_rendered_to_the_last_bit(mask):
+    frames = random_frames(mask).float()
+    assert torch.equal(render(frames, mask)[mask], frames[mask])
+
+
+@given(masks())
+def test_the_shares_of_every_frame_are_convex(mask):
+    weights = interpolation_weights(mask, torch.float64)
+    assert (weights >= 0).all()
+    torch.testing.assert_close(weights.sum(dim=2), torch.ones(mask.shape, dtype=torch.float64))
+
+
+@given(masks())
+def test_neighbours_are_the_nearest_keyframes_on_both_sides(mask):
+    before, after = neighbours(mask)
+    for v, row in enumerate(mask.tolist()):
+        keys = [t for t, is_key in enumerate(row) if is_key]
+        for t in range(len(row)):
+            assert before[v, t] == max(k for k in keys if k <= t)
+            assert after[v, t] == min(k for k in keys if k >= t)
+
+
+@given(masks(), st.data())
+def test_inserting_interpolated_frames_leaves_the_clip_unchanged(mask, data):
+    chosen = st.lists(st.booleans(), min_size=mask.numel(), max_size=mask.numel())
+    inserted = torch.tensor(data.draw(chosen)).view_as(mask)
+    frames = random_frames(mask)
+    new_frames = frames.clone()
+    new_mask = insert(new_frames, mask, inserted)
+    assert torch.equal(new_mask, mask | inserted)
+    torch.testing.assert_close(render(new_frames, new_mask), render(frames, mask), rtol=0, atol=1e-12)
+
+
+@given(masks())
+def test_inserting_nothing_or_a_keyframe_again_changes_no_bit(mask):
+    frames = random_frames(mask)
+    for again in (torch.zeros_like(mask), mask):
+        new_frames = frames.clone()
+        new_mask = insert(new_frames, mask, again)
+        assert torch.equal(new_frames, frames)
+        assert torch.equal(new_mask, mask)
+
+
+def a_loss(clips: torch.Tensor) -> torch.Tensor:
+    """Smooth, and different in every pixel and frame."""
+    position = torch.linspace(0.1, 2.0, clips.numel(), dtype=clips.dtype).view_as(clips)
+    return (torch.sin(clips * position) + position * clips.square()).sum()
+
+
+@given(masks(max_videos=2))
+def test_gradients_reach_keyframes_only(mask):
+    frames = random_frames(mask).requires_grad_()
+    (gradient,) = torch.autograd.grad(a_loss(render(frames, mask)), frames)
+    assert (gradient[~mask] == 0).all()
+    assert (gradient[mask] != 0).all()
+
+
+@pytest.mark.parametrize("row", [[1, 0, 0, 0, 1], [1, 0, 1, 0, 1], [1, 1, 1, 1, 1], [1, 0, 0, 1, 1]])
+def test_keyframe_gradients_equal_finite_differences(row):
+    mask = torch.tensor([row], dtype=torch.bool)
+    frames = random_frames(mask).requires_grad_()
+    (gradient,) = torch.autograd.grad(a_loss(render(frames, mask)), frames)
+    step = 1e-6
+    base = frames.detach()
+    for index in np.ndindex(*base.shape):
+        up, down = base.clone(), base.clone()
+        up[index] += step
+        down[index] -= step
+        slope = (a_loss(render(up, mask)) - a_loss(render(down, mask))) / (2 * step)
+        assert gradient[index].item() == pytest.approx(slope.item(), abs=1e-6)
+
+
+@given(masks(max_videos=2))
+def test_a_keyframes_gradient_is_the_weighted_sum_of_the_frames_it_renders(mask):
+    frames = random_frames(mask).requires_grad_()
+    clips = render(frames, mask)
+    by_slot, by_keyframe = torch.autograd.grad(a_loss(clips), [clips, frames])
+    for v, keys in enumerate(mask.tolist()):
+        times = [t for t, is_key in enumerate(keys) if is_key]
+        expected = torch.zeros_like(by_slot[v])
+        for left, right in pairwise(times):
+            for t in range(left + 1, right):
+                alpha = (right - t) / (right - left)
+                expected[left] += alpha * by_slot[v, t]
+                expected[right] += (1 - alpha) * by_slot[v, t]
+        for t in times:
+            expected[t] += by_slot[v, t]
+        torch.testing.assert_close(by_keyframe[v], expected)
+
+
+@given(masks(), st.integers(1, 4))
+def test_enlarging_and_interpolating_in_time_may_change_places(mask, scale):
+    frames = random_frames(mask)
+    torch.testing.assert_close(enlarge(render(frames, mask), scale), render(enlarge(frames, scale), mask))
+
+
+@given(st.integers(1, 5), st.tuples(st.integers(1, 6), st.integers(1, 6)), st.integers(0, 99))
+def test_enlarging_agrees_with_the_formula_in_numpy(scale, size, seed):
+    frame = np.random.default_rng(seed).random(size)
+    at = [((np.arange(side * scale) + 0.5) / scale - 0.5).clip(0, side - 1) for side in size]
+    wide = np.array([np.interp(at[1], range(size[1]), row) for row in frame])
+    expected = np.array([np.interp(at[0], range(size[0]), column) for column in wide.T]).T
+    found = enlarge(torch.from_numpy(frame)[None, None, None], scale)[0, 0, 0]
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+
+
+@given(st.integers(1, 4), st.integers(0, 99))
+def test_reducing_takes_the_mean_of_what_a_small_pixel_stands_for(scale, seed):
+    clips = torch.from_numpy(np.random.default_rng(seed).random((2, 3, 3, 2 * scale, 3 * scale)))
+    blocks = clips.view(2, 3, 3, 2, scale, 3, scale)
+    torch.testing.assert_close(reduce(clips, scale), blocks.mean(dim=(4, 6)))
+    assert torch.equal(reduce(clips, 1), clips)
+
+
+@given(st.integers(2, 40), st.data())
+def test_initial_keyframes_are_spread_evenly_from_the_first_frame_to_the_last(num_frames, data):
+    num_keyframes = data.draw(st.integers(2, num_frames))
+    mask = evenly_spread(2, num_frames, num_keyframes)
+    assert mask.shape == (2, num_frames)
+    assert torch.equal(mask[0], mask[1])
+    times = mask[0].nonzero().flatten()
+    assert len(times) == num_keyframes
+    assert times[0] == 0
+    assert times[-1] == num_frames - 1
+    assert int(times.diff().max()) - int(times.diff().min()) <= 1
+
+
+vectors = st.lists(st.floats(-10, 10), min_size=3, max_size=3).map(np.array)
+
+
+@given(vectors, vectors, vectors, st.floats(0, 1))
+def test_no_convex_step_of_two_conflicting_keyframes_descends_at_the_frame_between(g, g_left, g_right, share):
+    """The lemma: if <g, g_left> < 0 and <g, g_right> < 0, every v = λ(−g_left) + (1−λ)(−g_right) climbs."""
+    # Turning a neighbour around makes any vectors satisfy the premise, unless they are orthogonal.
+    g_left = -np.sign(g @ g_left) * g_left
+    g_right = -np.sign(g @ g_right) * g_right
+    if not (g @ g_left < -1e-9 and g @ g_right < -1e-9):
+        return
+    step = share * -g_left + (1 - share) * -g_right
+    assert g @ step > 0
+    # To first order, the loss at the frame changes by <g, step>: it does not fall.
+    assert g @ step >= min(-(g @ g_left), -(g @ g_right)) * (1 - 1e-9)

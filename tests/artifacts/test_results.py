@@ -1,0 +1,188 @@
+"""Results: a number comes with its n, and a stranger's file is refused by name."""
+
+import json
+import math
+import statistics
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from selections import select
+
+from prism.artifacts.results import Data, Result, Run, Subject, percent, relative_to_result
+from prism.errors import ResultError
+from prism.evaluation.evaluate import evaluate
+
+
+def a_result(accuracies=(0.25, 0.5)) -> Result:
+    return Result(
+        label="PRISM",
+        task="classification",
+        protocol="clean",
+        subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1}),
+        data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
+        config={"epochs": 3, "lr": 0.01},
+        runs=tuple(Run(seed, {"top1": top1, "top5": 1.0}, 0.5, 2.0) for seed, top1 in enumerate(accuracies)),
+        provenance={"host": "ü"},
+    )
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+def test_a_saved_result_is_read_back_unchanged(tmp_path, accuracies):
+    result = a_result(accuracies)
+    result.save(tmp_path / "r.json")
+    assert Result.load(tmp_path / "r.json") == result
+    assert (tmp_path / "r.json").read_text(encoding="utf-8") == result.to_json()
+
+
+def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
+    values = (0.1, 0.3, 0.8)
+    mean = sum(values) / 3
+    deviation = (sum((x - mean) ** 2 for x in values) / 2) ** 0.5
+    assert a_result(values).summary() == pytest.approx((mean, deviation, 3))
+    assert a_result(values).summary("top5") == (1.0, 0.0, 3)
+
+
+def test_one_run_has_no_deviation():
+    assert a_result((0.4,)).summary() == (0.4, 0.0, 1)
+
+
+def test_the_summary_in_the_file_is_that_of_its_runs():
+    result = a_result((0.1, 0.3, 0.8))
+    summary = json.loads(result.to_json())["summary"]["top1"]
+    assert summary == {"mean": statistics.fmean((0.1, 0.3, 0.8)), "std": statistics.stdev((0.1, 0.3, 0.8)), "n": 3}
+
+
+def a_retrieval() -> Result:
+    scores = {"r1": 0.5, "r5": 0.75, "r10": 0.75, "r20": 1.0}
+    data = replace(a_result().data, chance=dict.fromkeys(scores, 0.25))
+    return replace(a_result(), task="retrieval", data=data, runs=(Run(0, scores, 0.5, 2.0),))
+
+
+def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
+    result = a_retrieval()
+    result.save(tmp_path / "r.json")
+    assert Result.load(tmp_path / "r.json") == result
+    assert list(json.loads(result.to_json())["summary"]) == ["r1", "r10", "r20", "r5"]
+    assert result.summary() == result.summary("r1") == (0.5, 0.0, 1)
+    assert str(result) == (
+        "PRISM: R@1 50.0 ± 0.0 (1), R@5 75.0 ± 0.0 (1), R@10 75.0 ± 0.0 (1), R@20 100.0 ± 0.0 (1)"
+    )
+
+
+def test_accuracies_are_shown_in_percent_with_their_n():
+    assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
+    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± 0.0 (1), top-5 100.0 ± 0.0 (1)"
+
+
+def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_said():
+    guess = math.log(4)
+    losses = [guess, 0.999 * guess, 0.9 * guess, 3 * guess]
+    result = replace(a_result(), runs=tuple(replace(a_result().runs[0], train_loss=loss) for loss in losses))
+    assert result.num_untrained == 3
+    assert "Caution: 3 of 4 networks learned nothing" in str(result)
+    assert a_result().num_untrained == 0
+    assert replace(a_retrieval(), runs=(replace(a_retrieval().runs[0], train_loss=9.0),)).num_untrained == 0
+
+
+def test_a_network_whose_relus_have_died_is_counted(store):
+    chosen = select(store, vpc=2)
+    alive, dead = (evaluate(chosen, store, width=4, epochs=60, lr=lr, seeds=1) for lr in (0.01, 0.3))
+    assert (alive.num_untrained, dead.num_untrained) == (0, 1)
+
+
+def test_paths_are_relative_to_the_result_so_that_a_folder_of_runs_can_move(tmp_path):
+    assert relative_to_result(tmp_path / "set.safetensors", tmp_path / "result.json") == "set.safetensors"
+    assert relative_to_result(tmp_path / "a" / "store", tmp_path / "b" / "result.json") == "../a/store"
+
+
+def edited(**changes: object) -> str:
+    """The text of a valid result with some of its values replaced; None deletes."""
+    content = json.loads(a_result().to_json())
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        place = content
+        for parent in parents:
+            place = place[int(parent) if parent.isdigit() else parent]
+        if value is None:
+            del place[last]
+        else:
+            place[last] = value
+    return json.dumps(content)
+
+
+HOSTILE = {
+    "empty": "",
+    "truncated": a_result().to_json()[:200],
+    "not json": "accuracy: 99",
+    "a list": "[]",
+    "a number": "3",
+    "deeply nested": "[" * 100_000,
+    "foreign json": '{"accuracy": 0.99}',
+    "another format": edited(format="prism-clip-store"),
+    "newer": edited(version=2),
+    "no version": edited(version=None),
+    "no label": edited(label=None),
+    "label is a number": edited(label=3),
+    "no runs": edited(runs=None),
+    "runs are empty": edited(runs=[]),
+    "runs are text": edited(runs="three"),
+    "a run is a list": edited(runs=[[]]),
+    "a run lacks its seed": edited(runs__0__seed=None),
+    "a run has a stranger's field": edited(runs__0__evil=1),
+    "top1 is text": edited(runs__0__scores__top1="0.5"),
+    "top1 is NaN": edited(runs__0__scores__top1=float("nan")),
+    "top1 exceeds one": edited(runs__0__scores__top1=99.5),
+    "top5 is negative": edited(runs__0__scores__top5=-0.5),
+    "seed is a fraction": edited(runs__0__seed=0.5),
+    "a metric is missing": edited(runs__0__scores__top5=None),
+    "a metric is another task's": edited(runs__0__scores__r1=0.5),
+    "no task": edited(task=None),
+    "an unknown task": edited(task="captioning"),
+    "the task of other metrics": edited(task="retrieval"),
+    "chance exceeds one": edited(data__chance__top1=2.0),
+    "no chance": edited(data__chance={}),
+    "subject is text": edited(subject="set"),
+    "subject lacks bytes": edited(subject__num_bytes=None),
+    "subject fingerprint is a number": edited(subject__fingerprint=3),
+    "subject config is a list": edited(subject__config=[]),
+    "data lacks its fingerprint": edited(data__fingerprint=None),
+    "config holds infinity": edited(config__lr=float("inf")),
+    "provenance is a list": edited(provenance=[]),
+    "a lone surrogate": edited(label="\ud800"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
+    path = tmp_path / "r.json"
+    path.write_text(HOSTILE[name], encoding="utf-8")
+    with pytest.raises(ResultError) as caught:
+        Result.load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_newer_result_says_what_to_do(tmp_path):
+    (tmp_path / "r.json").write_text(edited(version=2))
+    with pytest.raises(ResultError, match=r"version 2, but this PRISM reads 1\. Update prism-condense"):
+        Result.load(tmp_path / "r.json")
+
+
+def test_a_result_of_before_subjects_had_a_fingerprint_is_read(tmp_path):
+    (tmp_path / "r.json").write_text(edited(subject__fingerprint=None))
+    assert Result.load(tmp_path / "r.json") == a_result()
+
+
+def test_missing_binary_and_folder_are_refused(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\x00\xfe")
+    for path in (tmp_path / "missing", tmp_path / "binary", tmp_path):
+        with pytest.raises(ResultError):
+            Result.load(path)
+
+
+def test_a_result_grows_by_a_run_without_losing_the_others():
+    result = a_result((0.1,))
+    grown = replace(result, runs=(*result.runs, Run(1, {"top1": 0.3, "top5": 1.0}, 0.5, 2.0)))
+    assert grown.summary() == pytest.approx((0.2, 2**0.5 / 10, 2))

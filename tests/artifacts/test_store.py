@@ -1,0 +1,294 @@
+"""The clip store: its bytes are specified, damage is named, and sampling is fair."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.errors import ConfigError, StoreError
+from prism.machine.files import file_sha256
+from prism.machine.randomness import generator
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "store"
+SOURCES = [
+    ClipSource("train", "drehen, links", "drehen, links/a.mp4", 0, 2, 9),
+    ClipSource("train", "drehen, links", 'drehen, links/"b".mp4', 3, 1, 9),
+    ClipSource("train", "größer", "größer/c.mp4", 0, 1, 2),
+    ClipSource("val", "größer", "größer/d.mp4", 0, 1, 2),
+    ClipSource("test", "drehen, links", "drehen, links/e.mp4", 1, 1, 4),
+    ClipSource("test", "größer", "größer/f.mp4", 0, 1, 1),
+]
+
+
+def golden_frames() -> np.ndarray:
+    """(6, 2, 3, 2, 3) pixels by arithmetic."""
+    return (np.arange(6 * 2 * 18) * 37 % 256).astype(np.uint8).reshape(6, 2, 3, 2, 3)
+
+
+def write_golden(path: Path) -> None:
+    """Write the golden store as a maker of stores does: frames, clips, then the header that signs them."""
+    path.mkdir()
+    golden_frames().tofile(path / "frames.u8")
+    (path / "clips.csv").write_text(clips_csv(SOURCES), encoding="utf-8")
+    header = StoreHeader(
+        num_frames=2,
+        size=(2, 3),
+        classes=("drehen, links", "größer"),
+        splits={"train": 3, "val": 1, "test": 2},
+        num_skipped=1,
+        flip=False,
+        mean=(0.25, 0.5, 0.75),
+        std=(0.125, 0.25, 0.5),
+        settings={"stride": 2, "seed": 0},
+        sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
+    )
+    (path / "store.json").write_text(header.to_json(), encoding="utf-8")
+
+
+def test_the_written_store_is_byte_for_byte_the_golden_one(tmp_path):
+    write_golden(tmp_path / "store")
+    for name in ("store.json", "clips.csv", "frames.u8"):
+        assert (tmp_path / "store" / name).read_bytes() == (GOLDEN / name).read_bytes()
+
+
+def test_the_golden_store_is_read_to_what_made_it():
+    store = ClipStore.open(GOLDEN)
+    assert store.classes == ("drehen, links", "größer")
+    assert list(store.sources) == SOURCES
+    assert (len(store), store.num_frames, store.size, store.flip) == (6, 2, (2, 3), False)
+    assert store.normalisation.mean == (0.25, 0.5, 0.75)
+    assert store.labels.tolist() == [0, 0, 1, 1, 0, 1]
+    frames = torch.cat([store.clips(split).frames for split in store.splits])
+    assert np.array_equal(frames.numpy(), golden_frames())
+
+
+@pytest.mark.parametrize(("split", "labels"), [("train", [0, 0, 1]), ("val", [1]), ("test", [0, 1])])
+def test_a_split_holds_its_own_clips_and_no_others(split, labels):
+    store = ClipStore.open(GOLDEN)
+    at = store.positions(split)
+    assert [store.sources[i].split for i in at] == [split] * len(labels)
+    assert store.clips(split).labels.tolist() == labels
+    assert np.array_equal(store.clips(split).frames.numpy(), golden_frames()[at.start : at.stop])
+    assert store.counts(split).tolist() == [labels.count(0), labels.count(1)]
+
+
+def test_a_pass_holds_one_random_window_of_each_test_video_in_the_order_of_the_test_split(make_store):
+    store = make_store(test=2, random_test_windows=3)
+    passes, every = store.passes(), store.clips("test-random")
+    assert (store.num_passes, len(passes), len(every)) == (3, 3, 12)
+    assert all(torch.equal(one.labels, store.clips("test").labels) for one in passes)
+    assert torch.equal(torch.stack([one.frames for one in passes], dim=1).flatten(0, 1), every.frames)
+
+
+def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, make_store):
+    assert store.splits == ("train", "val", "test")
+    assert store.num_passes == 0
+    assert "4 test, 8×" in repr(store)
+    with pytest.raises(StoreError, match="no test-random clips"):
+        store.passes()
+    assert "4 test, 8 test-random, 8×" in repr(make_store(random_test_windows=2))
+
+
+def test_an_unknown_split_is_refused_with_those_that_exist(store):
+    with pytest.raises(ConfigError, match="train, val, test"):
+        store.positions("dev")
+
+
+def test_an_empty_split_is_refused(make_store):
+    with pytest.raises(StoreError, match="no val clips"):
+        make_store(val=0).clips("val")
+
+
+def test_writing_to_the_frames_in_memory_leaves_the_file_alone(make_store):
+    store = make_store()
+    before = file_sha256(store.path / "frames.u8")
+    store.clips("train").frames.fill_(0)
+    assert file_sha256(store.path / "frames.u8") == before
+
+
+def test_equal_stores_share_a_fingerprint_and_others_do_not(make_store):
+    first, again = make_store(seed=1), make_store(seed=1)
+    assert first.fingerprint == again.fingerprint
+    others = [make_store(seed=2), make_store(seed=1, flip=False), make_store(seed=1, train=3)]
+    assert len({store.fingerprint for store in [first, *others]}) == 4
+
+
+# Damage: a copy of the golden store with one thing wrong.
+
+
+def edit_header(store: Path, **values: Any) -> None:
+    """Replace values of store.json; None deletes."""
+    content = json.loads((store / "store.json").read_text(encoding="utf-8"))
+    content.update(values)
+    content = {key: value for key, value in content.items() if value is not None}
+    (store / "store.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def edit_clips(store: Path, text: str) -> None:
+    """Replace clips.csv and sign it."""
+    (store / "clips.csv").write_text(text, encoding="utf-8")
+    content = json.loads((store / "store.json").read_text(encoding="utf-8"))
+    edit_header(store, sha256=content["sha256"] | {"clips.csv": file_sha256(store / "clips.csv")})
+
+
+def cut(path: Path, num_bytes: int) -> None:
+    path.write_bytes(path.read_bytes()[:-num_bytes])
+
+
+def change_byte(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def text_of_clips() -> str:
+    return (GOLDEN / "clips.csv").read_text(encoding="utf-8")
+
+
+DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no store.json": (lambda s: (s / "store.json").unlink(), "no store.json"),
+    "no clips.csv": (lambda s: (s / "clips.csv").unlink(), "lost its clips.csv"),
+    "no frames.u8": (lambda s: (s / "frames.u8").unlink(), "lost its frames.u8"),
+    "truncated store.json": (lambda s: cut(s / "store.json", 20), "unreadable store.json"),
+    "truncated clips.csv": (lambda s: cut(s / "clips.csv", 5), "changed clips.csv"),
+    "truncated frames": (lambda s: cut(s / "frames.u8", 1), "215 bytes of frames, but its index needs 216"),
+    "edited clips.csv": (lambda s: change_byte(s / "clips.csv"), "changed clips.csv"),
+    "edited frames": (lambda s: change_byte(s / "frames.u8"), "changed frames"),
+    "binary store.json": (lambda s: (s / "store.json").write_bytes(b"\xff\x00"), "unreadable store.json"),
+    "nested store.json": (lambda s: (s / "store.json").write_text("[" * 10**5), "unreadable store.json"),
+    "store.json is a list": (lambda s: (s / "store.json").write_text("[]"), "not a clip store"),
+    "foreign format": (lambda s: edit_header(s, format="other"), "not a clip store"),
+    "newer version": (lambda s: edit_header(s, version=2), "version 2, but this PRISM reads 1"),
+    "no version": (lambda s: edit_header(s, version=None), "version None"),
+    "unknown field": (lambda s: edit_header(s, extra=1), "inconsistent"),
+    "no flip": (lambda s: edit_header(s, flip=None), "inconsistent"),
+    "flip is a number": (lambda s: edit_header(s, flip=1), "flip"),
+    "T is text": (lambda s: edit_header(s, num_frames="2"), "num_frames"),
+    "T is absurd": (lambda s: edit_header(s, num_frames=10**9), "num_frames"),
+    "size is a number": (lambda s: edit_header(s, size=2), "size"),
+    "size is zero": (lambda s: edit_header(s, size=[0, 3]), "size"),
+    "one class": (lambda s: edit_header(s, classes=["größer"]), "two or more"),
+    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "not sorted"),
+    "classes repeat": (lambda s: edit_header(s, classes=["a", "a"]), "different"),
+    "a renamed class": (lambda s: edit_header(s, classes=["drehen, links", "grösser"]), "größer"),
+    "splits miss one": (lambda s: edit_header(s, splits={"train": 6}), "splits"),
+    "splits are negative": (lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}), "count"),
+    "splits count otherwise": (lambda s: edit_header(s, splits={"train": 2, "val": 2, "test": 2}), "other clips"),
+    "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
+    "splits are huge": (lambda s: edit_header(s, splits={"train": 2**39, "val": 1, "test": 3}), "other clips"),
+    "mean is text": (lambda s: edit_header(s, mean="0.5"), "mean"),
+    "mean is NaN": (lambda s: edit_header(s, mean=[float("nan")] * 3), "unreadable"),
+    "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),
+    "settings hold infinity": (lambda s: edit_header(s, settings={"a": float("inf")}), "unreadable"),
+    "sha256 is a list": (lambda s: edit_header(s, sha256=[]), "sha256"),
+    "no rows": (lambda s: edit_clips(s, "split,label\n"), "other clips"),
+    "no columns": (lambda s: edit_clips(s, text_of_clips().replace("start", "begin")), "unreadable clips.csv"),
+    "a start that is text": (lambda s: edit_clips(s, text_of_clips().replace(",3,1,9", ",x,1,9")), "unreadable"),
+    "a random window of no test video": (
+        lambda s: (
+            edit_clips(s, text_of_clips().replace("test,größer", "test-random,größer")),
+            edit_header(s, splits={"train": 3, "val": 1, "test": 1, "test-random": 1}),
+        ),
+        "not as many of each",
+    ),
+    "a split that is none": (
+        lambda s: (
+            edit_clips(s, text_of_clips().replace("test,", "exam,")),
+            edit_header(s, splits={"train": 3, "val": 1, "test": 0, "exam": 2}),
+        ),
+        "splits",
+    ),
+    "an unknown label": (lambda s: edit_clips(s, text_of_clips().replace("val,größer", "val,kleiner")), "kleiner"),
+    "labels out of order": (
+        lambda s: edit_clips(s, clips_csv([SOURCES[2], *SOURCES[:2], *SOURCES[3:]])),
+        "not sorted",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_store_is_refused_in_one_sentence_that_names_the_part(tmp_path, name):
+    damage, says = DAMAGE[name]
+    store = tmp_path / "store"
+    shutil.copytree(GOLDEN, store)
+    damage(store)
+    with pytest.raises(StoreError) as caught:
+        ClipStore.open(store)
+    assert says in str(caught.value)
+    assert str(store) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    (tmp_path / "file").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    for name, says in [("missing", "does not exist"), ("file", "not a clip store"), ("empty", "not a clip store")]:
+        with pytest.raises(StoreError, match=says):
+            ClipStore.open(tmp_path / name)
+
+
+def test_edited_frames_pass_only_when_nobody_wants_them_verified(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "store")
+    change_byte(tmp_path / "store" / "frames.u8")
+    assert len(ClipStore.open(tmp_path / "store", verify=False)) == 6
+
+
+# Sampling.
+
+
+@pytest.fixture(scope="module")
+def ragged(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
+    """A store of classes with 5, 1 and 3 training clips."""
+    from conftest import write_store
+
+    return write_store(
+        tmp_path_factory.mktemp("ragged") / "store", classes=3, train=[5, 1, 3], num_frames=2, size=2
+    )
+
+
+@given(st.integers(1, 7), st.integers(0, 10_000))
+def test_a_sample_never_repeats_and_is_grouped_by_class_as_large_as_the_class_allows(ragged, num, seed):
+    chosen = ragged.sample(num, generator(seed, "test"))
+    labels = ragged.clips("train").labels[chosen]
+    assert len(set(chosen.tolist())) == len(chosen)
+    assert labels.tolist() == sorted(labels.tolist())
+    assert torch.bincount(labels, minlength=3).tolist() == [min(num, count) for count in (5, 1, 3)]
+
+
+def test_the_same_generator_draws_the_same_sample(ragged):
+    first, again, other = (ragged.sample(2, generator(seed, "test")).tolist() for seed in (0, 0, 1))
+    assert first == again
+    assert any(ragged.sample(2, generator(seed, "test")).tolist() != first for seed in range(1, 5)), other
+
+
+def test_every_clip_of_a_class_is_drawn_equally_often(ragged):
+    counts = torch.zeros(9, dtype=torch.int64)
+    for seed in range(500):
+        counts[ragged.sample(2, generator(seed, "test"))] += 1
+    # Two of five: 200 expected; two of three: 333. Five standard deviations are 55.
+    assert (counts[:5] - 200).abs().max() < 55
+    assert counts[5] == 500
+    assert (counts[6:] - 1000 / 3).abs().max() < 55
+
+
+def test_the_order_within_a_class_is_random_too(ragged):
+    firsts = {ragged.sample(5, generator(seed, "test"))[0].item() for seed in range(50)}
+    assert firsts == set(range(5))
+
+
+def test_too_many_videos_per_class_names_the_class_that_has_fewer(ragged):
+    ragged.require_vpc(1, "condense.vpc")
+    with pytest.raises(ConfigError, match=r"condense\.vpc = 2, but class 'class1' has 1 training clips"):
+        ragged.require_vpc(2, "condense.vpc")
+
+
+def test_the_printed_store_names_its_shape(ragged):
+    assert "3 classes, 9 train, 3 val, 6 test, 2×2×2" in repr(ragged)

@@ -1,0 +1,135 @@
+"""Takes: a video of a set may stand for several clips, one of which is drawn whenever it is shown."""
+
+import pytest
+import torch
+from selections import select
+
+import prism
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.info import describe
+from prism.artifacts.results import Result
+from prism.errors import CondensedError, ConfigError
+from prism.evaluation import trials
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.trials import SetMaterial
+from prism.machine.randomness import generator
+from prism.recipes import read_recipe
+from prism.reports.tables import build_rows
+from prism.selection.options import SelectConfig
+
+SHOWN = 60
+"""Epochs: that none shows one of four clips has a chance of 3 · 10⁻⁸ for each."""
+
+
+@pytest.fixture
+def taken(store) -> CondensedSet:
+    """One video of each class that stands for all four training clips."""
+    return select(store, takes=4)
+
+
+def test_every_epoch_shows_one_clip_of_each_video_and_in_time_every_clip(store, taken):
+    held = (taken.encoding.render(torch.arange(8), taken.normalisation, None) * 255).round().to(torch.uint8)
+    assert sorted(map(hash_of, held)) == sorted(map(hash_of, store.clips("train").frames))
+    seen = set()
+    for epoch in range(SHOWN):
+        clips = taken.clips(generator(0, "clips", epoch))
+        assert clips.labels.tolist() == [0, 1]
+        for video, clip in enumerate((clips.frames * 255).round().to(torch.uint8)):
+            of_video = [hash_of(other) for other in held[4 * video : 4 * video + 4]]
+            seen.add((video, of_video.index(hash_of(clip))))
+    assert len(seen) == 8
+
+
+def hash_of(clip: torch.Tensor) -> str:
+    return clip.numpy().tobytes().hex()
+
+
+def test_without_a_draw_a_video_is_its_first_take(store, taken):
+    once = select(store, vpc=4)
+    assert torch.equal(taken.render(), once.render()[::4])
+    assert torch.equal(taken.render(torch.tensor([1])), once.render()[4:5])
+
+
+def test_a_video_s_take_does_not_depend_on_which_others_are_rendered(taken):
+    for epoch in range(5):
+        whole = taken.render(generator=generator(0, "clips", epoch))
+        assert torch.equal(taken.render(torch.tensor([1]), generator(0, "clips", epoch)), whole[1:])
+
+
+@pytest.mark.parametrize("storage", ["uint8", "h264"])
+def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, storage):
+    made = select(store, takes=2, vpc=2, storage=storage, output=tmp_path / "set.safetensors")
+    read = CondensedSet.load(tmp_path / "set.safetensors")
+    assert (len(read), read.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
+    assert read.num_keyframes == 2 * 4 * store.num_frames
+    assert read.keyframe_counts.tolist() == [2 * store.num_frames] * 4
+    assert tuple(read.mask.shape) == (4, store.num_frames)
+    assert torch.equal(read.render(generator=generator(1, "x")), made.render(generator=generator(1, "x")))
+    assert describe(tmp_path / "set.safetensors")["takes"] == 2
+    assert "4 videos of 2 takes" in repr(read)
+
+
+def test_a_set_without_takes_does_not_speak_of_them(store):
+    once = select(store)
+    assert "takes" not in once.metadata
+    assert not once.is_random
+    assert "take" not in repr(once)
+
+
+@pytest.mark.parametrize("takes", [0, -4, 3])
+def test_takes_that_do_not_fit_the_stored_clips_are_refused(taken, takes):
+    with pytest.raises(CondensedError, match=r"inconsistent|one take or more"):
+        CondensedSet(taken.encoding, taken.labels, taken.classes, taken.normalisation, True, {}, takes)
+
+
+def test_all_means_as_many_as_the_smallest_class_has(make_store):
+    uneven = make_store(train=[5, 8])
+    assert select(uneven, takes=0).takes == 5
+    assert select(uneven, takes=0, vpc=2).takes == 2
+    with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
+        select(uneven, takes=3, vpc=2)
+
+
+def test_a_selection_without_options_is_the_recipe_of_takes(store):
+    assert SelectConfig() == SelectConfig(**read_recipe("takes")["select"])
+    made = prism.select(store)
+    assert (made.takes, made.encoding.storage) == (4, "h264")
+
+
+def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):
+    options = {"epochs": 3, "seeds": 1, "width": 2, "device": "cpu", "progress": False}
+    scored = {}
+    for takes in (1, 4):
+        path = tmp_path / f"{takes}.json"
+        evaluate(select(store, takes=takes), store, output=path, **options)
+        scored[takes] = Result.load(path)
+    assert scored[1].runs[0].train_loss != scored[4].runs[0].train_loss
+    one, four = build_rows(scored.values())
+    assert (one.clips, one.shown, one.role) == (2, 6, "floor")
+    assert (four.clips, four.shown, four.role, four.method) == (2, 6, "", "random, takes")
+    assert four.num_bytes > one.num_bytes
+
+
+@pytest.mark.parametrize("storage", ["uint8", "h264"])
+def test_takes_that_are_rendered_once_are_those_that_are_rendered_in_every_epoch(store, monkeypatch, storage):
+    condensed = select(store, takes=4, storage=storage)
+    material = SetMaterial(condensed, None)
+    kept = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
+    monkeypatch.setattr(trials, "available_memory_bytes", lambda device: 2**20)
+    material = SetMaterial(condensed, None)
+    rendered = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
+    assert all(torch.equal(*pair) for pair in zip(kept, rendered, strict=True))
+
+
+def test_a_data_set_of_takes_shows_others_in_every_epoch_and_the_same_ones_again(taken, tmp_path):
+    taken.save(tmp_path / "set.safetensors")
+    videos = prism.load(tmp_path / "set.safetensors")
+    first = videos[0][0].clone()
+    shown = []
+    for epoch in range(10):
+        videos.draw(epoch)
+        shown.append(videos[0][0].clone())
+    assert len(videos) == 2
+    assert any(not torch.equal(first, clip) for clip in shown)
+    videos.draw(3)
+    assert torch.equal(videos[0][0], shown[3])

@@ -1,0 +1,77 @@
+"""Telemetry files: one JSON object a line, cut back to the last checkpoint."""
+
+import pytest
+
+from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
+from prism.errors import OutputError, ResultError
+
+
+def write(path, iterations, keep_bytes=0) -> int:
+    writer = TelemetryWriter(path)
+    writer.keep(keep_bytes)
+    for i in iterations:
+        writer.write("step", iteration=i, loss=i / 3)
+    length = writer.sync()
+    writer.close()
+    return length
+
+
+def test_records_come_back_in_order_and_by_kind(tmp_path):
+    writer = TelemetryWriter(tmp_path / "t")
+    writer.write("start", note="ü")
+    writer.write("step", iteration=0, loss=1 / 3)
+    writer.write("step", iteration=1, loss=0.5)
+    writer.close()
+    telemetry = Telemetry.load(tmp_path / "t")
+    assert [record["kind"] for record in telemetry.records] == ["start", "step", "step"]
+    assert telemetry.of_kind("step")[0] == {"kind": "step", "iteration": 0, "loss": 1 / 3}
+    assert telemetry.of_kind("nothing") == []
+
+
+def test_what_was_written_after_the_checkpoint_is_cut_off(tmp_path):
+    kept = write(tmp_path / "t", range(3))
+    write(tmp_path / "t", range(3, 6), kept)
+    write(tmp_path / "t", range(3, 5), kept)
+    assert [r["iteration"] for r in Telemetry.load(tmp_path / "t").of_kind("step")] == [0, 1, 2, 3, 4]
+
+
+def test_a_new_run_replaces_the_telemetry_of_an_old_one(tmp_path):
+    write(tmp_path / "t", range(5))
+    write(tmp_path / "t", range(2))
+    assert len(Telemetry.load(tmp_path / "t").records) == 2
+
+
+def test_keeping_more_than_a_file_holds_adds_no_zero_bytes(tmp_path):
+    write(tmp_path / "t", range(2))
+    write(tmp_path / "t", [2], keep_bytes=10_000)
+    assert [r["iteration"] for r in Telemetry.load(tmp_path / "t").of_kind("step")] == [0, 1, 2]
+
+
+def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
+    write(tmp_path / "t", range(3))
+    whole = (tmp_path / "t").read_bytes()
+    for cut in range(1, 10):
+        (tmp_path / "t").write_bytes(whole[:-cut])
+        assert len(Telemetry.load(tmp_path / "t").records) == 2
+
+
+@pytest.mark.parametrize("content", [b"not json\n", b"[1]\n", b"\xff\n", b"[" * 100_000 + b"\n", b"3\n"])
+def test_a_file_that_is_not_telemetry_is_refused(tmp_path, content):
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(ResultError, match="not a telemetry file"):
+        Telemetry.load(tmp_path / "t")
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(ResultError, match="not a telemetry file"):
+        Telemetry.load(tmp_path / "t")
+
+
+def test_a_telemetry_file_that_cannot_be_written_is_an_output_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        TelemetryWriter(tmp_path / "file" / "t")
+
+
+def test_telemetry_lies_beside_its_set():
+    assert str(telemetry_path("runs/a.safetensors")) == "runs/a.safetensors.telemetry.jsonl"

@@ -1,0 +1,192 @@
+"""A condensation class by class: the same set as all classes at once."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from conftest import Crash
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import KeyFrameEncoding, keyframe_encoding
+from prism.artifacts.info import describe
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation.checkpoint import checkpoint_path, shards_path
+from prism.condensation.journal import Journal
+from prism.condensation.loop import condense
+from prism.errors import CheckpointError, ConfigError
+from prism.reports.curves import Curves
+
+TINY = {"iterations": 4, "batch_real": 4, "width": 4, "vpc": 2, "lr": 10.0, "epsilon": 0.03, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def executor():
+    with ThreadPoolExecutor(2) as executor:
+        yield executor
+
+
+@pytest.fixture
+def uneven(make_store):
+    """Classes of different sizes, some smaller than a batch."""
+    return make_store(classes=3, train=[3, 7, 4])
+
+
+VARIANTS = {
+    "prism": {},
+    "one video": {"vpc": 1},
+    "from real clips": {"init": "real", "initial_keyframes": 4},
+    "dm": {"method": "dm"},
+    "random insertion": {"insertion": "random"},
+    "a bank": {"real_moments": "bank", "bank_size": 2},
+    "uint8": {"storage": "uint8", "gradient_decay": 0.5},
+    "a budget": {"insertion": "budget", "budget": "3.5"},
+    "small stills": {"storage": "webp", "keyframe_scale": 2},
+    "video": {"storage": "h264"},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_classes_one_by_one_make_the_set_of_all_at_once(uneven, executor, tmp_path, name):
+    options = TINY | VARIANTS[name]
+    whole = condense(uneven, **options)
+    merged = condense(uneven, executor=executor, output=tmp_path / "set", **options)
+    assert (tmp_path / "set").read_bytes() == merged.to_bytes() == whole.to_bytes()
+
+
+def test_where_the_rounding_depends_on_the_batch_the_sets_differ_by_rounding_only(uneven, executor, tmp_path):
+    """Matrix products of a recurrent network are blocked by the number of clips that go through it together."""
+    options = TINY | {"model": "cnn-gru", "insertion": "never"}
+    whole = condense(uneven, **options)
+    merged = condense(uneven, executor=executor, output=tmp_path / "set", **options)
+    torch.testing.assert_close(merged.render(), whole.render(), rtol=1e-5, atol=1e-6)
+
+
+def test_the_telemetry_of_the_classes_is_that_of_one_run(uneven, executor, tmp_path):
+    condense(uneven, output=tmp_path / "whole", **TINY)
+    condense(uneven, output=tmp_path / "set", executor=executor, **TINY)
+    whole, merged = (Telemetry.load(telemetry_path(tmp_path / name)) for name in ("whole", "set"))
+    assert merged.of_kind("insertion") == whole.of_kind("insertion") != []
+    for found, wanted in zip(merged.of_kind("step"), whole.of_kind("step"), strict=True):
+        assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-6)
+        assert found["keyframes"] == pytest.approx(wanted["keyframes"])
+        assert found["between_class"] is None
+    ends = [telemetry.of_kind("end")[0]["keyframes"] for telemetry in (merged, whole)]
+    assert ends[0] == ends[1]
+    assert [record["kind"] for record in merged.records[:2]] == ["start", "step"]
+    assert len(Curves.read(merged).steps) == TINY["iterations"]
+
+
+def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(
+    uneven, executor, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(sys.modules["prism.condensation.by_class"].shutil, "rmtree", lambda *_, **__: None)
+    condense(uneven, output=tmp_path / "set", executor=executor, **TINY)
+    (of_one, *_), folder = (
+        sorted(shards_path(tmp_path / "set").glob("*.safetensors")),
+        shards_path(tmp_path / "set"),
+    )
+    assert describe(of_one)["videos"]
+    assert CondensedSet.load(of_one).labels.tolist() == [0, 0]
+    monkeypatch.undo()
+    # Killed between saving the set and dropping its shards, the run may finish again.
+    before = (tmp_path / "set").read_bytes()
+    assert folder.exists()
+    condense(uneven, output=tmp_path / "set", executor=executor, resume=True, **TINY)
+    assert (tmp_path / "set").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(tmp_path / "set").name}
+
+
+@pytest.fixture
+def unfinished(uneven, executor, tmp_path, monkeypatch):
+    """The output of a run whose second class failed in its third iteration."""
+    original = Journal.record
+
+    def record(journal: Journal, step: dict) -> dict:
+        if journal.run.classes.start == 1 and journal.run.iteration == 3:
+            raise Crash
+        return original(journal, step)
+
+    output = tmp_path / "set"
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "record", record)
+        with pytest.raises(Crash), ThreadPoolExecutor(1) as one:
+            condense(uneven, output=output, executor=one, checkpoint_seconds=0, **TINY)
+    return output
+
+
+def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinished):
+    done, begun = (shards_path(unfinished) / f"0000{label}.safetensors" for label in range(2))
+    assert done.exists()
+    assert checkpoint_path(begun).exists()
+    written = done.stat().st_mtime_ns
+    seen = []
+
+    def watched(function, label: int) -> object:
+        seen.append((label, done.stat().st_mtime_ns))
+        return ThreadPoolExecutor.submit(executor, function, label)
+
+    class Watching(ThreadPoolExecutor):
+        submit = staticmethod(watched)
+
+    with pytest.raises(ConfigError, match=r"shards of an unfinished run\. Continue it with --resume"):
+        condense(uneven, output=unfinished, executor=executor, **TINY)
+    with pytest.raises(ConfigError, match=r"was begun on an engine\. Continue it there with --resume"):
+        condense(uneven, output=unfinished, resume=True, **TINY)
+    with pytest.raises(CheckpointError, match=r"belongs to another run: its config\.lr is 10\.0, not 3\.0"):
+        condense(uneven, output=unfinished, executor=executor, resume=True, **(TINY | {"lr": 3.0}))
+    merged = condense(uneven, output=unfinished, executor=Watching(1), resume=True, **TINY)
+    # The third class may have been done while the second failed.
+    assert seen[0][0] == 1
+    assert {label for label, _ in seen} <= {1, 2}
+    assert all(time == written for _, time in seen)
+    assert merged.to_bytes() == condense(uneven, **TINY).to_bytes()
+
+
+def test_overwriting_begins_again_with_and_without_an_executor(uneven, executor, unfinished):
+    condense(uneven, output=unfinished, overwrite=True, **TINY)
+    assert not shards_path(unfinished).exists()
+    before = unfinished.read_bytes()
+    condense(uneven, output=unfinished, overwrite=True, executor=executor, **TINY)
+    assert unfinished.read_bytes() == before
+
+
+def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
+    other = unfinished.with_name("other")
+    condense(uneven, output=other, **(TINY | {"seed": 5}))
+    whole = CondensedSet.load(other)
+    whole.save(shards_path(unfinished) / "00002.safetensors")
+    with pytest.raises(CheckpointError, match=r"00002\.safetensors' belongs to another run: its classes is None"):
+        condense(uneven, output=unfinished, executor=executor, resume=True, **TINY)
+    assert not unfinished.exists()
+
+
+def test_a_method_whose_classes_depend_on_each_other_is_refused(uneven, executor, tmp_path):
+    with pytest.raises(ConfigError, match="static-dynamic shares its hallucinator among all classes"):
+        condense(uneven, method="static-dynamic", output=tmp_path / "set", executor=executor, device="cpu")
+    with pytest.raises(ConfigError, match="an executor needs an output"):
+        condense(uneven, executor=executor, **TINY)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("storage", ["float32", "uint8", "webp", "h264"])
+def test_joined_parts_render_to_the_clips_of_the_whole(storage):
+    draw = torch.Generator().manual_seed(3)
+    frames = torch.randn(5, 6, 3, 16, 16, generator=draw)
+    mask = torch.rand(5, 6, generator=draw) < 0.5
+    mask[:, [0, -1]] = True
+    whole = keyframe_encoding(frames, mask, storage, 50)
+    parts = [keyframe_encoding(frames[at], mask[at], storage, 50) for at in (slice(0, 2), slice(2, 5))]
+    joined = KeyFrameEncoding.join(parts)
+    assert joined.problem(5) is None
+    assert all(torch.equal(part, joined.tensors()[name]) for name, part in whole.tensors().items())
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [({"insertion": "budget", "budget": "99"}, "budget"), ({"keyframe_scale": 7}, "keyframe_scale")],
+)
+def test_what_does_not_fit_the_store_is_refused_before_anything_is_begun(uneven, executor, tmp_path, options, key):
+    with pytest.raises(ConfigError, match=rf"condense\.{key} = "):
+        condense(uneven, executor=executor, output=tmp_path / "set", **TINY, **options)
+    assert not list(tmp_path.iterdir())

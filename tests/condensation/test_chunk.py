@@ -1,0 +1,92 @@
+"""Where memory runs out the work goes on in smaller parts, to the same result."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.condensation.chunk import FIRST_CHUNK, Chunk
+from prism.condensation.loop import Condensation, condense
+from prism.condensation.moments import MOMENTS
+from prism.condensation.options import CondenseConfig
+from prism.errors import ConfigError
+from prism.networks.convnet3d import ConvNet3D
+
+CPU = torch.device("cpu")
+
+
+@given(num=st.integers(0, 40), size=st.integers(1, 20), clips=st.integers(1, 6), room=st.integers(1, 40))
+def test_each_unit_is_done_once_and_in_order_whatever_fits(num, size, clips, room):
+    chunk, tried = Chunk(size), []
+
+    def work(first: int, last: int) -> list[int]:
+        tried.append(last - first)
+        if last - first > room:
+            raise torch.OutOfMemoryError
+        return list(range(first, last))
+
+    parts = chunk.each(num, work, clips=clips)
+    assert [unit for part in parts for unit in part] == list(range(num))
+    failed = [units for units in tried if units > room]
+    # What was too much once is not tried again, nor anything above half of it.
+    assert all(later <= max(1, units // 2) for units, later in pairwise(failed))
+    assert not failed or chunk.size <= room * clips
+
+
+def test_draws_are_repeated_with_the_work_that_made_them():
+    def drawn(room: int) -> list[float]:
+        chunk, draw, values = Chunk(16), torch.Generator().manual_seed(0), []
+
+        def work(first: int, last: int) -> None:
+            found = torch.rand(last - first, generator=draw)
+            if last - first > room:
+                raise torch.OutOfMemoryError
+            values.extend(found.tolist())
+
+        chunk.each(20, work, draws=[draw])
+        return values
+
+    assert drawn(3) == drawn(16)
+
+
+def running_out(monkeypatch: pytest.MonkeyPatch, room: int) -> list[int]:
+    """Let embedding fail for more clips than there is room for, and list how many were tried together."""
+    tried: list[int] = []
+    original: Callable[[ConvNet3D, torch.Tensor], torch.Tensor] = ConvNet3D.embed
+
+    def embed(self: ConvNet3D, clips: torch.Tensor) -> torch.Tensor:
+        tried.append(len(clips))
+        if len(clips) > room:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return original(self, clips)
+
+    monkeypatch.setattr(ConvNet3D, "embed", embed)
+    return tried
+
+
+@pytest.mark.parametrize("moments", MOMENTS)
+def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_videos(
+    make_store, monkeypatch, moments
+):
+    options = {"width": 2, "batch_real": 5, "vpc": 2, "iterations": 3, "bank_size": 1, "real_moments": moments}
+
+    def videos() -> torch.Tensor:
+        return condense(make_store(train=5), insertion="never", device="cpu", **options).render()
+
+    expected = videos()
+    tried = running_out(monkeypatch, room=2)
+    torch.testing.assert_close(videos(), expected, rtol=1e-4, atol=1e-5)
+    assert FIRST_CHUNK["cpu"] in tried
+    # Found once, for either side, and kept: 8, 4, 2 real clips, then 2 classes of 2 videos and one.
+    assert [num for num in tried if num > 2] == [8, 4, 4]
+
+
+@pytest.mark.parametrize(("room", "what"), [(0, "one clip"), (1, "the 2 videos of one class")])
+def test_where_not_even_the_least_fits_one_sentence_says_what_to_try(store, monkeypatch, room, what):
+    run = Condensation(store, CondenseConfig(width=2, batch_real=2, vpc=2), CPU)
+    running_out(monkeypatch, room)
+    with pytest.raises(ConfigError, match=rf"^cpu has no memory left for {what}.*--width.*\.$"):
+        run.step()

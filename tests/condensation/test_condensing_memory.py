@@ -1,0 +1,82 @@
+"""What a condensation takes is counted, refused where it cannot fit, and does not grow with the data set."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from prism.artifacts.store import ClipStore
+from prism.condensation import condensing_memory as memory
+from prism.condensation.condensing_memory import condensing_memory
+from prism.condensation.loop import Condensation, condense
+from prism.condensation.options import CondenseConfig
+from prism.errors import ConfigError
+from prism.networks.build import build_for
+from prism.networks.convnet3d import ConvNet3D
+from prism.networks.training_memory import embedding_bytes
+
+CPU = torch.device("cpu")
+STATUS = Path("/proc/self/status")
+
+
+def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store):
+    config = CondenseConfig(vpc=3, width=4)
+    clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
+    needs = condensing_memory(store, config, CPU)
+    assert needs.video_bytes == memory.COPIES * 6 * clip
+    assert needs.num_together == 6
+    assert needs.chunk_bytes == 2 * 8 * embedding_bytes(network)
+    least = condensing_memory(store, config, torch.device("cuda"))
+    assert least.num_together == 3
+    assert least.chunk_bytes == 2 * 3 * embedding_bytes(network)
+
+
+def test_embedding_keeps_less_than_training_does(store):
+    # A frozen layer keeps nothing for its own gradient; every value of the first output is there.
+    kept = embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
+    first = 4 * 4 * store.num_frames * (store.size[0] // 2) * (store.size[1] // 2)
+    assert kept > first
+
+
+def test_what_does_not_fit_is_refused_before_it_starts_with_what_it_takes(store, tmp_path, monkeypatch):
+    config = CondenseConfig(vpc=4, width=4, iterations=1, batch_real=2)
+    needs = condensing_memory(store, config, CPU).total_bytes
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: needs - 1)
+    says = r"^condensing 4 videos for each of 2 classes takes 0\.\d GiB: .* cpu has 0\.\d GiB free\. .*--vpc or"
+    with pytest.raises(ConfigError, match=says):
+        condense(store, config, output=tmp_path / "set", device="cpu")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: needs)
+    assert condense(store, config, device="cpu")
+
+
+def anonymous_bytes() -> int:
+    """Memory of this process that no file backs: clips that are mapped from a store can always be dropped."""
+    (line,) = [line for line in STATUS.read_text().splitlines() if line.startswith("RssAnon:")]
+    return 1024 * int(line.split()[1])
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="the system does not tell how much memory a process has")
+@pytest.mark.parametrize("moments", ["fresh", "bank"])
+def test_memory_does_not_grow_with_the_data_set(make_store, monkeypatch, moments):
+    seen: list[int] = []
+    original = ConvNet3D.embed
+
+    def embed(self: ConvNet3D, clips: torch.Tensor) -> torch.Tensor:
+        seen.append(anonymous_bytes())
+        return original(self, clips)
+
+    monkeypatch.setattr(ConvNet3D, "embed", embed)
+
+    def peak(store: ClipStore) -> int:
+        run = Condensation(store, CondenseConfig(width=2, real_moments=moments, batch_real=8, bank_size=1), CPU)
+        seen.clear()
+        run.step()
+        return max(seen)
+
+    # Written before anything is measured: what a store is written from is memory too.
+    few, many = make_store(train=8), make_store(train=200)
+    peak(few)
+    small, large = peak(few), peak(many)
+    # 384 clips more: 21 MB of pixels, 85 MB as a network takes them.
+    assert large - small < 10_000_000

@@ -1,0 +1,667 @@
+"""The loop, its journal and its checkpoints: the method, and that no kill changes a byte of its outcome."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+from conftest import CrashingAt
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import CODECS, DTYPES
+from prism.artifacts.keyframes import render
+from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation import journal, loop
+from prism.condensation.checkpoint import Checkpoint, checkpoint_path
+from prism.condensation.loop import Condensation, condense
+from prism.condensation.moments import MOMENTS, PRECISIONS
+from prism.condensation.options import CondenseConfig
+from prism.condensation.rules import RULES
+from prism.condensation.videos import KeyFrames
+from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
+from prism.machine.files import partial_path
+from prism.machine.provenance import versions
+from prism.machine.randomness import generator
+
+CPU = torch.device("cpu")
+TINY = {"width": 4, "batch_real": 2, "iterations": 8, "static_iterations": 2}
+"""A run of a tenth of a second."""
+
+
+def config(**options: object) -> CondenseConfig:
+    return CondenseConfig(**(TINY | options))  # type: ignore[arg-type]
+
+
+def run_tiny(store: ClipStore, output: Path | None = None, **options: object) -> CondensedSet:
+    return condense(store, output=output, device="cpu", **(TINY | options))  # type: ignore[arg-type]
+
+
+def started(store: ClipStore, **options: object) -> Condensation:
+    return Condensation(store, config(**options), CPU)
+
+
+# Where a video starts.
+
+
+def test_noise_starts_as_standard_normal_keyframes_at_both_ends(store):
+    videos = KeyFrames.start(store, config(vpc=3), CPU)
+    assert videos.mask.tolist() == [[True] + [False] * 6 + [True]] * 6
+    drawn = videos.frames[videos.mask]
+    # 6 videos of 2 frames: 82,944 values, so the mean errs by 0.0035 and the deviation by 0.0025.
+    assert drawn.mean().abs() < 0.02
+    assert abs(drawn.std() - 1) < 0.02
+
+
+def test_real_starts_as_frames_of_different_training_clips_of_the_videos_class(store):
+    videos = KeyFrames.start(store, config(init="real", vpc=3, initial_keyframes=8), CPU)
+    real = store.clips("train")
+    pixels = (store.normalisation.invert(videos.render()) * 255).round().to(torch.uint8)
+    found = [[i for i in range(len(real)) if torch.equal(real.frames[i], clip)] for clip in pixels]
+    assert all(len(where) == 1 for where in found)
+    assert len({where[0] for where in found}) == 6
+    assert [int(real.labels[where[0]]) for where in found] == [0, 0, 0, 1, 1, 1]
+
+
+def test_real_with_two_keyframes_interpolates_between_the_ends_of_a_clip(store):
+    whole = KeyFrames.start(store, config(init="real", initial_keyframes=8), CPU).render()
+    sparse = KeyFrames.start(store, config(init="real"), CPU).render()
+    share = torch.linspace(1, 0, 8).view(1, 8, 1, 1, 1)
+    torch.testing.assert_close(sparse, share * whole[:, :1] + (1 - share) * whole[:, -1:])
+
+
+def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store):
+    sparse = KeyFrames.start(store, config(), CPU)
+    learnable = KeyFrames.start(store, config(fully_learnable=True), CPU)
+    assert learnable.mask.all()
+    torch.testing.assert_close(learnable.render(), sparse.render())
+
+
+# One iteration.
+
+
+def gradient_of_the_paper(run: Condensation) -> torch.Tensor:
+    """The gradient of equation 8 at the key-frames, straight through rendering and network."""
+    real = run.moments.at(run.iteration)
+    frames = run.videos.frames.detach().clone().requires_grad_()
+    embeddings = run.moments.network.embed(render(frames, run.videos.mask).transpose(1, 2))
+    vpc, loss = run.config.vpc, torch.zeros(())
+    for c in range(len(real)):
+        loss = loss + (real[c] - embeddings[c * vpc : (c + 1) * vpc].mean(dim=0)).square().sum()
+    (gradient,) = torch.autograd.grad(loss, frames)
+    return gradient
+
+
+def test_the_keyframes_move_as_sgd_with_momentum_by_hand(store):
+    run = started(store, vpc=2, lr=0.3, momentum=0.9, insertion="never")
+    frames, velocity = run.videos.frames.detach().clone(), torch.zeros_like(run.videos.frames)
+    for _ in range(4):
+        velocity = 0.9 * velocity + gradient_of_the_paper(run)
+        frames -= 0.3 * velocity
+        run.step()
+        torch.testing.assert_close(run.videos.frames.detach(), frames, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_of_a_step_is_equation_8_of_the_clips_before_it(store):
+    run = started(store)
+    real, clips = run.moments.at(0), run.videos.render().detach()
+    embeddings = run.moments.network.embed(clips.transpose(1, 2))
+    expected = sum(float((real[c] - embeddings[c]).square().sum()) for c in range(2))
+    assert run.step()["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_only_keyframes_move(store):
+    run = started(store, insertion="never", initial_keyframes=3)
+    before = run.videos.frames.detach().clone()
+    run.step()
+    moved = (run.videos.frames.detach() != before).flatten(2).any(dim=2)
+    assert torch.equal(moved, run.videos.mask)
+
+
+def test_all_insertions_of_an_iteration_are_judged_on_the_keyframes_as_they_stood(store):
+    # With ε = 1 every candidate qualifies. Judged one by one on the growing set, neighbours of a new
+    # key-frame would be compared with it; judged together, all see the two ends only.
+    run = started(store, epsilon=1.0, warmup=0.0)
+    before = run.videos.mask.clone()
+    step = run.step()
+    assert torch.equal(step["conflict"].mask, before)
+    assert step["proposed"].sum() == 12
+    assert torch.equal(run.videos.mask, before | step["proposed"])
+
+
+def conflicting_run(store: ClipStore, **options: object) -> Condensation:
+    """A run in which some candidates conflict and others do not."""
+    return started(store, epsilon=0.02, warmup=0.0, cooldown=0.0, iterations=30, vpc=2, **options)
+
+
+def test_inserting_changes_neither_the_clip_nor_what_momentum_holds(store):
+    run = conflicting_run(store)
+    inserted = 0
+    for _ in range(10):
+        run.step()
+        mask, clips = run.videos.mask.clone(), run.videos.render().detach()
+        velocity = run.optimiser.state[run.videos.frames]["momentum_buffer"].clone()
+        new = ~mask & (torch.rand(mask.shape, generator=torch.Generator().manual_seed(run.iteration)) < 0.2)
+        run.videos.insert(new)
+        inserted += int(new.sum())
+        torch.testing.assert_close(run.videos.render().detach(), clips, rtol=0, atol=1e-5)
+        assert torch.equal(run.optimiser.state[run.videos.frames]["momentum_buffer"], velocity)
+        assert (velocity[new] == 0).all()
+    assert inserted > 5
+
+
+def test_a_new_keyframe_moves_first_by_its_own_gradient_without_momentum(store):
+    run = conflicting_run(store)
+    old = run.videos.mask.clone()
+    while torch.equal(run.videos.mask, old):
+        run.step()
+    new = run.videos.mask & ~old
+    gradient, before = gradient_of_the_paper(run), run.videos.frames.detach().clone()
+    run.step()
+    moved = run.videos.frames.detach() - before
+    torch.testing.assert_close(moved[new], -gradient[new], rtol=1e-3, atol=1e-6)
+
+
+def test_some_candidates_are_inserted_and_some_are_not(store):
+    run = conflicting_run(store)
+    counts = [int(run.step()["proposed"].sum()) for _ in range(6)]
+    assert sum(counts) > 0
+    assert not run.videos.mask.all()
+
+
+def test_random_insertion_is_drawn_anew_in_every_iteration(store):
+    # Only frame 1 conflicts, so one frame of each video is inserted, wherever the draw falls.
+    gradients = torch.ones(2, 8, 3, 48, 48)
+    gradients[:, 1] = -1
+    drawn = set()
+    for iteration in range(20):
+        run = started(store, insertion="random")
+        run.iteration = iteration
+        where = run.insert(gradients)["proposed"].nonzero()[:, 1].tolist()
+        assert len(where) == 2
+        drawn.add(tuple(where))
+    assert len(drawn) > 5
+
+
+def test_the_running_mean_of_gradients_weighs_the_past_by_the_decay(store):
+    run = started(store, gradient_decay=0.75)
+    shape = run.videos.frames.shape
+    gradients = [torch.randn(shape, generator=torch.Generator().manual_seed(i)) for i in range(4)]
+    estimate = [run.estimate(g).clone() for g in gradients][-1]
+    expected = sum(0.25 * 0.75 ** (3 - i) * g for i, g in enumerate(gradients))
+    torch.testing.assert_close(estimate, expected)
+
+
+def test_without_decay_each_iterations_own_gradient_is_judged(store):
+    run, gradient = started(store), torch.ones(2, 8, 3, 48, 48)
+    run.estimate(-gradient)
+    assert torch.equal(run.estimate(gradient), gradient)
+
+
+# A whole run.
+
+
+def steps_of(output: Path) -> list[dict]:
+    return Telemetry.load(telemetry_path(output)).of_kind("step")
+
+
+def insertions_of(output: Path) -> list[dict]:
+    return Telemetry.load(telemetry_path(output)).of_kind("insertion")
+
+
+@pytest.mark.parametrize("insertion", ["gradient", "random", "l2"])
+def test_a_run_inserts_neither_in_warm_up_nor_in_cool_down(store, tmp_path, insertion):
+    output = tmp_path / "set"
+    schedule = {"iterations": 20, "warmup": 0.3, "cooldown": 0.25}
+    run_tiny(store, output, insertion=insertion, epsilon=0.03, vpc=2, **schedule)
+    when = [event["iteration"] for event in insertions_of(output)]
+    assert when
+    assert all(6 <= i < 15 for i in when)
+    counts = [step["keyframes"] for step in steps_of(output)]
+    assert counts[:6] == [2.0] * 6
+    assert counts[14:] == [counts[-1]] * 6
+
+
+def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe(store, tmp_path):
+    output = tmp_path / "set"
+    condensed = run_tiny(store, output, vpc=2, iterations=20, epsilon=0.03)
+    events = insertions_of(output)
+    assert events
+    assert all(max(event["cosines"]) < 0.03 for event in events)
+    inserted = {(event["video"], event["frame"]) for event in events}
+    assert len(inserted) == len(events)
+    ends = {(video, frame) for video in range(4) for frame in (0, 7)}
+    assert inserted | ends == {tuple(where) for where in condensed.mask.nonzero().tolist()}
+
+
+def test_without_insertion_the_ends_remain_the_only_keyframes(store):
+    condensed = run_tiny(store, insertion="never", epsilon=1.0, warmup=0.0, cooldown=0.0)
+    assert condensed.encoding.times.tolist() == [0, 7, 0, 7]
+
+
+def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):
+    condensed = run_tiny(store, vpc=2)
+    run = started(store, vpc=2)
+    for _ in range(TINY["iterations"]):
+        run.step()
+    torch.testing.assert_close(store.normalisation.apply(condensed.render()), run.videos.render().detach())
+
+
+def test_telemetry_tells_the_whole_run(store, tmp_path):
+    output = tmp_path / "set"
+    condensed = run_tiny(store, output)
+    telemetry = Telemetry.load(telemetry_path(output))
+    (start,), (end,) = telemetry.of_kind("start"), telemetry.of_kind("end")
+    assert start["config"] == condensed.source["config"]
+    assert {"host", "date", "torch", "store"} <= start.keys()
+    assert [step["iteration"] for step in steps_of(output)] == list(range(8))
+    assert all(step["loss"] > 0 and step["between_class"] > 0 for step in steps_of(output))
+    assert end["keyframes"] == condensed.keyframe_counts.tolist()
+    for record in telemetry.of_kind("cosines"):
+        assert record["quantiles"] == sorted(record["quantiles"])
+        assert all(-1.001 <= q <= 1.001 for q in record["quantiles"])
+
+
+VARIANTS: dict[str, dict[str, object]] = {
+    "paper": {},
+    **{f"insertion {name}": {"insertion": name} for name in RULES if name != "budget"},
+    "insertion budget": {"insertion": "budget", "budget": "4.5", "vpc": 2, "gradient_decay": 0.9},
+    **{f"storage {name}": {"storage": name} for name in [*DTYPES, *CODECS]},
+    **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},
+    "bfloat16": {"precision": "bfloat16"},
+    "parameter reading": {"gradient": "parameter"},
+    "running mean": {"gradient_decay": 0.9},
+    "real": {"init": "real"},
+    "dm": {"init": "real", "initial_keyframes": 8, "insertion": "never"},
+    "three key-frames": {"initial_keyframes": 3},
+    "fully learnable": {"fully_learnable": True},
+    "two videos": {"vpc": 2},
+    "half size": {"keyframe_scale": 2, "vpc": 2},
+    "half size, dm, coded": {"method": "dm", "keyframe_scale": 2, "storage": "h264"},
+    "without momentum": {"momentum": 0.0},
+    **{
+        f"static-dynamic, {name}, {stage}": {
+            "method": "static-dynamic",
+            "real_moments": name,
+            "bank_size": 2,
+            "static_iterations": static_iterations,
+            "iterations": 6 - static_iterations,
+            "dynamic_lr": 100.0,
+            "storage": storage,
+        }
+        for name in MOMENTS
+        for stage, static_iterations, storage in (("images", 5, "uint8"), ("memories", 2, "float32"))
+    },
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_variant_resumes_to_the_same_bytes(store, tmp_path, crashing_at, name):
+    options = {"iterations": 6, "epsilon": 0.03, "lr": 10.0, **VARIANTS[name]}
+    output = tmp_path / "set"
+    with crashing_at(4):
+        run_tiny(store, output, checkpoint_seconds=0, **options)
+    resumed = run_tiny(store, output, resume=True, **options)
+    assert output.read_bytes() == resumed.to_bytes() == run_tiny(store, **options).to_bytes()
+    assert [step["iteration"] for step in steps_of(output)] == list(range(6))
+    assert not checkpoint_path(output).exists()
+
+
+# Smaller key-frames.
+
+
+@pytest.mark.parametrize("init", ["noise", "real"])
+def test_half_size_keyframes_take_a_quarter_of_the_values_and_render_to_whole_clips(store, tmp_path, init):
+    small = run_tiny(store, tmp_path / "set", keyframe_scale=2, insertion="never", init=init)
+    whole = run_tiny(store, insertion="never", init=init)
+    assert small.float32_bytes * 4 == whole.float32_bytes
+    assert small.size == whole.size == store.size
+    loaded = CondensedSet.load(tmp_path / "set")
+    assert loaded.metadata["scale"] == 2
+    assert "scale" not in whole.metadata
+    assert torch.equal(loaded.render(), small.render())
+    assert small.render().shape == whole.render().shape
+
+
+def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
+    videos = Condensation(store, config(keyframe_scale=2), torch.device("cpu")).videos
+    clips = videos.render(0)
+    assert clips.shape[3:] == store.size
+    target = torch.randn(clips.shape, generator=generator(0, "target"))
+    (gradient,) = torch.autograd.grad((clips * target).sum(), videos.trainable[0].tensors)
+    # The sum of a product with a linear rendering: its gradient is the same however far the step.
+    step = torch.randn(gradient.shape, generator=generator(0, "step"))
+    with torch.no_grad():
+        videos.trainable[0].tensors[0] += step
+        slope = ((videos.render(0) - clips) * target).sum()
+    assert float((gradient * step).sum()) == pytest.approx(float(slope), rel=1e-3)
+
+
+def test_a_scale_that_does_not_divide_the_clips_is_refused(make_store):
+    with pytest.raises(ConfigError, match=r"keyframe_scale = 4, but the clips have 48×58 pixels"):
+        run_tiny(make_store(size=(48, 58)), keyframe_scale=4)
+
+
+# Determinism.
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_one_seed_gives_the_same_file_in_one_thread_and_in_two(store, precision):
+    small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03, "precision": precision}
+    before, files = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            files.append(run_tiny(store, **small).to_bytes())
+    finally:
+        torch.set_num_threads(before)
+    assert files[0] == files[1]
+
+
+# Real signals and real kills, on the real command.
+
+LONG = {"width": 4, "batch-real": 2, "iterations": 100, "static-iterations": 2, "epsilon": 0.03}
+
+
+def launched(store: ClipStore, output: Path, *more: str) -> subprocess.Popen:
+    options = [word for key, value in LONG.items() for word in (f"--{key}", str(value))]
+    command = ["condense", str(store.path), "-o", str(output), "--checkpoint-seconds", "0", "--device", "cpu"]
+    program = [sys.executable, "-c", "from prism.cli import main; main()"]
+    return subprocess.Popen([*program, *command, *options, *more], stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.stderr.read()  # type: ignore[union-attr]
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def num_steps(output: Path) -> int:
+    path = telemetry_path(output)
+    return path.read_bytes().count(b'"kind": "step"') if path.exists() else 0
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(store: ClipStore) -> bytes:
+    return run_tiny(store, **{key.replace("-", "_"): value for key, value in LONG.items()}).to_bytes()
+
+
+def resumed(store: ClipStore, output: Path) -> bytes:
+    run_tiny(store, output, resume=True, **{key.replace("-", "_"): value for key, value in LONG.items()})
+    return output.read_bytes()
+
+
+def test_a_run_killed_with_kill_9_resumes_to_the_same_bytes(store, tmp_path, uninterrupted):
+    output = tmp_path / "set.safetensors"
+    process = launched(store, output)
+    wait_for(lambda: num_steps(output) > 5 and checkpoint_path(output).exists(), process)
+    process.kill()
+    process.wait()
+    assert not output.exists()
+    assert resumed(store, output) == uninterrupted
+    assert [step["iteration"] for step in steps_of(output)] == list(range(100))
+    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
+
+
+def test_a_run_killed_while_it_wrote_a_checkpoint_leaves_no_litter_once_it_is_done(store, tmp_path):
+    output = tmp_path / "set.safetensors"
+    partial_path(checkpoint_path(output)).write_bytes(b"half a checkpoint")
+    run_tiny(store, output, resume=True)
+    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
+
+
+def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, tmp_path, monkeypatch):
+    output = tmp_path / "set.safetensors"
+
+    def killed(path: Path) -> None:
+        if output.exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(journal, "discard", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_tiny(store, output, checkpoint_seconds=0)
+    done = output.read_bytes()
+    assert checkpoint_path(output).exists()
+    run_tiny(store, output, resume=True)
+    assert output.read_bytes() == done
+    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, uninterrupted, number):
+    output = tmp_path / "set.safetensors"
+    process = launched(store, output)
+    wait_for(lambda: num_steps(output) > 5, process)
+    process.send_signal(number)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert message.startswith("prism: stopped at iteration ")
+    assert "--resume" in message
+    assert message.count("\n") == 1
+    at = int(message.split("iteration ")[1].split(" ")[0])
+    assert num_steps(output) == at
+    assert not output.exists()
+    if number == signal.SIGTERM:
+        assert resumed(store, output) == uninterrupted
+
+
+def interrupted(store: ClipStore, output: Path, crashing_at: CrashingAt, **options: object) -> None:
+    """Leave the checkpoint of an unfinished run beside an output."""
+    with crashing_at(4):
+        run_tiny(store, output, checkpoint_seconds=0, **options)
+
+
+def test_a_checkpoint_without_resume_is_refused(store, tmp_path, crashing_at):
+    interrupted(store, tmp_path / "set", crashing_at)
+    with pytest.raises(ConfigError, match=r"--resume.*--overwrite"):
+        run_tiny(store, tmp_path / "set")
+    assert checkpoint_path(tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"lr": 2.0}, r"config\.lr is 1\.0, not 2\.0"),
+        ({"seed": 5}, r"config\.seed is 0, not 5"),
+        ({"insertion": "l2"}, r"config\.insertion is 'gradient', not 'l2'"),
+    ],
+)
+def test_resuming_with_another_option_is_refused_by_name(store, tmp_path, crashing_at, change, says):
+    interrupted(store, tmp_path / "set", crashing_at)
+    before = checkpoint_path(tmp_path / "set").read_bytes()
+    with pytest.raises(CheckpointError, match=says):
+        run_tiny(store, tmp_path / "set", resume=True, **change)
+    assert checkpoint_path(tmp_path / "set").read_bytes() == before
+
+
+def test_resuming_on_another_store_is_refused(store, make_store, tmp_path, crashing_at):
+    interrupted(store, tmp_path / "set", crashing_at)
+    with pytest.raises(CheckpointError, match="its store is"):
+        run_tiny(make_store(seed=9), tmp_path / "set", resume=True)
+
+
+def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
+    interrupted(store, tmp_path / "set", crashing_at)
+    monkeypatch.setattr(loop, "versions", lambda: versions() | {"torch": "9.9"})
+    with pytest.raises(CheckpointError, match=r"its versions\.torch is '.*', not '9\.9'"):
+        run_tiny(store, tmp_path / "set", resume=True)
+
+
+def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, tmp_path, crashing_at):
+    output = tmp_path / "set"
+    interrupted(store, output, crashing_at)
+    with crashing_at(1):
+        run_tiny(store, output, overwrite=True)
+    # A stale checkpoint would now continue the old run in the middle of the new one's telemetry.
+    assert not checkpoint_path(output).exists()
+    run_tiny(store, output, resume=True)
+    assert [step["iteration"] for step in steps_of(output)] == list(range(8))
+    assert output.read_bytes() == run_tiny(store).to_bytes()
+
+
+def test_resume_without_a_checkpoint_starts_from_the_beginning(store, tmp_path):
+    run_tiny(store, tmp_path / "set", resume=True)
+    assert (tmp_path / "set").read_bytes() == run_tiny(store).to_bytes()
+
+
+DAMAGES = [
+    *("truncated", "text", "empty", "no tensors", "other shapes", "nested", "a mask of numbers", "other momentum"),
+    *("infinite values", "a foreign tensor", "an iteration too late"),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashing_at, damage):
+    interrupted(store, tmp_path / "set", crashing_at)
+    path = checkpoint_path(tmp_path / "set")
+    whole = path.read_bytes()
+    with safetensors.safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    changed = {
+        "truncated": whole[:-10],
+        "text": b"hello",
+        "empty": b"",
+        "no tensors": safetensors.torch.save({}, metadata),
+        "other shapes": safetensors.torch.save({"frames": torch.ones(3), "mask": torch.ones(2)}, metadata),
+        "nested": safetensors.torch.save({}, {"prism": "[" * 100_000}),
+        "a mask of numbers": safetensors.torch.save(tensors | {"mask": tensors["mask"].int()}, metadata),
+        "other momentum": safetensors.torch.save(tensors | {"momentum.0": torch.ones(3)}, metadata),
+        "infinite values": safetensors.torch.save(
+            tensors | {"frames": torch.full_like(tensors["frames"], torch.inf)}, metadata
+        ),
+        "a foreign tensor": safetensors.torch.save(tensors | {"momentum.7": torch.ones(3)}, metadata),
+        "an iteration too late": safetensors.torch.save(
+            tensors, {"prism": json.dumps(json.loads(metadata["prism"]) | {"iteration": 99})}
+        ),
+    }
+    path.write_bytes(changed[damage])
+    with pytest.raises(CheckpointError, match="damaged") as caught:
+        run_tiny(store, tmp_path / "set", resume=True)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_holds_what_was_saved(tmp_path):
+    tensors = {"frames": torch.rand(2, 3), "mask": torch.tensor([True, False])}
+    saved = Checkpoint(7, {"config": {"lr": 1.0}}, 123, 4.5, tensors)
+    saved.save(tmp_path / "c")
+    loaded = Checkpoint.load(tmp_path / "c", {"config": {"lr": 1.0}})
+    assert (loaded.iteration, loaded.telemetry_bytes, loaded.seconds) == (7, 123, 4.5)
+    assert all(torch.equal(loaded.tensors[name], tensors[name]) for name in tensors)
+
+
+# What stops a run.
+
+
+def test_a_loss_that_is_not_finite_names_iteration_class_and_remedy_and_keeps_the_checkpoint(store, tmp_path):
+    output = tmp_path / "set"
+    with pytest.raises(DivergedError, match=r"class 'class0' .* iteration 1\..*--lr 1e\+29") as caught:
+        run_tiny(store, output, lr=1e30, checkpoint_seconds=0)
+    assert "\n" not in str(caught.value)
+    assert not output.exists()
+    assert checkpoint_path(output).exists()
+
+
+def test_the_class_that_diverged_is_the_one_that_is_named(store):
+    run = started(store)
+    with pytest.raises(DivergedError, match="class1"):
+        run.check_finite(torch.tensor([1.0, float("nan")]))
+    with pytest.raises(DivergedError, match="class0"):
+        run.check_finite(torch.tensor([float("inf"), 1.0]))
+    run.check_finite(torch.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("part", ["frames", "momentum.0", "mean_gradients"])
+def test_a_checkpoint_of_spoiled_values_is_not_written_and_the_good_one_stays(store, tmp_path, monkeypatch, part):
+    def step(run: Condensation, step=Condensation.step) -> dict:
+        done = step(run)
+        if run.iteration == 3:
+            run.tensors()[part].view(-1)[0] = float("inf")
+        return done
+
+    monkeypatch.setattr(Condensation, "step", step)
+    with pytest.raises(DivergedError, match=rf"{part} .* not finite after iteration 2\..*--lr 0\.1 .* stays\."):
+        run_tiny(store, tmp_path / "set", checkpoint_seconds=0, gradient_decay=0.5)
+    with safetensors.safe_open(checkpoint_path(tmp_path / "set"), framework="pt") as file:
+        assert json.loads(file.metadata()["prism"])["iteration"] == 2
+        assert file.get_tensor(part).isfinite().all()
+
+
+def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp_path):
+    sentence = r"a key-frame has reached .*, which float16 cannot hold.*start again with --lr 1e\+29 --overwrite"
+    with pytest.raises(DivergedError, match=sentence):
+        run_tiny(store, tmp_path / "set", iterations=1, lr=1e30, storage="float16")
+    assert not (tmp_path / "set").exists()
+
+
+def test_a_second_run_on_the_same_output_is_refused_until_the_first_has_ended(store, tmp_path):
+    output = tmp_path / "set.safetensors"
+    first = launched(store, output)
+    wait_for(lambda: num_steps(output) > 2, first)
+    before = telemetry_path(output).read_bytes()[:200]
+    for options in ({}, {"overwrite": True}, {"resume": True}):
+        with pytest.raises((OutputError, ConfigError), match=r"another run is writing|unfinished run"):
+            run_tiny(store, output, **options)
+    assert telemetry_path(output).read_bytes()[:200] == before
+    first.kill()
+    first.wait()
+    run_tiny(store, output, overwrite=True)
+    assert output.exists()
+
+
+def test_dm_is_real_clips_of_which_every_frame_is_trained(store):
+    by_name = run_tiny(store, method="dm")
+    by_options = run_tiny(store, init="real", initial_keyframes=0, insertion="never")
+    assert by_name.mask.all()
+    assert torch.equal(by_name.render(), by_options.render())
+    assert by_name.source["config"]["init"] == "real"
+
+
+def test_more_keyframes_than_frames_are_refused(store):
+    with pytest.raises(ConfigError, match=r"initial_keyframes = 9, but the clips have 8 frames"):
+        run_tiny(store, initial_keyframes=9)
+
+
+def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(make_store):
+    with pytest.raises(ConfigError, match="43 pixels"):
+        run_tiny(make_store(size=32))
+
+
+@contextmanager
+def files_limited_to(num_bytes: int) -> Iterator[None]:
+    """Let every write beyond a size fail, as a full disk does."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("checkpoint_seconds", [0, 60])
+def test_a_disk_that_fills_up_leaves_nothing_half_written(store, tmp_path, checkpoint_seconds):
+    output = tmp_path / "set"
+    with files_limited_to(50_000), pytest.raises(OutputError, match="cannot be written"):
+        run_tiny(store, output, checkpoint_seconds=checkpoint_seconds)
+    assert os.listdir(tmp_path) == [telemetry_path(output).name]
+    for line in telemetry_path(output).read_text().splitlines():
+        json.loads(line)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf")])
+def test_a_time_between_checkpoints_that_is_none_is_refused(store, seconds):
+    with pytest.raises(ConfigError, match="checkpoint_seconds = "):
+        run_tiny(store, checkpoint_seconds=seconds)

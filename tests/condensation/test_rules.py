@@ -1,0 +1,224 @@
+"""The insertion rules against slow loops over frames (paper, section 3.2)."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from prism.condensation.options import CondenseConfig
+from prism.condensation.rules import RULES, Conflict, Occasion, inserts_at
+
+READINGS = ("slot", "parameter")
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random float64 gradients (V, T, 1, 1, D) and a mask of key-frames (V, T)."""
+    num_frames = draw(st.integers(3, 9))
+    row = st.lists(st.booleans(), min_size=num_frames - 2, max_size=num_frames - 2)
+    rows = draw(st.lists(row, min_size=1, max_size=3))
+    mask = torch.tensor([[True, *row, True] for row in rows])
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    # Few dimensions make conflicts common; different norms tell cosines from inner products.
+    gradients = rng.standard_normal((*mask.shape, 1, 1, 2)) * rng.uniform(0.1, 3, (*mask.shape, 1, 1, 1))
+    return torch.from_numpy(gradients), mask
+
+
+def keyframes_of(row: list[bool]) -> list[int]:
+    return [t for t, is_key in enumerate(row) if is_key]
+
+
+def gradient_of_keyframe(gradients: np.ndarray, keys: list[int], k: int, reading: str) -> np.ndarray:
+    """g_k, or with it the α-weighted gradients of all frames that key-frame k helps to render."""
+    total = gradients[k].copy()
+    if reading == "slot":
+        return total
+    for left, right in pairwise(keys):
+        for t in range(left + 1, right):
+            alpha = (right - t) / (right - left)
+            if k == left:
+                total += alpha * gradients[t]
+            if k == right:
+                total += (1 - alpha) * gradients[t]
+    return total
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> float:
+    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
+
+
+def candidates(gradients, mask, reading):
+    """For each frame that is not a key-frame: (video, frame, its gradient, the two key-frames' gradients)."""
+    for v, row in enumerate(mask.tolist()):
+        keys, of_video = keyframes_of(row), gradients[v].flatten(1).numpy()
+        for t in range(len(row)):
+            if t not in keys:
+                left = max(k for k in keys if k < t)
+                right = min(k for k in keys if k > t)
+                around = [gradient_of_keyframe(of_video, keys, k, reading) for k in (left, right)]
+                yield v, t, of_video[t], around
+
+
+def decide(rule: str, gradients, mask, reading="slot", epsilon=0.0, seed=0) -> torch.Tensor:
+    return RULES[rule](occasion(gradients, mask, reading, epsilon, seed))
+
+
+def occasion(gradients, mask, reading="slot", epsilon=0.0, seed=0) -> Occasion:
+    """One class, whose budget pays for every frame."""
+    conflict = Conflict.measure(gradients, mask, reading)
+    return Occasion(gradients, conflict, epsilon, 1, mask.numel(), torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@given(situations())
+def test_cosines_agree_with_a_loop_over_frames(reading, situation):
+    gradients, mask = situation
+    cosines = Conflict.measure(gradients, mask, reading).cosines
+    for v, t, g, around in candidates(gradients, mask, reading):
+        for side in (0, 1):
+            assert cosines[v, t, side].item() == pytest.approx(cosine(g, around[side]), abs=1e-9)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@given(situations(), st.floats(-0.9, 0.9))
+def test_the_gradient_rule_inserts_where_both_cosines_are_below_epsilon(reading, situation, epsilon):
+    gradients, mask = situation
+    expected = torch.zeros_like(mask)
+    for v, t, g, around in candidates(gradients, mask, reading):
+        cosines = [cosine(g, anchor) for anchor in around]
+        assume(min(abs(c - epsilon) for c in cosines) > 1e-9)
+        expected[v, t] = cosines[0] < epsilon and cosines[1] < epsilon
+    assert torch.equal(decide("gradient", gradients, mask, reading, epsilon), expected)
+
+
+def test_the_parameter_reading_decides_otherwise_than_the_slot_reading():
+    # Frame 1 opposes both key-frames' own gradients, but outweighs them in what the optimiser sees.
+    gradients = torch.tensor([[-1.0], [10.0], [-1.0]]).view(1, 3, 1, 1, 1)
+    mask = torch.tensor([[True, False, True]])
+    assert decide("gradient", gradients, mask, "slot")[0, 1]
+    assert not decide("gradient", gradients, mask, "parameter")[0, 1]
+
+
+def test_a_conflict_with_one_neighbour_is_not_enough():
+    gradients = torch.tensor([[-1.0], [1.0], [1.0]]).view(1, 3, 1, 1, 1)
+    mask = torch.tensor([[True, False, True]])
+    assert not decide("gradient", gradients, mask).any()
+
+
+@given(situations(), st.floats(-0.9, 0.9))
+def test_the_random_rule_inserts_as_many_frames_of_each_video_as_the_gradient_rule(situation, epsilon):
+    gradients, mask = situation
+    by_gradient = decide("gradient", gradients, mask, "slot", epsilon)
+    at_random = decide("random", gradients, mask, "slot", epsilon)
+    assert torch.equal(at_random.sum(dim=1), by_gradient.sum(dim=1))
+    assert not (at_random & mask).any()
+
+
+def test_the_random_rule_picks_every_candidate_equally_often():
+    # One of the three candidates conflicts; where it is must not matter.
+    gradients = torch.tensor([[1.0], [-1.0], [1.0], [1.0], [1.0]]).view(1, 5, 1, 1, 1)
+    mask = torch.tensor([[True, False, False, False, True]])
+    counts = sum(decide("random", gradients, mask, seed=seed)[0].long() for seed in range(600))
+    assert counts[0] == counts[4] == 0
+    assert counts.sum() == 600
+    # 200 expected; five standard deviations are 58.
+    assert (counts[1:4] - 200).abs().max() < 58
+
+
+@given(situations(), st.floats(-0.9, 0.9))
+def test_the_l2_rule_inserts_where_both_distances_exceed_its_threshold(situation, epsilon):
+    gradients, mask = situation
+    expected = torch.zeros_like(mask)
+    for v, t, g, around in candidates(gradients, mask, "slot"):
+        frames = gradients[v].flatten(1).numpy()
+        root_mean_square = np.sqrt(np.mean([frame @ frame for frame in frames]))
+        threshold = np.sqrt(2 * (1 - epsilon)) * root_mean_square
+        distances = [np.linalg.norm(g - anchor) for anchor in around]
+        assume(min(abs(d - threshold) for d in distances) > 1e-9)
+        expected[v, t] = bool(min(distances) > threshold)
+    assert torch.equal(decide("l2", gradients, mask, "slot", epsilon), expected)
+
+
+@given(situations(), st.floats(-0.9, 0.9))
+def test_for_gradients_of_equal_norm_the_l2_rule_is_the_cosine_rule(situation, epsilon):
+    gradients, mask = situation
+    gradients = gradients / gradients.flatten(2).norm(dim=2)[:, :, None, None, None]
+    cosines = Conflict.measure(gradients, mask, "slot").cosines[~mask]
+    assume(bool(((cosines - epsilon).abs() > 1e-9).all()))
+    by_distance = decide("l2", gradients, mask, "slot", epsilon)
+    assert torch.equal(by_distance, decide("gradient", gradients, mask, "slot", epsilon))
+
+
+@given(situations())
+def test_the_never_rule_inserts_nothing(situation):
+    gradients, mask = situation
+    assert not decide("never", gradients, mask, epsilon=1.0).any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("reading", READINGS)
+@given(situations(), st.floats(-1, 1))
+def test_no_rule_proposes_a_keyframe_again(rule, reading, situation, epsilon):
+    gradients, mask = situation
+    assert not (decide(rule, gradients, mask, reading, epsilon) & mask).any()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(situations())
+def test_no_rule_changes_what_it_judges(rule, situation):
+    gradients, mask = situation
+    before = gradients.clone(), mask.clone()
+    decide(rule, gradients, mask)
+    assert torch.equal(gradients, before[0])
+    assert torch.equal(mask, before[1])
+
+
+@pytest.mark.parametrize("rule", ["gradient", "l2"])
+@given(situations())
+def test_a_video_is_judged_without_regard_to_the_others(rule, situation):
+    gradients, mask = situation
+    together = decide(rule, gradients, mask)
+    alone = [decide(rule, gradients[v : v + 1], mask[v : v + 1]) for v in range(len(mask))]
+    assert torch.equal(together, torch.cat(alone))
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6, 1e12])
+def test_cosines_do_not_depend_on_the_scale_of_the_gradients(scale):
+    gradients = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 5, 1, 1, 4))).float()
+    mask = torch.tensor([[True, False, False, False, True], [True, False, True, False, True]])
+    scaled = Conflict.measure(gradients * scale, mask, "slot").cosines
+    torch.testing.assert_close(scaled, Conflict.measure(gradients, mask, "slot").cosines, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_gradient_of_zero_conflicts_with_nothing(reading):
+    mask = torch.tensor([[True, False, False, True]])
+    still = occasion(torch.zeros(1, 4, 1, 1, 3), mask, reading)
+    assert (still.conflict.cosines == 0).all()
+    for rule in RULES.values():
+        assert not rule(still).any()
+
+
+@given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1))
+def test_warm_up_and_cool_down_never_insert(iterations, warmup, cooldown):
+    config = CondenseConfig(iterations=iterations, warmup=warmup, cooldown=cooldown)
+    on = [i for i in range(iterations) if inserts_at(i, config)]
+    assert all(i + 0.5 >= warmup * iterations for i in on)
+    assert all(iterations - i + 0.5 > cooldown * iterations for i in on)
+    assert on == list(range(on[0], on[-1] + 1)) if on else True
+    assert abs(len(on) - max(0.0, (1 - warmup - cooldown) * iterations)) <= 1
+
+
+def test_of_a_hundred_iterations_the_middle_sixty_insert():
+    config = CondenseConfig(iterations=100)
+    assert [i for i in range(100) if inserts_at(i, config)] == list(range(20, 80))
+
+
+def test_without_warm_up_and_cool_down_every_iteration_inserts_unless_the_rule_is_never():
+    config = CondenseConfig(iterations=7, warmup=0.0, cooldown=0.0)
+    assert all(inserts_at(i, config) for i in range(7))
+    assert not any(inserts_at(i, replace(config, insertion="never")) for i in range(7))

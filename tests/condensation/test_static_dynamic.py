@@ -1,0 +1,424 @@
+"""Static images, dynamic memories and a hallucinator (Wang et al.): how they start, move and are stored."""
+
+import json
+import struct
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from prism.artifacts.clips import Clips, Normalisation
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import DTYPES, StaticDynamicEncoding
+from prism.artifacts.hallucinator import KERNEL, hallucinate
+from prism.artifacts.info import describe
+from prism.condensation.loop import Condensation, condense
+from prism.condensation.objectives import held_frames
+from prism.condensation.options import FIXED_BY_METHOD, CondenseConfig
+from prism.condensation.videos import StaticDynamic
+from prism.errors import CondensedError, DivergedError
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.options import EvaluateConfig
+from prism.machine.randomness import generator
+from prism.networks.build import build
+from prism.networks.training import train
+from tests.artifacts.test_condensed import LABELS, forge_of, refusal
+
+CPU = torch.device("cpu")
+GOLDEN = Path(__file__).parents[1] / "golden"
+TINY = {"width": 4, "batch_real": 2, "iterations": 6, "static_iterations": 4}
+
+
+def config(**options: object) -> CondenseConfig:
+    fixed = FIXED_BY_METHOD["static-dynamic"]
+    return CondenseConfig(**(TINY | fixed | options), method="static-dynamic")  # type: ignore[arg-type]
+
+
+# How they start and move.
+
+
+def test_static_images_start_as_frames_of_real_clips_of_the_videos_class(make_store):
+    store = make_store(train=[2, 3])
+    videos = StaticDynamic.start(store, config(vpc=2), CPU)
+    real = store.clips("train")
+    pixels = (store.normalisation.invert(videos.static.detach()) * 255).round().to(torch.uint8)
+    found = [(real.frames == image).flatten(2).all(dim=2).nonzero().tolist() for image in pixels]
+    assert all(len(where) == 1 for where in found)
+    clips = [where[0][0] for where in found]
+    assert [int(real.labels[clip]) for clip in clips] == [0] * 4 + [1] * 4
+    # Four images of a class with two clips: each serves twice; of three: each at least once.
+    assert [len(set(clips[:4])), len(set(clips[4:]))] == [2, 3]
+
+
+@pytest.mark.parametrize(("train", "vpc"), [(1, 1), (1, 4), (3, 2), (2, 5)])
+def test_images_of_a_class_with_too_few_clips_start_as_different_frames_of_them(make_store, train, vpc):
+    store = make_store(train=train)
+    for seed in range(20):
+        images = StaticDynamic.start(store, config(vpc=vpc, seed=seed), CPU).static.detach()
+        assert len(images.unique(dim=0)) == len(images) == 4 * vpc
+
+
+def test_memories_start_as_noise_and_the_hallucinator_as_pytorch_would(store):
+    videos = StaticDynamic.start(store, config(vpc=2), CPU)
+    assert videos.dynamic.shape == (8, 8, 48, 48)
+    # 147,456 values: the mean errs by 0.0026 and the deviation by 0.0018.
+    assert videos.dynamic.mean().abs() < 0.02
+    assert abs(videos.dynamic.std() - 1) < 0.02
+    bound = 1 / np.sqrt(4 * 27)
+    assert 0.9 * bound < videos.weight.abs().max() <= bound
+    assert videos.bias.abs().max() <= bound
+
+
+def test_images_move_first_and_alone_then_rest_while_the_others_move(store):
+    run = Condensation(store, config(dynamic_lr=1.0, hallucinator_lr=0.1), CPU)
+    for iteration in range(run.num_iterations):
+        before = {name: part.clone() for name, part in run.videos.state().items()}
+        run.step()
+        moved = {name for name, part in run.videos.state().items() if not torch.equal(part, before[name])}
+        assert moved == ({"static"} if iteration < 4 else {"dynamic", "weight", "bias"})
+
+
+def test_in_the_first_steps_images_are_matched_with_frames_held_still(store):
+    run = Condensation(store, config(), CPU)
+    real = run.moments.at(0, held_frames)
+    stills = run.videos.static.detach()[:, None].expand(-1, 8, -1, -1, -1)
+    embeddings = run.moments.network.embed(stills.transpose(1, 2))
+    expected = sum(float((real[c] - embeddings[2 * c : 2 * c + 2].mean(dim=0)).square().sum()) for c in range(2))
+    assert run.step()["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_held_frame_is_a_random_frame_of_its_own_clip():
+    clips = torch.arange(3 * 5).view(3, 5, 1, 1, 1).expand(3, 5, 3, 2, 2)
+    draws = [held_frames(clips, generator(seed, "draw")) for seed in range(60)]
+    assert all(draw.shape == clips.shape for draw in draws)
+    assert all(torch.equal(draw, draw[:, :1].expand_as(draw)) for draw in draws)
+    values = torch.stack([draw[:, 0, 0, 0, 0] for draw in draws])
+    assert [sorted(set(column.tolist())) for column in values.T] == [[*range(5 * n, 5 * n + 5)] for n in range(3)]
+
+
+def test_a_later_step_is_sgd_on_one_drawn_combination(store):
+    run = Condensation(store, config(static_iterations=0, vpc=2, dynamic_lr=50.0, hallucinator_lr=1e-3), CPU)
+    parts = [part.detach().clone().requires_grad_() for part in run.videos.state().values()]
+    clips = run.videos.render(0)
+    # Which images and memories were drawn: exactly those through which a gradient flows.
+    (through,) = torch.autograd.grad(clips.sum(), run.videos.dynamic)
+    memories = through.flatten(1).any(dim=1).nonzero().flatten()
+    assert (memories // 2).tolist() == [0, 1, 2, 3]
+    chosen = [
+        [
+            v
+            for v in (2 * i, 2 * i + 1)
+            if torch.allclose(
+                clips[i], hallucinate(parts[0][v][None], parts[1][memories[i]][None], *parts[2:])[0], atol=1e-5
+            )
+        ]
+        for i in range(4)
+    ]
+    assert all(len(found) == 1 for found in chosen)
+    images = torch.tensor(chosen).flatten()
+    real = run.moments.at(0)
+    rendered = hallucinate(parts[0][images], parts[1][memories], *parts[2:])
+    embeddings = run.moments.network.embed(rendered.transpose(1, 2)).view(2, 2, -1).mean(dim=1)
+    gradients = torch.autograd.grad((real - embeddings).square().sum(), parts[1:])
+    run.step()
+    for part, rate, gradient, moved in zip(
+        parts[1:], (50.0, 1e-3, 1e-3), gradients, list(run.videos.state().values())[1:], strict=True
+    ):
+        torch.testing.assert_close(moved, part.detach() - rate * gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_combinations_are_redrawn_in_every_step(store):
+    videos = StaticDynamic.start(store, config(static_iterations=0), CPU)
+    first = videos.render(0)
+    assert torch.equal(first, videos.render(0))
+    assert any(not torch.equal(first, videos.render(i)) for i in range(1, 6))
+
+
+def test_the_set_is_the_last_iterations_parts_in_units_of_pixels(store):
+    condensed = condense(store, config(vpc=2), device="cpu")
+    run = Condensation(store, config(vpc=2), CPU)
+    for _ in range(run.num_iterations):
+        run.step()
+    videos, encoding = run.videos, condensed.encoding
+    torch.testing.assert_close(store.normalisation.apply(encoding.static.decode()), videos.static.detach())
+    assert torch.equal(encoding.dynamic.decode(), videos.dynamic.detach())
+    expected = hallucinate(videos.static[::2], videos.dynamic[::2], videos.weight, videos.bias).detach()
+    torch.testing.assert_close(store.normalisation.apply(condensed.render()), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_memory_that_float16_cannot_hold_is_not_stored(store, tmp_path):
+    sentence = r"a dynamic memory has reached .*, which float16 cannot hold.*--dynamic-lr 1e\+29 or"
+    options = config(static_iterations=0, iterations=1, dynamic_lr=1e30, storage="float16")
+    with pytest.raises(DivergedError, match=sentence):
+        condense(store, options, output=tmp_path / "set", device="cpu")
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_a_hallucinator_that_the_last_iteration_made_infinite_is_not_stored(store, storage):
+    run = Condensation(store, config(storage=storage), CPU)
+    with torch.no_grad():
+        run.videos.bias[1] = -torch.inf
+    sentence = r"the hallucinator has reached inf, which float32 cannot hold.*--hallucinator-lr 1e-06 --overwrite"
+    with pytest.raises(DivergedError, match=sentence):
+        run.videos.condensed(store, run.config, {})
+
+
+def test_no_frame_is_inserted_whatever_the_options_say(store):
+    condensed = condense(
+        store, **TINY, method="static-dynamic", insertion="gradient", epsilon=1.0, gradient_decay=0.5, device="cpu"
+    )
+    assert condensed.source["config"]["insertion"] == "never"
+    assert not condensed.mask.any()
+
+
+IMAGE_MIB, MEMORY_MIB = (4 * channels * 112 * 112 / 2**20 for channels in (3, 16))
+
+
+def test_the_papers_storage_table_is_met_at_five_videos_per_class():
+    # MiniUCF: 50 classes, 16 frames, 112×112; the paper says 455 MB, which are MiB.
+    num = 2 * 5 * 50
+    assert num * (IMAGE_MIB + MEMORY_MIB) == pytest.approx(454.6, abs=0.05)
+    values = num * (3 + 16) * 112 * 112 + 3 * 4 * 27 + 3
+    assert 4 * values / 2**20 == pytest.approx(455, abs=0.5)
+    static, dynamic = torch.zeros(1).expand(num, 3, 112, 112), torch.zeros(1).expand(num, 16, 112, 112)
+    encoding = StaticDynamicEncoding.encode(static, dynamic, torch.zeros(KERNEL), torch.zeros(3), "uint8")
+    assert encoding.num_values == values
+
+
+@pytest.mark.parametrize("num_classes", [50, 51])
+@pytest.mark.parametrize("unit", [2**20, 10**6])
+def test_no_count_of_images_and_memories_gives_what_the_table_says_of_one_video_per_class(num_classes, unit):
+    scale = num_classes * 2**20 / unit
+    totals = [scale * (s * IMAGE_MIB + d * MEMORY_MIB) for s in range(20) for d in range(20)]
+    assert not [total for total in totals if 93.5 <= total < 94.5]
+
+
+# Training on it.
+
+
+def test_training_asks_for_new_clips_in_every_epoch():
+    asked = []
+
+    def draw(random: torch.Generator) -> Clips:
+        asked.append(int(torch.randint(2**40, (), generator=random)))
+        return Clips(torch.rand(2, 4, 3, 43, 43, generator=random), torch.tensor([0, 1]), ("a", "b"))
+
+    net = build("convnet3d", num_classes=2, num_frames=4, size=43, width=2)
+    plain = Normalisation((0.5,) * 3, (0.5,) * 3)
+    losses = [train(net, draw, plain, EvaluateConfig(epochs=4), seed=7, flip=False) for _ in range(2)]
+    assert losses[0] == losses[1]
+    assert asked[:4] == asked[4:]
+    assert len(set(asked)) == 4
+
+
+def test_evaluation_renders_other_combinations_in_every_epoch(store, monkeypatch):
+    condensed, seen = condense(store, config(), device="cpu"), []
+    original = StaticDynamicEncoding.render
+
+    def render(self: StaticDynamicEncoding, *args: object) -> torch.Tensor:
+        seen.append(original(self, *args))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(StaticDynamicEncoding, "render", render)
+    evaluate(condensed, store, width=2, epochs=6, seeds=2, device="cpu")
+    assert len(seen) == 12
+    assert len({clips.numpy().tobytes() for clips in seen}) > 3
+
+
+def test_a_result_and_a_description_say_what_it_is_made_of(store, tmp_path):
+    condensed = condense(store, config(vpc=2), output=tmp_path / "set", device="cpu")
+    subject = evaluate(tmp_path / "set", store, width=2, epochs=1, seeds=1, device="cpu").subject
+    assert (subject.method, subject.num_videos, subject.num_keyframes) == ("static-dynamic", 4, 8)
+    assert subject.float32_bytes == 4 * (8 * 3 * 48 * 48 + 8 * 8 * 48 * 48 + 324 + 3)
+    assert describe(tmp_path / "set")["encoding"] == condensed.encoding.NAME == "static-dynamic"
+
+
+# The file.
+
+
+def arithmetic_parts() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Parts for three videos of 4 frames, 2×3 pixels, exact in every number format up to uint8's rounding."""
+
+    def values(*shape: int) -> torch.Tensor:
+        num = int(np.prod(shape))
+        return ((torch.arange(num) * 37 % 256).float() / 256).view(shape)
+
+    return values(6, 3, 2, 3), values(6, 4, 2, 3) * 4 - 2, values(*KERNEL) - 0.5, torch.tensor([0.0, 0.25, -0.5])
+
+
+def arithmetic_set(storage: str) -> CondensedSet:
+    """The set of the golden files: no random number, no version, no clock."""
+    return CondensedSet(
+        StaticDynamicEncoding.encode(*arithmetic_parts(), storage),
+        LABELS,
+        ("left", "rechts, größer"),
+        Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
+        False,
+        {"method": "arithmetic", "config": {"seed": 0}},
+    )
+
+
+def golden(storage: str) -> Path:
+    return GOLDEN / f"static-dynamic-{storage}.safetensors"
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_the_written_file_is_byte_for_byte_the_golden_one(storage):
+    assert arithmetic_set(storage).to_bytes() == golden(storage).read_bytes()
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_the_golden_file_is_read_and_rendered_as_the_set_that_made_it(storage):
+    condensed, made = CondensedSet.load(golden(storage)), arithmetic_set(storage)
+    assert torch.equal(condensed.render(), made.render())
+    assert condensed.metadata == made.metadata
+
+
+@pytest.mark.parametrize("storage", DTYPES)
+def test_the_golden_file_can_be_read_by_hand(storage):
+    """With nothing but struct, json and NumPy, as the specification says."""
+    data = golden(storage).read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8 : 8 + length])
+    metadata = json.loads(header.pop("__metadata__")["prism"])
+    kinds = {"F32": "<f4", "F16": "<f2", "U8": "u1", "I32": "<i4"}
+
+    def array(name: str) -> np.ndarray:
+        first, last = header[name]["data_offsets"]
+        raw = data[8 + length + first : 8 + length + last]
+        return np.frombuffer(raw, kinds[header[name]["dtype"]]).reshape(header[name]["shape"])
+
+    assert metadata["encoding"] == "static-dynamic"
+    for name, expected in zip(("static", "dynamic", "weight", "bias"), arithmetic_parts(), strict=True):
+        values, tolerance = array(name).astype(np.float64), 0.0
+        if f"{name}_scale" in header:
+            scale, minimum = (array(f"{name}_{part}").reshape(-1, 1, 1, 1) for part in ("scale", "minimum"))
+            values, tolerance = values * scale + minimum, scale.max() / 2 * 1.001
+        np.testing.assert_allclose(values, expected.numpy(), rtol=0, atol=tolerance)
+    assert array("labels").tolist() == [0, 0, 1]
+
+
+STATIC, DYNAMIC, WEIGHT, BIAS = arithmetic_parts()
+
+
+def with_nan(part: torch.Tensor) -> torch.Tensor:
+    damaged = part.clone()
+    damaged.view(-1)[1] = float("nan")
+    return damaged
+
+
+INCONSISTENT: dict[str, dict[str, Any]] = {
+    "too few static images": {"tensors": {"static": STATIC[:5]}},
+    "too few dynamic memories": {"tensors": {"dynamic": DYNAMIC[:4]}},
+    "too many of both": {"tensors": {"static": STATIC.repeat(2, 1, 1, 1), "dynamic": DYNAMIC.repeat(2, 1, 1, 1)}},
+    "no labels": {"tensors": {"labels": torch.zeros(0, dtype=torch.int32)}},
+    "everything is empty": {
+        "tensors": {"static": STATIC[:0], "dynamic": DYNAMIC[:0], "labels": torch.zeros(0, dtype=torch.int32)}
+    },
+    "static images have one channel": {"tensors": {"static": STATIC[:, :1]}},
+    "static images have no pixels": {"tensors": {"static": STATIC[..., :0], "dynamic": DYNAMIC[..., :0]}},
+    "images and memories differ in size": {"tensors": {"dynamic": DYNAMIC[..., :2]}},
+    "memories have a channel axis": {"tensors": {"dynamic": DYNAMIC[:, :, None]}},
+    "memories of one frame": {"tensors": {"dynamic": DYNAMIC[:, :1]}, "metadata": {"num_frames": 1}},
+    "memories of 5000 frames": {
+        "tensors": {"dynamic": torch.zeros(6, 5000, 2, 3)},
+        "metadata": {"num_frames": 5000},
+    },
+    "an image wider than 4096": {
+        "tensors": {"static": torch.zeros(6, 3, 1, 4097), "dynamic": torch.zeros(6, 4, 1, 4097)},
+        "metadata": {"size": [1, 4097]},
+    },
+    "uint8 whose range overflows": {"storage": "uint8", "tensors": {"static_scale": torch.full((6,), 1e37)}},
+    "two number formats": {"tensors": {"dynamic": DYNAMIC.half()}},
+    "a static image holds NaN": {"tensors": {"static": with_nan(STATIC)}},
+    "a memory holds NaN": {"tensors": {"dynamic": with_nan(DYNAMIC)}},
+    "the weight holds NaN": {"tensors": {"weight": with_nan(WEIGHT)}},
+    "the bias is infinite": {"tensors": {"bias": BIAS / 0}},
+    "the weight has another shape": {"tensors": {"weight": WEIGHT[:, :3]}},
+    "the weight is larger": {"tensors": {"weight": torch.zeros(3, 4, 5, 5, 5)}},
+    "the weight is float16": {"tensors": {"weight": WEIGHT.half()}},
+    "the bias has four numbers": {"tensors": {"bias": torch.zeros(4)}},
+    "the weight is missing": {"tensors": {"weight": None}},
+    "the static images are missing": {"tensors": {"static": None}},
+    "key-frames besides": {"tensors": {"keyframes": STATIC}},
+    "a scale for float32": {"tensors": {"static_scale": torch.ones(6), "static_minimum": torch.zeros(6)}},
+    "uint8 without a scale": {"storage": "uint8", "tensors": {"dynamic_scale": None, "dynamic_minimum": None}},
+    "uint8 with too few scales": {"storage": "uint8", "tensors": {"static_scale": torch.ones(5)}},
+    "uint8 with an infinite scale": {"storage": "uint8", "tensors": {"static_scale": torch.ones(6) / 0}},
+    "T is another": {"metadata": {"num_frames": 5}},
+    "another size": {"metadata": {"size": [3, 2]}},
+    "no encoding": {"remove": ("encoding",)},
+    "the encoding of key-frames": {"metadata": {"encoding": "keyframes"}},
+    "an unknown encoding": {"metadata": {"encoding": "wavelets"}},
+    "the encoding is a number": {"metadata": {"encoding": 1}},
+    "the encoding is a list": {"metadata": {"encoding": ["static-dynamic"]}},
+    "the encoding is null": {"metadata": {"encoding": None}},
+}
+
+
+def forge(path: Path, storage: str = "float32", **changes: Any) -> Path:
+    return forge_of(arithmetic_set(storage), path, **changes)
+
+
+def test_a_forged_but_unchanged_file_is_the_golden_one(tmp_path):
+    for storage in DTYPES:
+        assert CondensedSet.load(forge(tmp_path / "set", storage)).to_bytes() == golden(storage).read_bytes()
+
+
+@pytest.mark.parametrize("name", INCONSISTENT)
+def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, name):
+    assert "checksum" not in refusal(forge(tmp_path / "set", **INCONSISTENT[name]))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "an unknown encoding",
+            "'wavelets', but this PRISM reads keyframes, static-dynamic, webp, h264, av1. Update prism-condense",
+        ),
+        ("the weight has another shape", "weight of shape (3, 4, 3, 3, 3)"),
+        ("too few dynamic memories", "2 static images and 2 dynamic memories for each video"),
+        ("two number formats", "number format"),
+        ("a memory holds NaN", "not finite"),
+        ("T is another", "another size or length"),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(tmp_path, name, says):
+    assert says in refusal(forge(tmp_path / "set", **INCONSISTENT[name]))
+
+
+def test_no_flipped_byte_is_read_as_other_data(tmp_path):
+    whole, path = golden("uint8").read_bytes(), tmp_path / "set"
+    for position in range(0, len(whole), 5):
+        damaged = bytearray(whole)
+        damaged[position] ^= (0x01, 0x20, 0xFF)[position // 5 % 3]
+        path.write_bytes(damaged)
+        try:
+            read = CondensedSet.load(path)
+        except CondensedError:
+            continue
+        assert read.to_bytes() == whole, f"byte {position} was read as other data"
+
+
+def test_a_truncated_file_is_refused(tmp_path):
+    whole, path = golden("float16").read_bytes(), tmp_path / "set"
+    for length in [*range(0, len(whole), 41), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        refusal(path)
+
+
+def test_a_set_in_memory_is_checked_like_one_on_disk():
+    made = arithmetic_set("float32")
+    with pytest.raises(CondensedError, match="2 static images"):
+        replace(made, labels=torch.tensor([0, 1]))
+
+
+def test_the_safetensors_library_alone_opens_it():
+    names = {"static", "dynamic", "weight", "bias", "labels"}
+    assert safetensors.torch.load_file(golden("float32")).keys() == names

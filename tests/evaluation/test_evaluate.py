@@ -1,0 +1,392 @@
+"""Evaluation: an honest number for any set, written as it arrives."""
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from conftest import Crash
+from selections import select
+
+from prism.artifacts.clips import Normalisation, as_pixels
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.errors import ConfigError, DivergedError, OutputError, ResultError, StoreError
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.options import EvaluateConfig
+from prism.machine.randomness import generator
+from prism.networks import training_memory as memory
+from prism.networks.build import MODELS
+
+module = sys.modules["prism.evaluation.evaluate"]
+TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
+
+
+def score(condensed, store, **options):
+    return evaluate(condensed, store, **(TINY | options))
+
+
+def without_seconds(result: Result) -> list[tuple[int, float, float, float]]:
+    return [(run.seed, run.top1, run.top5, run.train_loss) for run in result.runs]
+
+
+@pytest.fixture
+def chosen(store) -> CondensedSet:
+    return select(store, vpc=2)
+
+
+@pytest.fixture
+def trained_seeds(monkeypatch) -> list[int]:
+    """The seeds of all networks that were trained, in order."""
+    seeds = []
+    original = module.train
+
+    def watched(*args: object, **options: object) -> float:
+        seeds.append(options["seed"])
+        return original(*args, **options)
+
+    monkeypatch.setattr(module, "train", watched)
+    return seeds
+
+
+def test_the_same_seed_gives_the_same_result_and_the_runs_are_numbered_from_it(store, chosen):
+    first, again = score(chosen, store, seed=5), score(chosen, store, seed=5)
+    assert without_seconds(first) == without_seconds(again)
+    assert [run.seed for run in first.runs] == [5, 6]
+    assert without_seconds(score(chosen, store, seed=6, seeds=1)) == [without_seconds(first)[1]]
+
+
+def test_scoring_takes_no_larger_batches_than_training_and_so_no_memory_that_was_not_counted(
+    store, chosen, monkeypatch
+):
+    seen = []
+    original = module.outputs_of
+    monkeypatch.setattr(module, "outputs_of", lambda *given: seen.append(given[3]) or original(*given))
+    for size in (3, 256):
+        score(chosen, store, epochs=1, seeds=1, batch_size=size)
+    assert seen == [3, len(chosen)]
+
+
+def test_test_clips_have_no_influence_on_training(make_store):
+    store = make_store(test=3, seed=1)
+    frames = np.fromfile(store.path / "frames.u8", np.uint8).reshape(len(store), 8, 3, 48, 48)
+    frames[store.positions("test").start :] = 255 - frames[store.positions("test").start :]
+    other = make_store(test=3, frames=frames)
+    assert store.fingerprint != other.fingerprint
+    losses = [[run.train_loss for run in score(None, s, train_store=s).runs] for s in (store, other)]
+    assert losses[0] == losses[1]
+
+
+def test_a_set_of_clips_that_tell_the_classes_apart_scores_full_marks(make_store):
+    # Two classes, dark and bright, in all splits: 2 × (2 train, 1 val, 2 test), sorted by split and class.
+    shades = np.repeat([30, 220, 30, 220, 30, 220], [2, 2, 1, 1, 2, 2]).astype(np.uint8)
+    frames = np.broadcast_to(shades.reshape(-1, 1, 1, 1, 1), (10, 8, 3, 48, 48))
+    store = make_store(train=2, frames=np.ascontiguousarray(frames))
+    result = score(select(store), store, width=4, epochs=60)
+    assert result.summary() == (1.0, 0.0, 2)
+    assert result.summary("top5") == (1.0, 0.0, 2)
+
+
+def test_a_set_of_real_clips_trains_as_the_same_clips_of_the_store_do(store):
+    """Coded as uint8, packed and rendered, they are the same clips; only their last bits may differ."""
+    subset = store.sample(1, generator(3, "subset"))
+    chosen = CondensedSet.pack(
+        as_pixels(store.clips("train").frames[subset]),
+        torch.ones(2, 8, dtype=torch.bool),
+        store.clips("train").labels[subset],
+        classes=store.classes,
+        normalisation=store.normalisation,
+        flip=store.flip,
+        storage="uint8",
+    )
+    by_set = score(chosen, store, seed=3, seeds=1).runs[0]
+    by_store = score(None, store, train_store=store, train_vpc=1, seed=3, seeds=1).runs[0]
+    assert by_set.train_loss == pytest.approx(by_store.train_loss, rel=1e-4)
+    assert by_set.top1 == by_store.top1
+
+
+def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path):
+    chosen.save(tmp_path / "set.safetensors")
+    result = score(tmp_path / "set.safetensors", store, output=tmp_path / "result.json", label="my row")
+    subject, data = result.subject, result.data
+    assert (subject.kind, subject.path, subject.method) == ("condensed", "set.safetensors", "random")
+    assert (subject.num_videos, subject.num_keyframes) == (4, 32)
+    assert subject.num_bytes == (tmp_path / "set.safetensors").stat().st_size
+    assert subject.float32_bytes == 4 * 8 * 3 * 48 * 48 * 4
+    assert subject.config == chosen.source["config"]
+    assert (data.fingerprint, data.split, data.num_clips, data.num_classes) == (store.fingerprint, "test", 4, 2)
+    assert data.train_float32_bytes == 8 * 8 * 3 * 48 * 48 * 4
+    assert result.label == "my row"
+    assert Result.load(tmp_path / "result.json") == result
+
+
+@pytest.mark.parametrize(("vpc", "method", "num_videos"), [(0, "full", 8), (1, "subset", 2), (3, "subset", 6)])
+def test_training_on_a_store_takes_all_of_it_or_a_random_part(store, vpc, method, num_videos):
+    result = score(None, store, train_store=store, train_vpc=vpc)
+    assert (result.subject.kind, result.subject.method) == ("store", method)
+    assert result.subject.num_videos == num_videos
+    assert result.subject.num_bytes == num_videos * 8 * 3 * 48 * 48
+
+
+def test_the_subset_of_a_seed_does_not_depend_on_the_seeds_before_it(store):
+    together = score(None, store, train_store=store, train_vpc=1, seeds=2)
+    alone = score(None, store, train_store=store, train_vpc=1, seeds=1, seed=1)
+    assert without_seconds(together)[1] == without_seconds(alone)[0]
+
+
+@pytest.mark.parametrize(("split", "num_clips"), [("train", 8), ("val", 2), ("test", 4)])
+def test_the_asked_split_is_scored(store, chosen, split, num_clips):
+    assert score(chosen, store, split=split).data.num_clips == num_clips
+
+
+def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
+    trained = []
+    original = module.train
+
+    def crash_at_the_third(*args: object, **options: object) -> float:
+        trained.append(options["seed"])
+        if len(trained) == 3:
+            assert len(Result.load(tmp_path / "r.json").runs) == 2
+            raise Crash
+        return original(*args, **options)
+
+    monkeypatch.setattr(module, "train", crash_at_the_third)
+    with pytest.raises(Crash):
+        score(chosen, store, seeds=5, output=tmp_path / "r.json")
+    assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [0, 1]
+
+
+def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
+    frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
+    return CondensedSet.pack(
+        frames,
+        torch.ones(frames.shape[:2], dtype=torch.bool),
+        torch.tensor([0, 1]),
+        **(
+            {"classes": chosen.classes, "normalisation": Normalisation((0.5,) * 3, (0.5,) * 3), "flip": True}
+            | changes
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"classes": ("class0", "other")}, "classes"),
+        ({"num_frames": 4}, r"num_frames = 4, but the data .* has 8"),
+        ({"size": (48, 64)}, r"size = \(48, 64\), but the data .* has \(48, 48\)"),
+    ],
+)
+def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chosen, changes, says):
+    with pytest.raises(ConfigError, match=says):
+        score(altered(chosen, **changes), store)
+
+
+def test_a_store_that_does_not_fit_the_data_is_refused(store, make_store):
+    with pytest.raises(ConfigError, match="the store to train on has size"):
+        score(None, store, train_store=make_store(size=50))
+    with pytest.raises(ConfigError, match="classes"):
+        score(None, store, train_store=make_store(classes=3))
+
+
+def test_neither_or_both_of_set_and_store_are_refused(store, chosen):
+    for condensed, train_store in [(None, None), (chosen, store)]:
+        with pytest.raises(ConfigError, match="either a condensed set or --train"):
+            score(condensed, store, train_store=train_store)
+
+
+def test_a_subset_of_a_condensed_set_is_refused(store, chosen):
+    with pytest.raises(ConfigError, match="train_vpc needs --train"):
+        score(chosen, store, train_vpc=1)
+
+
+def test_a_subset_larger_than_a_class_is_refused_by_name(store):
+    with pytest.raises(ConfigError, match="class 'class0' has 4 training clips"):
+        score(None, store, train_store=store, train_vpc=5)
+
+
+def test_an_empty_split_is_refused(make_store):
+    store = make_store(val=0)
+    with pytest.raises(StoreError, match="no val clips"):
+        score(select(store), store, split="val")
+
+
+def test_an_output_that_exists_is_refused_before_training(store, chosen, tmp_path):
+    (tmp_path / "r.json").write_text("precious")
+    with pytest.raises(OutputError, match="exists already"):
+        score(chosen, store, output=tmp_path / "r.json", epochs=10**9)
+    score(chosen, store, output=tmp_path / "r.json", overwrite=True)
+    assert len(Result.load(tmp_path / "r.json").runs) == 2
+
+
+def test_a_divergence_is_an_error_and_not_a_number(store, chosen, tmp_path):
+    with pytest.raises(DivergedError):
+        score(chosen, store, lr=1e30, epochs=3, output=tmp_path / "r.json")
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.parametrize("source", [{}, {"method": 3, "config": "none"}, {"config": [1]}, {"method": None}])
+def test_a_strangers_set_is_scored_whatever_it_says_of_its_source(store, chosen, source, tmp_path):
+    result = score(altered(chosen, source=source), store, seeds=1, output=tmp_path / "r.json")
+    assert result.subject.config == {}
+    assert Result.load(tmp_path / "r.json") == result
+
+
+def test_a_config_and_single_options_say_the_same(store, chosen):
+    by_config = evaluate(chosen, store, EvaluateConfig(width=2, epochs=2, seeds=1), device="cpu")
+    assert without_seconds(by_config) == without_seconds(score(chosen, store, seeds=1))
+
+
+# Resuming by seed.
+
+
+def killed_after(num_runs: int, condensed, store, path, **options) -> None:
+    """Leave the result of an evaluation that was killed after so many seeds."""
+    whole = score(condensed, store, **options)
+    replace(whole, runs=whole.runs[:num_runs]).save(path)
+
+
+def test_an_evaluation_killed_after_its_first_seed_resumes_to_the_runs_of_an_uninterrupted_one(
+    store, chosen, tmp_path, trained_seeds
+):
+    uninterrupted = score(chosen, store, seeds=3, output=tmp_path / "whole.json")
+    killed_after(1, chosen, store, tmp_path / "r.json", seeds=3)
+    trained_seeds.clear()
+    resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
+    assert trained_seeds == [1, 2]
+    assert without_seconds(resumed) == without_seconds(uninterrupted)
+    kept = Result.load(tmp_path / "r.json")
+    assert kept == resumed
+    assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
+
+
+def test_random_subsets_resume_to_the_clips_of_their_own_seeds(store, tmp_path):
+    options = {"train_store": store, "train_vpc": 1, "seeds": 3}
+    killed_after(1, None, store, tmp_path / "r.json", **options)
+    resumed = score(None, store, output=tmp_path / "r.json", resume=True, **options)
+    assert without_seconds(resumed) == without_seconds(score(None, store, **options))
+
+
+def test_a_complete_result_is_returned_at_once(store, chosen, tmp_path, trained_seeds):
+    made = score(chosen, store, output=tmp_path / "r.json")
+    before = (tmp_path / "r.json").read_bytes()
+    trained_seeds.clear()
+    assert score(chosen, store, output=tmp_path / "r.json", resume=True) == made
+    assert trained_seeds == []
+    assert (tmp_path / "r.json").read_bytes() == before
+
+
+def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chosen, tmp_path, trained_seeds):
+    score(chosen, store, seeds=2, output=tmp_path / "r.json")
+    trained_seeds.clear()
+    longer = score(chosen, store, seeds=4, output=tmp_path / "r.json", resume=True)
+    assert trained_seeds == [2, 3]
+    assert without_seconds(longer) == without_seconds(score(chosen, store, seeds=4))
+    assert longer.config["seeds"] == 4
+    assert score(chosen, store, seeds=1, output=tmp_path / "r.json", resume=True) == longer
+
+
+def test_resuming_where_nothing_is_yet_starts_from_the_first_seed(store, chosen, tmp_path):
+    resumed = score(chosen, store, output=tmp_path / "r.json", resume=True)
+    assert without_seconds(resumed) == without_seconds(score(chosen, store))
+
+
+def test_a_result_that_was_moved_with_its_set_and_store_is_still_the_same(store, chosen, tmp_path):
+    (tmp_path / "there").mkdir()
+    chosen.save(tmp_path / "set")
+    score(tmp_path / "set", store, seeds=1, output=tmp_path / "r.json")
+    (tmp_path / "r.json").rename(tmp_path / "there" / "r.json")
+    resumed = score(tmp_path / "set", store, output=tmp_path / "there" / "r.json", resume=True)
+    assert [run.seed for run in resumed.runs] == [0, 1]
+    assert resumed.subject.path == "../set"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"lr": 0.02}, r"its config\.lr is 0\.01, not 0\.02"),
+        ({"seed": 1}, r"its config\.seed is 0, not 1"),
+        ({"split": "val"}, r"its config\.split is 'test', not 'val'"),
+        ({"label": "another"}, r"its label is 'random', not 'another'"),
+    ],
+)
+def test_the_result_of_another_run_is_not_resumed_and_the_first_difference_is_named(
+    store, chosen, tmp_path, changes, says
+):
+    score(chosen, store, seeds=1, output=tmp_path / "r.json")
+    before = (tmp_path / "r.json").read_bytes()
+    with pytest.raises(ResultError, match=f"belongs to another run: {says}. Repeat that run's options"):
+        score(chosen, store, output=tmp_path / "r.json", resume=True, **changes)
+    assert (tmp_path / "r.json").read_bytes() == before
+
+
+def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(store, make_store, tmp_path):
+    score(select(store), store, seeds=1, output=tmp_path / "r.json")
+    resumed = {"output": tmp_path / "r.json", "resume": True}
+    with pytest.raises(ResultError, match=r"its data\.fingerprint is '[0-9a-f]{64}', not '[0-9a-f]{64}'"):
+        score(select(store), make_store(seed=1), **resumed)
+    # The same options and the same size, but other frames.
+    brighter = altered(select(store), source=select(store).source)
+    same = altered(select(store), source=select(store).source, flip=False)
+    score(brighter, store, seeds=1, output=tmp_path / "other.json")
+    with pytest.raises(ResultError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
+        score(same, store, output=tmp_path / "other.json", resume=True)
+    found = Result.load(tmp_path / "r.json")
+    replace(found, provenance=found.provenance | {"torch": "1.0"}).save(tmp_path / "r.json")
+    with pytest.raises(ResultError, match=r"its versions\.torch is '1\.0', not "):
+        score(select(store), store, **resumed)
+
+
+def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
+    (tmp_path / "r.json").write_text("precious")
+    with pytest.raises(ResultError, match="is not a result"):
+        score(chosen, store, output=tmp_path / "r.json", resume=True)
+    assert (tmp_path / "r.json").read_text() == "precious"
+    with pytest.raises(ConfigError, match="resume needs the result"):
+        score(chosen, store, resume=True)
+
+
+# Every network.
+
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+@every_model
+def test_every_network_is_evaluated_and_its_score_does_not_depend_on_the_batch(store, chosen, name, monkeypatch):
+    results, original = [], module.outputs_of
+    for size in (1, 3, 256):
+        monkeypatch.setattr(module, "outputs_of", lambda *given, size=size: original(*given[:3], size))
+        results.append(score(chosen, store, model=name, epochs=1, seeds=1))
+    assert without_seconds(results[0]) == without_seconds(results[1]) == without_seconds(results[2])
+    assert results[0].config["model"] == name
+
+
+@every_model
+def test_a_seed_of_a_network_does_not_depend_on_the_seeds_before_it(store, chosen, name):
+    together = score(chosen, store, model=name, epochs=1, seeds=2)
+    alone = score(chosen, store, model=name, epochs=1, seeds=1, seed=1)
+    assert without_seconds(together)[1] == without_seconds(alone)[0]
+
+
+def test_the_hidden_size_is_an_option_of_the_networks_that_have_one(store, chosen):
+    result = score(chosen, store, model="cnn-lstm", hidden=3, epochs=1, seeds=1)
+    assert result.config["hidden"] == 3
+    with pytest.raises(ConfigError, match="hidden = 3, but convnet3d does not have that option"):
+        score(chosen, store, hidden=3)
+
+
+def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(store, chosen, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**30)
+    with pytest.raises(ConfigError, match=r"training cnn-lstm takes 3.3 GiB: 3.2 GiB for .* --hidden"):
+        score(chosen, store, model="cnn-lstm", width=0, output=tmp_path / "r.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_memory_of_a_batch_is_that_of_the_clips_there_are(store, chosen, monkeypatch):
+    seen = []
+    original = memory.training_memory
+    monkeypatch.setattr(memory, "training_memory", lambda n, size: seen.append(size) or original(n, size))
+    score(chosen, store, epochs=1, seeds=1)
+    score(None, store, train_store=store, epochs=1, seeds=1, batch_size=3)
+    assert seen == [4, 3]

@@ -1,0 +1,302 @@
+"""Retrieval: the loss is the published one, recall is what a loop counts, and the protocol is the stated one."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from selections import select
+
+from prism.artifacts.clips import shift_at_random
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.errors import ConfigError, OutputError, ResultError
+from prism.evaluation.options import RetrieveConfig
+from prism.evaluation.retrieve import chance_of_recall, recall_at, retrieve, supervised_contrastive
+from prism.machine.randomness import generator
+from prism.networks import training_memory as memory
+
+module = sys.modules["prism.evaluation.retrieve"]
+TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
+
+
+@pytest.fixture
+def gallery_store(make_store) -> ClipStore:
+    return make_store(train=10)
+
+
+@pytest.fixture
+def chosen(gallery_store) -> CondensedSet:
+    return select(gallery_store, vpc=2)
+
+
+def score(condensed, store, **options) -> Result:
+    return retrieve(condensed, store, **(TINY | options))
+
+
+def without_seconds(result: Result) -> list[tuple[int, dict[str, float], float]]:
+    return [(run.seed, run.scores, run.train_loss) for run in result.runs]
+
+
+def points(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=generator(seed, "points"), dtype=torch.float64)
+
+
+# The loss.
+
+
+def contrasted_by_hand(embeddings: np.ndarray, labels: np.ndarray, temperature: float) -> float:
+    """Equation 2 of Khosla et al., written as sums."""
+    z = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    losses = []
+    for i in range(len(z)):
+        others = [a for a in range(len(z)) if a != i]
+        positives = [p for p in others if labels[p] == labels[i]]
+        total = sum(np.exp(z[i] @ z[a] / temperature) for a in others)
+        if positives:
+            losses.append(-np.mean([np.log(np.exp(z[i] @ z[p] / temperature) / total) for p in positives]))
+    return float(np.mean(losses)) if losses else 0.0
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=9), st.integers(0, 99), st.sampled_from([0.1, 0.5, 2.0]))
+def test_the_loss_agrees_with_the_formula_in_numpy(labels, seed, temperature):
+    embeddings = points(len(labels), 5, seed=seed)
+    ours = supervised_contrastive(embeddings, torch.tensor(labels), temperature)
+    assert ours.item() == pytest.approx(contrasted_by_hand(embeddings.numpy(), np.array(labels), temperature))
+
+
+@pytest.mark.parametrize("labels", [[0, 0, 1, 1, 1], [0, 1, 2, 0, 3], [0, 0, 0, 0, 0]])
+def test_the_gradient_of_the_loss_matches_finite_differences(labels):
+    embeddings = points(5, 4).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: supervised_contrastive(x, torch.tensor(labels), 0.3), embeddings)
+
+
+def test_a_batch_without_positives_has_no_loss_and_a_finite_gradient():
+    embeddings = points(3, 4).requires_grad_()
+    loss = supervised_contrastive(embeddings, torch.tensor([0, 1, 2]), 0.1)
+    loss.backward()
+    assert loss.item() == 0
+    assert (embeddings.grad == 0).all()  # type: ignore[union-attr]
+
+
+def test_the_loss_does_not_depend_on_the_lengths_or_the_order_of_the_embeddings():
+    embeddings, labels = points(6, 4), torch.tensor([0, 0, 1, 1, 2, 2])
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+    expected = supervised_contrastive(embeddings, labels, 0.1)
+    lengths = torch.tensor([1.0, 5.0, 0.1, 2.0, 3.0, 9.0]).double()[:, None]
+    torch.testing.assert_close(supervised_contrastive(embeddings * lengths, labels, 0.1), expected)
+    torch.testing.assert_close(supervised_contrastive(embeddings[order], labels[order], 0.1), expected)
+
+
+def test_descending_the_loss_brings_the_classes_apart():
+    embeddings, labels = points(8, 6).requires_grad_(), torch.arange(8) % 4
+    optimiser = torch.optim.SGD([embeddings], 0.5)
+    for _ in range(200):
+        optimiser.zero_grad()
+        supervised_contrastive(embeddings, labels, 0.1).backward()
+        optimiser.step()
+    assert recall_at(embeddings[:4], labels[:4], embeddings[4:], labels[4:], (1,)) == {"r1": 1.0}
+
+
+# Recall.
+
+
+def recall_by_hand(
+    queries: np.ndarray, query_labels: list[int], gallery: np.ndarray, labels: list[int], k: int
+) -> float:
+    hits = 0
+    for query, label in zip(queries, query_labels, strict=True):
+        cosines = [query @ clip / np.linalg.norm(query) / np.linalg.norm(clip) for clip in gallery]
+        nearest = sorted(range(len(gallery)), key=lambda i: -cosines[i])[:k]
+        hits += any(labels[i] == label for i in nearest)
+    return hits / len(queries)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_recall_agrees_with_measuring_every_cosine(seed, monkeypatch):
+    monkeypatch.setattr(module, "QUERIES", 3)
+    queries, gallery = points(7, 4, seed=seed), points(25, 4, seed=seed + 100)
+    draw = generator(seed, "labels")
+    query_labels, labels = (torch.randint(0, 6, (n,), generator=draw) for n in (7, 25))
+    found = recall_at(queries, query_labels, gallery, labels)
+    assert list(found) == ["r1", "r5", "r10", "r20"]
+    for k in (1, 5, 10, 20):
+        by_hand = recall_by_hand(queries.numpy(), query_labels.tolist(), gallery.numpy(), labels.tolist(), k)
+        assert found[f"r{k}"] == by_hand
+
+
+def test_perfectly_separated_classes_have_a_recall_of_one_from_the_first():
+    labels = torch.arange(40) % 4
+    embeddings = torch.eye(4)[labels] * torch.arange(1.0, 41.0)[:, None]
+    assert recall_at(embeddings[:8], labels[:8], embeddings, labels) == dict.fromkeys(
+        ("r1", "r5", "r10", "r20"), 1
+    )
+
+
+def test_a_class_that_the_gallery_lacks_is_never_found():
+    gallery = points(20, 3)
+    found = recall_at(gallery[:2], torch.tensor([0, 7]), gallery, torch.zeros(20, dtype=torch.int64))
+    assert set(found.values()) == {0.5}
+
+
+def test_chance_is_what_random_embeddings_score():
+    labels = torch.tensor([0] * 30 + [1] * 8 + [2] * 2)
+    query_labels = torch.tensor([0, 0, 1, 2, 2, 2]).repeat(200)
+    chance = chance_of_recall(query_labels, labels, (1, 5))
+    assert chance["r1"] == pytest.approx((2 * 30 + 8 + 3 * 2) / 40 / 6)
+    # Each of the 1,200 queries sees an order of its own.
+    found = [
+        recall_at(points(1, 30, seed=i), query_labels[i : i + 1], points(40, 30, seed=i + 9999), labels, (1, 5))
+        for i in range(len(query_labels))
+    ]
+    for metric in ("r1", "r5"):
+        assert np.mean([one[metric] for one in found]) == pytest.approx(chance[metric], abs=0.05)
+
+
+# Shifts.
+
+
+def test_a_shift_moves_a_clip_as_a_whole_and_repeats_the_edge():
+    frames = torch.arange(4 * 8 * 3 * 8 * 8).view(4, 8, 3, 8, 8)
+    moved = shift_at_random(frames, 0.25, generator(1, "shift"))
+    draw = generator(1, "shift")
+    steps = [torch.randint(-2, 3, (4,), generator=draw) for _ in range(3)]
+    for i, (dt, dy, dx) in enumerate(zip(*steps, strict=True)):
+        for t, y, x in [(0, 0, 0), (3, 5, 2), (7, 7, 7)]:
+            at = [min(max(int(place), 0), 7) for place in (t - dt, y - dy, x - dx)]
+            assert torch.equal(moved[i, t, :, y, x], frames[i, at[0], :, at[1], at[2]])
+    assert any(int(step) for step in torch.cat(steps))
+
+
+def test_a_shift_of_less_than_half_a_pixel_changes_nothing():
+    frames = points(3, 4, 3, 8, 8)
+    assert torch.equal(shift_at_random(frames, 0.05, generator(0, "shift")), frames)
+
+
+# The verb.
+
+
+def test_a_set_of_clips_that_tell_the_classes_apart_finds_every_one(make_store):
+    # Dark on the left or on the right: the cosine sees it, and no flip may hide it.
+    frames = np.full((2 * (10 + 1 + 2), 8, 3, 48, 48), 200, np.uint8)
+    labels = np.repeat([0, 1, 0, 1, 0, 1], [10, 10, 1, 1, 2, 2])
+    frames[labels == 0, ..., :24], frames[labels == 1, ..., 24:] = 20, 20
+    store = make_store(train=10, frames=frames, flip=False)
+    result = score(select(store), store, width=4, epochs=20)
+    assert result.summary("r1") == (1.0, 0.0, 2)
+
+
+def test_the_same_seed_gives_the_same_result_and_the_runs_are_numbered_from_it(gallery_store, chosen):
+    first, again = score(chosen, gallery_store, seed=5), score(chosen, gallery_store, seed=5)
+    assert without_seconds(first) == without_seconds(again)
+    assert [run.seed for run in first.runs] == [5, 6]
+    assert without_seconds(score(chosen, gallery_store, seed=6, seeds=1)) == [without_seconds(first)[1]]
+
+
+def test_a_batch_holds_two_views_of_each_clip_so_that_even_one_video_per_class_has_a_positive(
+    gallery_store, monkeypatch
+):
+    seen = []
+
+    def watched(embeddings: torch.Tensor, labels: torch.Tensor, temperature: float) -> torch.Tensor:
+        seen.append((embeddings.detach().clone(), labels.tolist()))
+        return supervised_contrastive(embeddings, labels, temperature)
+
+    monkeypatch.setattr(module, "supervised_contrastive", watched)
+    score(select(gallery_store, vpc=1), gallery_store, seeds=1, epochs=1)
+    ((embeddings, labels),) = seen
+    assert sorted(labels) == [0, 0, 1, 1]
+    assert labels[:2] == labels[2:]
+    assert not torch.equal(embeddings[:2], embeddings[2:])
+
+
+def test_without_an_epoch_it_is_the_untrained_network_whatever_it_would_have_been_trained_on(
+    gallery_store, chosen
+):
+    by_set = score(chosen, gallery_store, epochs=0)
+    by_store = score(None, gallery_store, train_store=gallery_store, epochs=0)
+    assert without_seconds(by_set) == without_seconds(by_store)
+    assert [run.train_loss for run in by_set.runs] == [0.0, 0.0]
+
+
+def test_queries_are_never_flipped_or_shifted(gallery_store, chosen, monkeypatch):
+    """Their scores do not depend on the batch, nor on anything drawn after training."""
+    results, original, seen = [], module.outputs_of, []
+    for size in (3, 8, 128):
+        monkeypatch.setattr(
+            module, "outputs_of", lambda *given, size=size: seen.append(given[-1]) or original(*given[:-1], size)
+        )
+        results.append(without_seconds(score(chosen, gallery_store)))
+    assert results[0] == results[1] == results[2]
+    # Unpatched, in the batches of training, whose memory is counted: two views of each of four clips.
+    assert set(seen) == {8}
+
+
+def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(gallery_store, chosen, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**30)
+    with pytest.raises(ConfigError, match=r"training cnn-lstm takes 3.4 GiB: 3.2 GiB for .* --hidden"):
+        score(chosen, gallery_store, model="cnn-lstm", width=0, epochs=10**9)
+
+
+@pytest.mark.parametrize(("vpc", "method", "num_videos"), [(0, "full", 20), (1, "subset", 2)])
+def test_the_ceiling_trains_on_all_clips_and_the_floor_on_random_ones(gallery_store, vpc, method, num_videos):
+    result = score(None, gallery_store, train_store=gallery_store, train_vpc=vpc)
+    assert (result.task, result.protocol) == ("retrieval", "clean")
+    assert (result.subject.method, result.subject.num_videos) == (method, num_videos)
+
+
+def test_a_result_says_what_was_asked_for_and_grows_with_every_seed(gallery_store, chosen, tmp_path):
+    chosen.save(tmp_path / "set.safetensors")
+    result = score(
+        tmp_path / "set.safetensors", gallery_store, output=tmp_path / "r.json", split="val", label="my row"
+    )
+    assert (result.label, result.data.split, result.data.num_clips) == ("my row", "val", 2)
+    assert result.data.chance["r1"] == 0.5
+    assert result.config["temperature"] == RetrieveConfig.temperature
+    assert Result.load(tmp_path / "r.json") == result
+
+
+def test_a_retrieval_resumes_to_the_runs_of_an_uninterrupted_one(gallery_store, chosen, tmp_path):
+    score(chosen, gallery_store, seeds=1, output=tmp_path / "r.json")
+    resumed = score(chosen, gallery_store, seeds=3, output=tmp_path / "r.json", resume=True)
+    assert without_seconds(resumed) == without_seconds(score(chosen, gallery_store, seeds=3))
+    with pytest.raises(ResultError, match=r"its config\.temperature is 0\.1, not 0\.2"):
+        score(chosen, gallery_store, output=tmp_path / "r.json", resume=True, temperature=0.2)
+
+
+def test_a_gallery_of_fewer_clips_than_the_largest_k_is_refused_before_training(store):
+    with pytest.raises(ConfigError, match=r"Recall@20 needs 20 clips to search, but '.*' has 8 training clips"):
+        score(select(store), store, epochs=10**9)
+
+
+def test_queries_from_the_gallery_itself_are_refused(gallery_store, chosen):
+    with pytest.raises(ConfigError, match=r"retrieve\.split = 'train', but it must be one of val, test"):
+        score(chosen, gallery_store, split="train")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"temperature": 0.0}, r"retrieve.temperature = 0.0"),
+        ({"shift": 1.0}, "retrieve.shift = 1.0"),
+        ({"batch_size": 1}, "at least 2, for a negative"),
+        ({"train_vpc": 1}, "retrieve.train_vpc needs --train"),
+        ({"temprature": 1.0}, "Did you mean 'retrieve.temperature'"),
+    ],
+)
+def test_bad_options_are_refused_by_name(gallery_store, chosen, options, says):
+    with pytest.raises(ConfigError, match=says):
+        score(chosen, gallery_store, **options)
+
+
+def test_what_does_not_fit_is_refused_by_name(gallery_store, make_store, chosen, tmp_path):
+    with pytest.raises(ConfigError, match="retrieve needs either a condensed set or --train"):
+        score(None, gallery_store)
+    with pytest.raises(ConfigError, match="the condensed set has classes"):
+        score(chosen, make_store(classes=3, train=10))
+    (tmp_path / "r.json").write_text("precious")
+    with pytest.raises(OutputError, match="exists already"):
+        score(chosen, gallery_store, output=tmp_path / "r.json", epochs=10**9)

@@ -1,0 +1,214 @@
+"""Trials: one network for each seed, in any number side by side, always with the same scores."""
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import Crash
+from selections import select
+
+from prism.artifacts.results import Result, Run
+from prism.errors import ConfigError, DivergedError, Interrupted
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.machine.executors import completed
+from prism.networks import training_memory as memory
+from prism.networks.build import build_for
+from prism.networks.training_memory import training_memory
+
+TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
+
+
+@contextmanager
+def threads(num: int) -> Iterator[None]:
+    """Let PyTorch use so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(num)
+    try:
+        yield
+        assert torch.get_num_threads() == num
+    finally:
+        torch.set_num_threads(before)
+
+
+def without_seconds(result: Result) -> list[Run]:
+    return [replace(run, seconds=0.0) for run in result.runs]
+
+
+def train_on_all(verb, store, **options) -> Result:
+    return verb(None, store, train_store=store, **(TINY | options))
+
+
+@pytest.fixture
+def roomy(make_store):
+    """A store with a gallery that is large enough to search."""
+    return make_store(train=10)
+
+
+# The same scores.
+
+
+# Of this width and schedule the gradients of two threads are others than those of one.
+@pytest.mark.parametrize(("verb", "width", "epochs"), [(evaluate, 8, 2), (retrieve, 32, 1)])
+def test_no_score_depends_on_the_number_of_threads_or_of_networks_side_by_side(verb, width, epochs, roomy):
+    found = []
+    for num_threads, workers in [(1, 1), (2, 1), (1, 2), (2, None)]:
+        with threads(num_threads):
+            result = train_on_all(verb, roomy, workers=workers, width=width, epochs=epochs, seeds=2)
+            found.append(without_seconds(result))
+    assert all(runs == found[0] for runs in found)
+    assert len({run.train_loss for run in found[0]}) == 2
+
+
+@pytest.mark.parametrize("method", ["herding", "k-center"])
+def test_no_choice_by_a_trained_embedding_depends_on_the_number_of_threads(make_store, method):
+    found = []
+    for num_threads in (1, 2):
+        # A store of its own, since embeddings are kept beside the clips.
+        store = make_store(train=10)
+        with threads(num_threads):
+            chosen = select(store, method=method, vpc=4, width=8, epochs=2, device="cpu")
+        (kept,) = (store.path / "cache").iterdir()
+        found.append((chosen.to_bytes(), kept.read_bytes()))
+    assert found[0] == found[1]
+
+
+def test_a_failing_training_gives_the_threads_back(roomy):
+    for workers in (1, 2):
+        with threads(2), pytest.raises(DivergedError):
+            train_on_all(evaluate, roomy, lr=1e30, epochs=3, workers=workers)
+
+
+# Side by side.
+
+
+@pytest.fixture
+def training(monkeypatch):
+    """`training.most` trainings were on at a time; `training.begin(seed)` is called at the beginning of each.
+
+    `training.errors` are what ended them before their time.
+    """
+
+    class Training:
+        now, most, begin = 0, 0, staticmethod(lambda seed: None)
+
+    seen, lock, module = Training(), threading.Lock(), sys.modules["prism.evaluation.evaluate"]
+    seen.errors = {}
+    original = module.train
+
+    def watched(*args: object, **options: object) -> float:
+        with lock:
+            seen.now += 1
+            seen.most = max(seen.most, seen.now)
+        try:
+            seen.begin(options["seed"])
+            return original(*args, **options)
+        except BaseException as error:
+            seen.errors[options["seed"]] = type(error)
+            raise
+        finally:
+            with lock:
+                seen.now -= 1
+
+    monkeypatch.setattr(module, "train", watched)
+    return seen
+
+
+def test_as_many_networks_are_trained_side_by_side_as_there_are_workers(roomy, training):
+    meeting = threading.Barrier(2, timeout=60)
+    training.begin = lambda seed: meeting.wait() if seed < 2 else None
+    train_on_all(evaluate, roomy, workers=2)
+    assert training.most == 2
+
+
+def test_one_worker_trains_them_in_the_order_of_their_seeds_in_the_callers_thread(roomy, training):
+    seen = []
+    training.begin = lambda seed: seen.append((seed, threading.current_thread()))
+    train_on_all(evaluate, roomy, workers=1)
+    assert seen == [(seed, threading.current_thread()) for seed in range(3)]
+
+
+def test_no_more_networks_are_trained_side_by_side_than_memory_allows(roomy, training, monkeypatch):
+    whole = training_memory(build_for(roomy, "convnet3d", "meta", width=8), 20).total_bytes
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2 * whole - 1)
+    train_on_all(evaluate, roomy, workers=3)
+    assert training.most == 1
+
+
+def test_no_worker_is_none(roomy):
+    with pytest.raises(ConfigError, match="workers = 0, but it must be at least 1"):
+        train_on_all(evaluate, roomy, workers=0)
+
+
+def test_a_seed_that_ends_early_is_saved_at_once_and_the_runs_are_sorted(roomy, training, tmp_path):
+    output, last_is_saved = tmp_path / "r.json", threading.Event()
+
+    def wait_for_the_last(seed: int) -> None:
+        if seed == 0:
+            assert last_is_saved.wait(60)
+        if seed == 2:
+            # Begun when seed 1 was done: the result is there as soon as this one waits for it.
+            deadline = time.monotonic() + 60
+            while not output.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert [run.seed for run in Result.load(output).runs] == [1]
+            last_is_saved.set()
+
+    training.begin = wait_for_the_last
+    result = train_on_all(evaluate, roomy, workers=2, output=output)
+    assert [run.seed for run in result.runs] == [0, 1, 2]
+    assert Result.load(output) == result
+
+
+def test_the_trainings_beside_one_that_fails_end_at_their_next_layer(roomy, training, tmp_path):
+    begun = threading.Event()
+
+    def crash(seed: int) -> None:
+        if seed == 1:
+            assert begun.wait(60)
+            raise Crash
+        begun.set()
+
+    training.begin = crash
+    with pytest.raises(Crash):
+        train_on_all(evaluate, roomy, workers=2, epochs=10**4, output=tmp_path / "r.json")
+    # The third may have begun in the place of the failing one.
+    assert {0: Interrupted, 1: Crash, 2: Interrupted} == {2: Interrupted} | training.errors
+    assert not (tmp_path / "r.json").exists()
+
+
+# Items.
+
+
+def test_without_an_executor_an_item_is_computed_when_it_is_asked_for():
+    computed = []
+    squares = completed(None, lambda item: (computed.append(item), item**2)[1], [3, 1, 2])
+    assert computed == []
+    assert next(squares) == (3, 9)
+    assert computed == [3]
+    assert list(squares) == [(1, 1), (2, 4)]
+
+
+def test_an_executor_gives_every_item_once_with_what_was_made_of_it():
+    with ThreadPoolExecutor(3) as executor:
+        assert sorted(completed(executor, str, range(20))) == [(item, str(item)) for item in range(20)]
+
+
+def test_what_has_not_begun_is_given_up_when_an_item_fails():
+    computed, failed = [], threading.Event()
+
+    def fail(item: int) -> None:
+        computed.append(item)
+        if item == 0:
+            raise Crash
+        failed.wait(0.2)
+
+    with ThreadPoolExecutor(1) as executor, pytest.raises(Crash):
+        list(completed(executor, fail, range(100)))
+    assert len(computed) < 5

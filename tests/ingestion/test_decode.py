@@ -1,0 +1,225 @@
+"""Decoding: the frame that was asked for, from any container, and a sentence for what cannot be decoded."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from videos import KINDS, SIZE, numbered, shown_number, write_audio, write_numbered, write_numbered_images
+
+from prism.errors import VideoError
+from prism.ingestion import decode
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.sampling import Window
+from prism.ingestion.task import Limits
+
+LIMITS = Limits.of(IngestConfig())
+
+
+def read(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> tuple[int, list[np.ndarray]]:
+    count, _, clips = decode.read_clips(path, lambda count: list(windows), num_frames, size, LIMITS, path.parent)
+    return count, clips
+
+
+def numbers(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> list[list[int]]:
+    _, clips = read(path, *windows, num_frames=num_frames, size=size)
+    return [[shown_number(frame) for frame in clip] for clip in clips]
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("kinds")
+    return {
+        kind: write_numbered(folder / name, 60, codec, options) for kind, (name, codec, options) in KINDS.items()
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_frame_is_exact(kinds, kind):
+    windows = [
+        Window(start, stride) for start, stride in ((0, 1), (1, 2), (7, 3), (11, 1), (12, 1), (13, 5), (54, 1))
+    ]
+    expected = [[w.start + t * w.stride for t in range(6)] for w in windows]
+    assert numbers(kinds[kind], *windows) == expected
+    assert [numbers(kinds[kind], window)[0] for window in windows] == expected
+    assert read(kinds[kind], windows[0])[0] == 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reading_by_time_and_in_order_gives_the_same_pixels(kinds, kind, monkeypatch):
+    windows = [Window(23, 2), Window(50, 1)]
+    fast = read(kinds[kind], *windows)[1]
+
+    def never(*arguments: object) -> decode.Frames:
+        raise decode._Missing
+
+    monkeypatch.setattr(decode, "_read_by_time", never)
+    np.testing.assert_array_equal(fast, read(kinds[kind], *windows)[1])
+
+
+def test_h264_is_read_by_time_without_decoding_what_is_before(kinds):
+    path = kinds["h264 with B-frames"]
+    times = sorted(time for time in decode._survey(path, LIMITS)[0] if time is not None)
+    since = sum(1 for _ in decode._decoded_frames(path, since=times[50]))
+    assert 10 <= since < 30
+
+
+def test_only_the_wanted_frames_are_held(kinds, monkeypatch):
+    fitted = []
+    fit = decode._fit
+    monkeypatch.setattr(decode, "_fit", lambda frame, size: fitted.append(1) or fit(frame, size))
+    read(kinds["h264 with B-frames"], Window(10, 2), Window(12, 2))
+    assert len(fitted) == 7
+
+
+def test_frames_are_rgb_resized_on_the_short_side_and_cropped_in_the_centre(tmp_path):
+    picture = np.zeros((48, 96, 3), np.uint8)
+    picture[:, :24], picture[:, 24:72], picture[:, 72:] = (255, 0, 0), (0, 0, 255), (0, 255, 0)
+    folder = tmp_path / "video"
+    folder.mkdir()
+    for k in range(2):
+        Image.fromarray(picture).save(folder / f"{k}.png")
+    clip = read(folder, Window(0, 1), num_frames=2, size=16)[1][0]
+    assert clip.shape == (2, 3, 16, 16)
+    assert clip.dtype == np.uint8
+    # The filter reaches past the crop, as it does when the whole picture is resized first.
+    assert (clip[:, 2, :, 2:-2] == 255).all()
+    assert (clip[:, :2, :, 2:-2] == 0).all()
+
+
+def test_shrinking_does_not_alias(tmp_path):
+    stripes = np.zeros((256, 256, 3), np.uint8)
+    stripes[:, ::2] = 255
+    folder = tmp_path / "video"
+    folder.mkdir()
+    for k in range(2):
+        Image.fromarray(stripes).save(folder / f"{k}.png")
+    inner = read(folder, Window(0, 1), num_frames=2, size=30)[1][0][..., 2:-2]
+    assert np.ptp(inner) <= 8
+    assert abs(inner.mean() - 127.5) < 3
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".JPEG"])
+def test_a_folder_of_frames_is_read_in_natural_order(tmp_path, suffix):
+    folder = write_numbered_images(tmp_path / "video", 12, suffix)
+    (folder / ".hidden.png").write_bytes(b"no picture")
+    (folder / "notes.txt").write_text("no frame")
+    assert numbers(folder, Window(0, 2)) == [[0, 2, 4, 6, 8, 10]]
+
+
+def test_a_short_video_repeats_its_last_frame(tmp_path):
+    path = write_numbered(tmp_path / "short.mp4", 3)
+    assert numbers(path, Window(0, 1)) == [[0, 1, 2, 2, 2, 2]]
+
+
+@pytest.mark.parametrize("kind", ["h264 with open groups", "mpeg4 avi", "vp9 with hidden frames"])
+def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
+    data = kinds[kind].read_bytes()
+    path = tmp_path / kinds[kind].name
+    path.write_bytes(data[: len(data) * 8 // 10])
+    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE, LIMITS, path.parent)[0]
+    assert 30 < count < 50
+    assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
+
+
+def test_a_truncated_mp4_whose_index_comes_first_is_used(tmp_path):
+    path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
+    path.write_bytes(path.read_bytes()[:-1000])
+    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE, LIMITS, path.parent)[0]
+    assert 10 < count < 60
+    assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
+
+
+def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path):
+    path = write_numbered(tmp_path / "a.avi", 40, "mpeg4", {"g": "5", "b": "2000000"})
+    data = bytearray(path.read_bytes())
+    # An AVI stores packets as '00dc' chunks: replace the 20th packet, a key frame, by noise.
+    at = -1
+    for _ in range(21):
+        at = data.index(b"00dc", at + 1)
+    size = int.from_bytes(data[at + 4 : at + 8], "little")
+    data[at + 8 : at + 8 + size] = b"\xff" * size
+    path.write_bytes(data)
+    count, _, clips = decode.read_clips(
+        path, lambda count: [Window(0, 1), Window(count - 6, 1)], 6, SIZE, LIMITS, path.parent
+    )
+    assert count >= 35
+    assert [shown_number(frame) for frame in clips[0]] == list(range(6))
+    assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
+
+
+def empty(path: Path) -> None:
+    path.touch()
+
+
+def text(path: Path) -> None:
+    path.write_text("This is not a video.\n" * 100)
+
+
+def without_index(path: Path) -> None:
+    write_numbered(path, 30)
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def without_frames(path: Path) -> None:
+    write_numbered(path, 30)
+    data = path.read_bytes()
+    at = data.index(b"mdat")
+    end = data.index(b"moov")
+    path.write_bytes(data[: at + 4] + bytes(end - at - 8) + data[end - 4 :])
+
+
+def one_frame(path: Path) -> None:
+    write_numbered(path, 1)
+
+
+def play_list(path: Path) -> None:
+    path.write_text("#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (empty, "the file is empty."),
+        (text, "it cannot be opened as a video: invalid data found when processing input."),
+        (without_index, "it cannot be opened as a video: invalid data found when processing input."),
+        (without_frames, "no frame can be decoded."),
+        (write_audio, "there is no video in it, only audio."),
+        (one_frame, "there is only one frame, which cannot show a motion."),
+        (play_list, "it cannot be opened as a video"),
+        (lambda path: None, "there is no such file."),
+        (lambda path: path.mkdir(), "no frame can be decoded."),
+    ],
+)
+def test_what_cannot_be_decoded_gets_its_reason(tmp_path, spoil, reason):
+    path = tmp_path / "video.mp4"
+    spoil(path)
+    with pytest.raises(VideoError) as error:
+        read(path, Window(0, 1))
+    assert str(error.value).startswith(reason)
+    assert str(tmp_path) not in str(error.value)
+
+
+def test_a_broken_image_is_named(tmp_path):
+    folder = write_numbered_images(tmp_path / "video", 6)
+    (folder / "frame3.png").write_bytes(b"no picture")
+    with pytest.raises(VideoError, match=r"frame 'frame3\.png' cannot be read"):
+        read(folder, Window(0, 1))
+    (folder / "frame3.png").unlink()
+    shutil.copy(folder / "frame1.png", folder / "frame3.png")
+    Image.fromarray(numbered(0)).convert("L").save(folder / "frame3.png")
+    assert numbers(folder, Window(0, 1)) == [[0, 1, 0, 3, 4, 5]]
+
+
+def test_a_name_that_looks_like_a_protocol_is_a_file(tmp_path, monkeypatch):
+    write_numbered(tmp_path / "a.mp4", 8).rename(tmp_path / "concat:a.mp4")
+    monkeypatch.chdir(tmp_path)
+    assert numbers(Path("concat:a.mp4"), Window(0, 1)) == [list(range(6))]
+
+
+def test_decoding_processes_do_not_import_torch():
+    code = "import sys, prism.ingestion.worker; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,626 @@
+"""Ingest as a whole: the same bytes whatever happens on the way, and a sentence where it cannot go on."""
+
+import csv
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from videos import shown_number, write_audio, write_classes, write_numbered, write_numbered_images
+
+from prism.artifacts.store import ClipStore
+from prism.errors import ConfigError, Interrupted, OutputError, SourceError
+from prism.ingestion import assemble, build, pool, worker
+from prism.ingestion.assemble import PixelStatistics
+from prism.ingestion.build import ingest
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.sampling import Window
+from prism.ingestion.task import Limits, Outcome, Task
+from prism.ingestion.working import WorkingFolder, working_folder
+from prism.machine import files as runtime
+from prism.machine.files import partial_path
+
+CONFIG = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory) -> Path:
+    return write_classes(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def expected(source, tmp_path_factory) -> dict[str, bytes]:
+    """The files of the store that one worker makes of `source`."""
+    return files(make(source, tmp_path_factory.mktemp("expected") / "store", workers=1).path)
+
+
+def make(
+    source: Path, output: Path, config: IngestConfig = CONFIG, workers: int = 2, **options: bool
+) -> ClipStore:
+    return ingest(source, output, config, workers=workers, progress=False, **options)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def skipped(store: ClipStore) -> dict[str, str]:
+    with (store.path / "skipped.csv").open(newline="") as file:
+        return {row["path"]: row["reason"] for row in csv.DictReader(file)}
+
+
+def leftovers(output: Path) -> list[str]:
+    return [path.name for path in output.parent.iterdir() if path != output]
+
+
+def test_the_store_holds_the_frames_that_its_index_names(source, tmp_path):
+    config = IngestConfig(num_frames=4, stride=2, size=32, clips_per_video=2)
+    store = make(source, tmp_path / "store", config)
+    assert (len(store), store.num_frames, store.size) == (8 + 4, 4, (32, 32))
+    assert store.classes == ("jump", "walk")
+    assert store.header.splits == {"train": 8, "val": 2, "test": 2}
+    clips = [clip for split in ("train", "val", "test") for clip in store.clips(split).frames.numpy()]
+    for clip, index in zip(clips, store.sources, strict=True):
+        c, k = store.classes.index(index.label), int(index.path[-5])
+        first = 50 * c + 7 * k
+        assert [shown_number(frame) for frame in clip] == [
+            first + index.start + t * index.stride for t in range(4)
+        ]
+        assert index.video_frames == 20
+        assert index.split == "train" or index.start == 6
+    assert ClipStore.open(store.path, verify=True).header == store.header
+
+
+@pytest.fixture(scope="module")
+def with_windows(source, tmp_path_factory) -> ClipStore:
+    """The store of `expected`, with three random windows of each test video."""
+    config = replace(CONFIG, random_test_windows=3)
+    return make(source, tmp_path_factory.mktemp("windows") / "store", config)
+
+
+def test_clips_without_holes_between_them_are_not_copied_where_the_file_system_allows(
+    source, expected, tmp_path, monkeypatch
+):
+    links = []
+    link = os.link
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no hard links here")
+
+    monkeypatch.setattr(os, "link", lambda *names: (links.append(names[1].name), link(*names)))
+    assert files(make(source, tmp_path / "linked").path) == expected
+    assert links == ["frames.u8"]
+    assert (tmp_path / "linked/frames.u8").stat().st_nlink == 1
+    monkeypatch.setattr(os, "link", refuse)
+    assert files(make(source, tmp_path / "copied").path) == expected
+
+
+def test_random_test_windows_are_a_split_of_their_own_and_change_no_other(source, expected, with_windows):
+    frames, rows = expected["frames.u8"], expected["clips.csv"]
+    assert (with_windows.path / "frames.u8").read_bytes().startswith(frames)
+    assert (with_windows.path / "clips.csv").read_bytes().startswith(rows)
+    assert with_windows.header.splits == json.loads(expected["store.json"])["splits"] | {"test-random": 6}
+    assert with_windows.header.mean == tuple(json.loads(expected["store.json"])["mean"])
+
+
+def test_random_test_windows_hold_the_frames_that_the_index_names_and_differ(with_windows):
+    at = with_windows.positions("test-random")
+    sources = [with_windows.sources[i] for i in at]
+    assert [s.path for s in sources] == [with_windows.sources[i].path for i in with_windows.positions("test")
+                                         for _ in range(3)]  # fmt: skip
+    for clip, index in zip(with_windows.clips("test-random").frames.numpy(), sources, strict=True):
+        first = 50 * with_windows.classes.index(index.label) + 7 * int(index.path[-5]) + index.start
+        assert [shown_number(frame) for frame in clip] == [first, first + 2, first + 4, first + 6]
+    assert all(len({(s.start, s.stride) for s in sources[k : k + 3]}) == 3 for k in (0, 3))
+
+
+def test_a_test_video_too_short_for_three_windows_gives_some_again():
+    limits = Limits.of(IngestConfig())
+    task = Task("", "v.mp4", False, "", 0, 4, 1, "stride", 2.0, 32, 1, 0, limits, random_test_windows=3)
+    centre, *drawn = task.windows(5, lambda: Fraction(25))
+    assert centre == Window(0, 1)
+    assert {window.start for window in drawn} == {0, 1}
+    assert drawn[2] == drawn[0]
+    assert task.windows(3, lambda: Fraction(25)) == [Window(0, 1)] * 4
+
+
+def test_a_store_without_random_test_windows_does_not_speak_of_them(expected):
+    """Its bytes are those of before there were any."""
+    header = json.loads(expected["store.json"])
+    assert list(header["splits"]) == ["test", "train", "val"]
+    assert not {"random_test_windows", "train_list"} & header["settings"].keys()
+
+
+def test_random_test_windows_are_recorded_where_they_are(with_windows):
+    assert with_windows.header.settings["random_test_windows"] == 3
+
+
+def test_the_index_is_sorted_by_split_class_and_path(source, tmp_path):
+    store = make(source, tmp_path / "store")
+    order = [(["train", "val", "test"].index(s.split), s.label, s.path) for s in store.sources]
+    assert order == sorted(order)
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_an_executor_makes_the_same_bytes(source, expected, tmp_path, monkeypatch, most):
+    monkeypatch.setattr(build, "SHARD_VIDEOS", most)
+    broken = tmp_path / "source"
+    shutil.copytree(source, broken)
+    first = sorted(broken.rglob("*.mp4"))[0]
+    first.write_bytes(first.read_bytes()[:50])
+    with ThreadPoolExecutor(2) as executor:
+        store = ingest(source, tmp_path / "store", CONFIG, executor=executor, progress=False)
+        again = ingest(broken, tmp_path / "again", CONFIG, executor=executor, progress=False)
+    assert files(store.path) == expected
+    assert files(again.path) == files(make(broken, tmp_path / "here").path)
+    assert len(skipped(again)) == 1
+    assert not partial_path(tmp_path / "store").exists()
+
+
+def test_what_an_engine_has_decoded_is_kept_when_the_run_stops(source, expected, tmp_path, monkeypatch, capfd):
+    seen = []
+    monkeypatch.setattr(build, "SHARD_VIDEOS", 2)
+    output, original = tmp_path / "store", build.completed
+
+    def stopping(*given: object) -> Iterator[object]:
+        for found in original(*given):
+            if len(seen) == 2:
+                raise KeyboardInterrupt
+            seen.append(found)
+            yield found
+
+    with ThreadPoolExecutor(1) as executor, monkeypatch.context() as patch:
+        patch.setattr(build, "completed", stopping)
+        with pytest.raises(Interrupted, match="Run the same command again to go on"):
+            ingest(source, output, CONFIG, executor=executor, progress=False)
+    (partial_path(output) / "shards" / "0000000-left-behind.u8").write_bytes(b"half a clip")
+    store = ingest(source, output, CONFIG, workers=1, progress=True)
+    assert "4 of 8 videos are done already: going on." in capfd.readouterr().err
+    assert files(store.path) == expected
+
+
+def test_an_engine_has_workers_of_its_own(source, tmp_path):
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ConfigError, match=r"workers = 2, .* with an engine"):
+        ingest(source, tmp_path / "store", CONFIG, workers=2, executor=executor)
+
+
+def test_one_and_two_workers_make_the_same_bytes(source, expected, tmp_path):
+    assert files(make(source, tmp_path / "store", workers=2).path) == expected
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_the_store_does_not_depend_on_where_it_is_made(source, expected, tmp_path):
+    shutil.copytree(source, tmp_path / "moved")
+    assert files(make(tmp_path / "moved", tmp_path / "deep" / "store").path) == expected
+
+
+RUN = """
+import sys
+from pathlib import Path
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.build import ingest
+config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
+ingest(Path(sys.argv[1]), Path(sys.argv[2]), config, workers=2, progress=True)
+"""
+
+
+def start(source: Path, output: Path) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-c",
+        "from prism.ingestion import working; working.SYNC_SECONDS = 0.0" + RUN,
+        source,
+        output,
+    ]
+    path = os.pathsep.join(sys.path)
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
+
+
+def wait_for_journal(output: Path, lines: int) -> Path:
+    journal = partial_path(output) / "journal.jsonl"
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if journal.exists() and journal.read_bytes().count(b"\n") >= lines:
+            return journal
+        time.sleep(0.002)
+    raise AssertionError("the run wrote no journal")
+
+
+@pytest.fixture
+def slow_source(tmp_path) -> Path:
+    """Videos that take a while, so that a run can be hit in its middle."""
+    root = write_classes(tmp_path / "slow", videos=12)
+    for k in range(6):
+        write_numbered(root / "jump" / f"w{k}.mp4", 1500, options={"preset": "ultrafast", "g": "2000"})
+    return root
+
+
+def test_a_killed_ingest_resumes_to_the_same_bytes(slow_source, tmp_path, capfd):
+    complete = files(make(slow_source, tmp_path / "complete").path)
+    output = tmp_path / "store"
+    run = start(slow_source, output)
+    journal = wait_for_journal(output, 4)
+    run.send_signal(signal.SIGKILL)
+    run.communicate()
+    assert run.returncode == -signal.SIGKILL
+    assert not output.exists()
+    done = journal.read_bytes().count(b"\n")
+    assert done < 30
+    # A kill may cut a line off.
+    with journal.open("ab") as file:
+        file.write(b'{"video": 3, "outco')
+    store = ingest(slow_source, output, CONFIG, workers=2, progress=True)
+    assert f"{done} of 30 videos are done already: going on." in capfd.readouterr().err
+    assert files(store.path) == complete
+    assert not partial_path(output).exists()
+
+
+def test_ctrl_c_leaves_what_is_done_for_the_next_run(slow_source, tmp_path):
+    output = tmp_path / "store"
+    run = start(slow_source, output)
+    wait_for_journal(output, 3)
+    run.send_signal(signal.SIGINT)
+    _, text = run.communicate(timeout=20)
+    assert "prism.errors.Interrupted: stopped after" in text
+    assert "Run the same command again to go on." in text
+    assert not output.exists()
+    complete = files(make(slow_source, tmp_path / "complete").path)
+    assert files(make(slow_source, output).path) == complete
+
+
+def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the working folder of a run that was stopped before it put the store together."""
+
+    def stop(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(assemble, "assemble", stop)
+        with pytest.raises(Interrupted):
+            make(source, output)
+    assert partial_path(output).exists()
+
+
+def task_of(video: Path, slots: Path) -> Task:
+    """A training video to decode to the start of a file."""
+    limits = Limits.of(IngestConfig())
+    return Task(str(video), video.name, True, str(slots), 0, 4, 2, "stride", 2.0, 32, 1, 0, limits)
+
+
+def test_what_is_done_is_not_decoded_again(source, expected, tmp_path, monkeypatch):
+    unfinished(source, tmp_path / "store", monkeypatch)
+    monkeypatch.setattr(pool, "Worker", None)
+    assert files(make(source, tmp_path / "store").path) == expected
+
+
+def test_a_run_that_is_stopped_before_its_store_has_a_name_only_names_it(source, expected, tmp_path, monkeypatch):
+    def stop(*folders: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "replace_folder", stop)
+        with pytest.raises(Interrupted):
+            make(source, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    monkeypatch.setattr(pool, "Worker", None)
+    monkeypatch.setattr(assemble, "assemble", None)
+    assert files(make(source, tmp_path / "store").path) == expected
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_what_a_run_leaves_that_is_stopped_once_its_store_has_a_name_goes(source, expected, tmp_path, monkeypatch):
+    def stop(folder: WorkingFolder) -> None:
+        raise KeyboardInterrupt
+
+    make(source, tmp_path / "store", IngestConfig(num_frames=5, size=16))
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkingFolder, "remove", stop)
+        patch.setattr(runtime, "discard_older", lambda path: None)
+        with pytest.raises(Interrupted):
+            make(source, tmp_path / "store", overwrite=True)
+    assert len(leftovers(tmp_path / "store")) == 2
+    with pytest.raises(OutputError, match="exists already"):
+        make(source, tmp_path / "store")
+    assert files(tmp_path / "store") == expected
+    assert leftovers(tmp_path / "store") == []
+
+
+def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plans_slots(source, tmp_path):
+    with working_folder(tmp_path / "folder", "old plan", [0, 10]) as old:
+        slots = old.slots
+    with working_folder(tmp_path / "folder", "new plan", [0, 10**6]) as new:
+        task = task_of(source / "jump/v0.mp4", slots)
+        with pytest.raises(OutputError, match="cannot be written"):
+            worker.decode(task)
+        assert not any(new.slots.read_bytes())
+        assert not slots.exists()
+
+
+def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_path, monkeypatch, capfd):
+    shutil.copytree(source, tmp_path / "source")
+    unfinished(tmp_path / "source", tmp_path / "store", monkeypatch)
+    video = tmp_path / "source/jump/v0.mp4"
+    write_numbered(video, 20, first=100)
+    store = ingest(tmp_path / "source", tmp_path / "store", CONFIG, workers=2, progress=True)
+    assert "have changed: starting again." in capfd.readouterr().err
+    assert files(store.path) != expected
+    shutil.copy2(source / "jump/v0.mp4", video)
+    unfinished(tmp_path / "source", tmp_path / "other", monkeypatch)
+    make(tmp_path / "source", tmp_path / "other", IngestConfig(num_frames=5, size=16))
+    assert ClipStore.open(tmp_path / "other").num_frames == 5
+
+
+def test_a_store_begun_with_another_decoder_starts_again(source, expected, tmp_path, monkeypatch, capfd):
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "decoders", lambda: {"av": "1.0"})
+        unfinished(source, tmp_path / "store", patch)
+    store = ingest(source, tmp_path / "store", CONFIG, workers=2, progress=True)
+    assert "have changed: starting again." in capfd.readouterr().err
+    assert files(store.path) == expected
+
+
+def test_a_foreign_folder_in_the_way_is_left_alone(source, tmp_path):
+    mine = partial_path(tmp_path / "store")
+    mine.mkdir()
+    (mine / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match="is in the way, and no unfinished store"):
+        make(source, tmp_path / "store")
+    assert (mine / "thesis.tex").exists()
+
+
+def test_two_runs_do_not_write_one_store(tmp_path):
+    with (
+        working_folder(tmp_path / "folder", "plan", [0, 10]),
+        pytest.raises(OutputError, match="another run is writing"),
+        working_folder(tmp_path / "folder", "plan", [0, 10]),
+    ):
+        pass
+
+
+def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
+    root = shutil.copytree(source, tmp_path / "root")
+    (root / "jump/empty.mp4").touch()
+    (root / "jump/text.mp4").write_text("no video")
+    (root / "walk/truncated.mp4").write_bytes((source / "walk/v0.mp4").read_bytes()[:-1500])
+    (root / "walk/link.mp4").symlink_to(source / "walk/v1.mp4")
+    write_audio(root / "walk/audio.mp4")
+    write_numbered(root / "jump/one.mp4", 1)
+    write_numbered_images(root / "jump/frames", 9)
+    config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0, test_fraction=0)
+    store = make(root, tmp_path / "store", config)
+    assert skipped(store) == {
+        "jump/empty.mp4": "the file is empty.",
+        "jump/one.mp4": "there is only one frame, which cannot show a motion.",
+        "jump/text.mp4": "it cannot be opened as a video: invalid data found when processing input.",
+        "walk/audio.mp4": "there is no video in it, only audio.",
+        "walk/link.mp4": "it is a link that leaves the source.",
+        "walk/truncated.mp4": "it cannot be opened as a video: invalid data found when processing input.",
+    }
+    assert store.header.num_skipped == 6
+    assert {s.path for s in store.sources} == {f"{c}/v{k}.mp4" for c in store.classes for k in range(4)} | {
+        "jump/frames"
+    }
+    frames = store.clips("train").frames.numpy()
+    at = [s.path for s in store.sources].index("walk/v0.mp4")
+    first = store.sources[at].start + 50
+    assert [shown_number(frame) for frame in frames[at]] == [first, first + 2, first + 4, first + 6]
+    assert files(make(root, tmp_path / "again", config, workers=1).path) == files(store.path)
+
+
+def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_keeps_its_split(tmp_path, capfd):
+    root = write_classes(tmp_path / "root")
+    for split in ("train", "test"):
+        (root / split).mkdir()
+        for label in ("jump", "walk"):
+            shutil.copytree(root / label, root / split / label)
+    for label in ("jump", "walk"):
+        shutil.rmtree(root / label)
+    for video in (root / "test/walk").iterdir():
+        video.write_bytes(b"")
+    config = IngestConfig(num_frames=4, size=32, val_fraction=0)
+    store = ingest(root, tmp_path / "store", config, workers=1, progress=True)
+    assert " ".join(capfd.readouterr().err.split()) == (
+        "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
+        "because the file is empty. Splits are settled before videos are read, and are not cut again: mend or "
+        "remove those videos and ingest again."
+    )
+    assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]
+
+
+def test_a_class_left_without_training_videos_is_named_with_the_first_reason(source, tmp_path):
+    root = shutil.copytree(source, tmp_path / "root")
+    for k in range(3):
+        (root / "sit").mkdir(exist_ok=True)
+        (root / f"sit/{k}.mp4").touch()
+    with pytest.raises(SourceError) as error:
+        make(root, tmp_path / "store", IngestConfig(num_frames=4, size=32, val_fraction=0, test_fraction=0))
+    assert str(error.value) == (
+        "class 'sit' has no usable training video: all 3 were skipped, the first ('sit/0.mp4') because "
+        "the file is empty."
+    )
+    assert not (tmp_path / "store").exists()
+
+
+def write_suicidal(folder: Path) -> Path:
+    """A package `av` that kills the process which opens a video called v2."""
+    (folder / "fake").mkdir()
+    worker = folder / "fake" / "dying.py"
+    worker.write_text(
+        "import os, signal, sys\n"
+        "from prism.ingestion import worker\n"
+        "decode = worker.decode\n"
+        "def dying(task):\n"
+        "    if 'v2' in task.relative:\n"
+        "        os.kill(os.getpid(), signal.SIGSEGV)\n"
+        "    return decode(task)\n"
+        "worker.decode = dying\n"
+        "worker.main()\n"
+    )
+    return worker
+
+
+def test_a_video_that_kills_its_process_is_skipped_and_the_rest_goes_on(source, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-P", str(write_suicidal(tmp_path))))
+    store = make(source, tmp_path / "store")
+    assert skipped(store) == dict.fromkeys(
+        ("jump/v2.mp4", "walk/v2.mp4"), "decoding it ended its process (SIGSEGV)."
+    )
+    assert {s.path[-6:-4] for s in store.sources} == {"v0", "v1", "v3"}
+
+
+def test_a_process_that_does_not_start_is_no_fault_of_the_videos(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
+    with pytest.raises(RuntimeError, match=r"did not start: exit code 3"):
+        make(source, tmp_path / "store")
+
+
+def full(*arguments: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_disk_that_is_full_at_the_start_leaves_nothing(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OutputError, match=r"no space left to write .* MiB free\)"):
+        make(source, tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_is_full_at_the_end_leaves_what_is_done(source, expected, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(assemble, "_place_frames", full)
+        with pytest.raises(OutputError, match="no space left"):
+            make(source, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    assert files(make(source, tmp_path / "store").path) == expected
+
+
+def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
+    task = task_of(source / "jump/v0.mp4", Path("/dev/full"))
+    worker = pool.Worker()
+    try:
+        with pytest.raises(OutputError, match="no space left to write '/dev/full'"):
+            worker.ask(task)
+    finally:
+        worker.end()
+
+
+def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
+    output = tmp_path / "store"
+    output.mkdir()
+    (output / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match="exists already"):
+        make(source, output)
+    with pytest.raises(OutputError, match="is not a clip store, so it is not overwritten"):
+        make(source, output, overwrite=True)
+    assert (output / "thesis.tex").exists()
+    make(source, tmp_path / "other", IngestConfig(num_frames=5, size=16))
+    assert files(make(source, tmp_path / "other", overwrite=True).path) == expected
+    assert leftovers(tmp_path / "other") == ["store"]
+
+
+def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):
+    with pytest.raises(ConfigError, match="workers = 0, but it must be at least 1"):
+        make(source, tmp_path / "store", workers=0)
+    with pytest.raises(SourceError, match="does not exist"):
+        make(tmp_path / "missing", tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("option", "text", "flip"), [
+    ("auto", None, True),
+    ("auto", '{"flip": false}', False),
+    ("auto", '{"flip": true}', True),
+    ("on", '{"flip": false}', True),
+    ("off", None, False),
+])  # fmt: skip
+def test_whether_a_flip_keeps_the_labels_is_the_sources_or_the_users_word(source, tmp_path, option, text, flip):
+    root = shutil.copytree(source, tmp_path / "root")
+    if text is not None:
+        (root / "prism.json").write_text(text)
+    assert build.make_plan(root, IngestConfig(flip=option)).flip is flip
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"flip": 0}', '{"flip": false, "mirror": 1}', "{}", "[" * 100_000])
+def test_a_word_that_is_not_understood_is_refused(source, tmp_path, text):
+    root = shutil.copytree(source, tmp_path / "root")
+    (root / "prism.json").write_text(text)
+    with pytest.raises(SourceError, match=r"prism\.json' (must be|cannot be read)"):
+        build.make_plan(root, IngestConfig())
+
+
+def test_pixel_statistics_are_those_of_numpy_and_ignore_the_order():
+    clips = np.random.default_rng(0).integers(0, 256, (5, 2, 3, 4, 4), dtype=np.uint8)
+    forward, backward = PixelStatistics(), PixelStatistics()
+    for clip, other in zip(clips, clips[::-1], strict=True):
+        forward.add(clip)
+        backward.add(other)
+    mean, std = forward.mean_and_std()
+    scaled = clips.astype(np.float64) / 255
+    np.testing.assert_allclose(mean, scaled.mean((0, 1, 3, 4)), rtol=1e-12)
+    np.testing.assert_allclose(std, scaled.std((0, 1, 3, 4)), rtol=1e-12)
+    assert (mean, std) == backward.mean_and_std()
+
+
+def test_a_constant_channel_can_still_be_divided_by_its_deviation():
+    statistics = PixelStatistics()
+    statistics.add(np.zeros((2, 3, 4, 4), np.uint8))
+    assert statistics.mean_and_std() == ((0.0,) * 3, (1 / 255,) * 3)
+
+
+def test_only_training_pixels_are_counted(source, tmp_path):
+    store = make(source, tmp_path / "store")
+    train = store.clips("train").frames.numpy() / 255
+    np.testing.assert_allclose(store.header.mean, train.mean((0, 1, 3, 4)), rtol=1e-9)
+    np.testing.assert_allclose(store.header.std, train.std((0, 1, 3, 4)), rtol=1e-9)
+
+
+def test_a_journal_survives_any_cut(tmp_path):
+    outcomes = [Outcome((Window(3, 2),), 20), Outcome(reason="the file is empty."), Outcome((Window(1, 1),), 9)]
+    with working_folder(tmp_path / "folder", "plan", [0, 1, 2, 3]) as folder:
+        for number, outcome in enumerate(outcomes):
+            folder.record(number, outcome)
+        folder.sync()
+    whole = folder.journal.read_bytes()
+    for length in range(len(whole) + 1):
+        folder.journal.write_bytes(whole[:length])
+        with working_folder(tmp_path / "folder", "plan", [0, 1, 2, 3]) as again:
+            complete = whole[:length].count(b"\n")
+            assert again.outcomes == dict(enumerate(outcomes[:complete]))
+        assert json.loads(f"[{','.join(again.journal.read_text().splitlines())}]") is not None
+
+
+def test_ingest_works_from_a_thread_and_a_script_without_a_main_guard(source, expected, tmp_path):
+    stores = []
+    thread = threading.Thread(target=lambda: stores.append(make(source, tmp_path / "store")))
+    thread.start()
+    thread.join()
+    assert files(stores[0].path) == expected
+    run = start(source, tmp_path / "script")
+    assert run.communicate(timeout=60)[1].startswith("The source names no test videos")
+    assert files(tmp_path / "script") == expected
+
+
+def test_ucf101_is_ingested_whole(tmp_path):
+    ucf101 = Path(__file__).parents[3] / "shared/data/ucf101-10"
+    if not ucf101.exists():
+        pytest.skip("the real clips are not here")
+    listed = list(csv.DictReader((ucf101 / "splits.csv").open()))[::37]
+    rows = "".join(f"{row['path']},{row['label']},train\n" for row in listed)
+    for row in listed:
+        (tmp_path / row["path"]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ucf101 / row["path"], tmp_path / row["path"])
+    (tmp_path / "list.csv").write_text("path,label,split\n" + rows)
+    store = make(tmp_path / "list.csv", tmp_path / "store", IngestConfig(num_frames=8, size=64))
+    assert (len(store), store.header.num_skipped) == (20, 0)

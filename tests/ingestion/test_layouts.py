@@ -1,0 +1,271 @@
+"""Which videos a source holds, and which split each belongs to. Layouts read names, so files may be empty."""
+
+import os
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.errors import ConfigError, SourceError
+from prism.ingestion.layouts import list_videos
+from prism.ingestion.listing import VideoSource
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.splits import assign_splits, recording
+
+
+def touch(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def found(source: Path, layout: str = "auto") -> list[tuple[str, str, str]]:
+    return [
+        (video.relative, video.label, video.split)
+        for video in list_videos(source, IngestConfig(layout=layout)).videos
+    ]
+
+
+def test_class_folders_hold_videos_of_every_container(tmp_path):
+    touch(tmp_path, "walk/b.AVI", "walk/a.mp4", "jump/c.webm", "jump/d.mkv", "jump/e.mov")
+    assert found(tmp_path) == [
+        ("jump/c.webm", "jump", ""),
+        ("jump/d.mkv", "jump", ""),
+        ("jump/e.mov", "jump", ""),
+        ("walk/a.mp4", "walk", ""),
+        ("walk/b.AVI", "walk", ""),
+    ]
+
+
+def test_split_folders_name_the_split(tmp_path):
+    touch(tmp_path, "train/jump/a.mp4", "validation/jump/b.mp4", "test/walk/c.mp4")
+    assert found(tmp_path) == [
+        ("test/walk/c.mp4", "walk", "test"),
+        ("train/jump/a.mp4", "jump", "train"),
+        ("validation/jump/b.mp4", "jump", "val"),
+    ]
+
+
+def test_a_train_folder_alone_is_a_split(tmp_path):
+    touch(tmp_path, "train/jump/a.mp4", "train/walk/b.mp4")
+    assert {split for _, _, split in found(tmp_path)} == {"train"}
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    touch(tmp_path, "train/a.mp4", "bus/b.mp4")
+    assert found(tmp_path) == [("bus/b.mp4", "bus", ""), ("train/a.mp4", "train", "")]
+    touch(tmp_path, "test/c.mp4")
+    assert ("test/c.mp4", "test", "") in found(tmp_path, "classes")
+
+
+def test_videos_beside_split_folders_are_refused_but_other_folders_are_not(tmp_path):
+    touch(tmp_path, "train/jump/a.mp4", "test/jump/b.mp4", "annotations/list.txt")
+    assert len(found(tmp_path)) == 2
+    touch(tmp_path, "extra/c.mp4")
+    with pytest.raises(
+        SourceError, match=r"also 'extra/c\.mp4', which is in none\. Move it, or choose --layout classes"
+    ):
+        found(tmp_path)
+
+
+def test_folders_of_frames_are_videos(tmp_path):
+    touch(tmp_path, "jump/one/1.jpg", "jump/one/2.jpg", "walk/two/1.PNG", "walk/none/readme.txt", "walk/three.mp4")
+    assert [relative for relative, _, _ in found(tmp_path)] == ["jump/one", "walk/three.mp4", "walk/two"]
+    split = touch(tmp_path / "split", "train/jump/one/1.jpg", "test/jump/two/1.jpg")
+    assert found(split) == [("test/jump/two", "jump", "test"), ("train/jump/one", "jump", "train")]
+
+
+def test_hidden_and_other_files_are_passed_over(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "jump/.b.mp4", "jump/c.txt", ".git/d.mp4", "readme.md", "prism.json")
+    assert [relative for relative, _, _ in found(tmp_path)] == ["jump/a.mp4"]
+
+
+def write_list(root: Path, text: str, encoding: str = "utf-8") -> Path:
+    path = root / "list.csv"
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def test_a_list_names_paths_labels_and_splits(tmp_path):
+    touch(tmp_path, "x/a.mp4", "b.avi")
+    path = write_list(tmp_path, "split,extra,label,path\ntrain,1,jump,x/a.mp4\nvalidation,2,walk,./b.avi\n")
+    assert found(path) == [("b.avi", "walk", "val"), ("x/a.mp4", "jump", "train")]
+    assert list_videos(path).videos[1].path == tmp_path / "x/a.mp4"
+
+
+def test_a_list_from_another_system_is_read(tmp_path):
+    text = '\ufeffpath,label,split\r\n"a, b.mp4",jump,train\r\n\r\nc.mp4,"walk",test\r\n'
+    assert found(write_list(tmp_path, text)) == [("a, b.mp4", "jump", "train"), ("c.mp4", "walk", "test")]
+
+
+def test_a_folder_with_one_list_is_read_by_it(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b.mp4")
+    write_list(tmp_path, "path,label,split\njump/a.mp4,leap,test\n")
+    assert found(tmp_path) == [("jump/a.mp4", "leap", "test")]
+    assert len(found(tmp_path, "classes")) == 2
+    (tmp_path / "other.csv").write_text("name,count\n")
+    assert len(found(tmp_path)) == 1
+    (tmp_path / "other.csv").write_text("path,label,split\n")
+    with pytest.raises(SourceError, match=r"several lists of videos \(list\.csv, other\.csv\)"):
+        found(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("path,label\na.mp4,jump\n", "has no column 'split', only path, label."),
+        ("path;label;split\n", "has no column 'path', only path;label;split."),
+        ("", "has no column 'path', only nothing."),
+        ("path,label,split\n../a.mp4,jump,train\n", "line 2 of * has path '../a.mp4', which lies outside"),
+        ("path,label,split\nx/../../a.mp4,jump,train\n", "which lies outside the list's folder."),
+        ("path,label,split\n/etc/a.mp4,jump,train\n", "has path '/etc/a.mp4', which lies outside"),
+        (
+            "path,label,split\na.mp4,jump,dev\n",
+            "has split 'dev', but it must be one of train, val, validation, test.",
+        ),
+        ("path,label,split\na.mp4,,train\n", "line 2 of * has no label."),
+        ("path,label,split\na.mp4,jump\n", "line 2 of * has no split."),
+        (
+            "path,label,split\na.mp4,jump,train\nb/../a.mp4,walk,test\n",
+            "line 3 of * lists 'a.mp4' again, after line 2.",
+        ),
+        ("path,label,split\n", "has no videos."),
+    ],
+)
+def test_a_wrong_list_gets_one_sentence(tmp_path, text, message):
+    with pytest.raises(SourceError) as error:
+        found(write_list(tmp_path, text))
+    assert re.search(re.escape(message).replace(r"\*", ".*"), str(error.value))
+
+
+def test_a_list_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "list.csv").write_bytes(b"path,label,split\n\xff\xfe\x00,a,train\n")
+    with pytest.raises(SourceError, match="is not UTF-8 text"):
+        found(tmp_path / "list.csv")
+
+
+def test_a_source_that_holds_no_videos_gets_one_sentence(tmp_path):
+    with pytest.raises(SourceError, match="does not exist"):
+        found(tmp_path / "missing")
+    with pytest.raises(SourceError, match=r"has no videos: the folder is empty\. Expected <class>/<video>"):
+        found(tmp_path)
+    with pytest.raises(SourceError, match=r"has no videos, but 2 other files\."):
+        found(touch(tmp_path, "a.mp4", "jump/readme.txt"))
+    with pytest.raises(SourceError, match=r"is a file, but it must be a folder of videos or a \.csv list"):
+        found(tmp_path / "a.mp4")
+    with pytest.raises(SourceError, match=r"needs the \.csv file itself"):
+        found(tmp_path, "csv")
+    with pytest.raises(SourceError, match="needs a folder"):
+        found(write_list(tmp_path, "path,label,split\n"), "classes")
+
+
+def test_a_link_that_leaves_the_source_is_skipped_and_one_inside_is_not(tmp_path):
+    root = touch(tmp_path / "root", "jump/a.mp4", "walk/b.mp4")
+    touch(tmp_path, "secret.mp4", "swim/d.mp4")
+    (root / "jump/out.mp4").symlink_to(tmp_path / "secret.mp4")
+    (root / "jump/in.mp4").symlink_to(root / "walk/b.mp4")
+    (root / "swim").symlink_to(tmp_path / "swim")
+    listing = list_videos(root)
+    assert [video.relative for video in listing.videos] == ["jump/a.mp4", "jump/in.mp4", "walk/b.mp4"]
+    assert listing.skipped == dict.fromkeys(["jump/out.mp4", "swim/d.mp4"], "it is a link that leaves the source.")
+
+
+def test_the_source_itself_may_be_a_link(tmp_path):
+    touch(tmp_path / "root", "jump/a.mp4")
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    assert len(found(tmp_path / "link")) == 1
+
+
+def test_a_name_that_is_not_text_is_skipped(tmp_path):
+    touch(tmp_path, "jump/a.mp4")
+    try:
+        (tmp_path / os.fsdecode(b"jump/\xff.mp4")).touch()
+    except OSError:
+        pytest.skip("this file system allows only UTF-8 names")
+    assert list_videos(tmp_path).skipped == {"jump/\\xff.mp4": "its name is not valid UTF-8."}
+
+
+# Splits
+
+
+def videos(label: str, count: int, split: str = "", groups: int = 0) -> list[VideoSource]:
+    names = [
+        f"{label}/v_g{k % groups:02d}_c{k:02d}.mp4" if groups else f"{label}/{k:03d}.mp4" for k in range(count)
+    ]
+    return [VideoSource(Path(name), name, label, split) for name in names]
+
+
+GROUPS = r"_(g\d+)_"
+COUNTS = st.lists(st.integers(1, 40), min_size=2, max_size=5)
+SHARE = st.floats(0, 0.99)
+
+
+@given(COUNTS, SHARE, SHARE, st.integers(0, 8), st.integers(0, 2**31))
+def test_cutting_keeps_recordings_whole_and_every_class_in_train(counts, val, test, groups, seed):
+    config = IngestConfig(val_fraction=val, test_fraction=test, group_pattern=GROUPS if groups else "", seed=seed)
+    given_videos = [v for c, count in enumerate(counts) for v in videos(f"class{c}", count, groups=groups)]
+    assigned = assign_splits(given_videos, config)
+    assert [replace(video, split="") for video in assigned] == given_videos
+    homes: dict[tuple[str, str], set[str]] = {}
+    for video in assigned:
+        homes.setdefault((video.label, recording(video, config.group_pattern)), set()).add(video.split)
+    assert all(len(splits) == 1 for splits in homes.values())
+    assert {video.label for video in assigned if video.split == "train"} == {
+        f"class{c}" for c in range(len(counts))
+    }
+    assert assign_splits(given_videos[::-1], config) == assigned[::-1]
+
+
+def test_the_shares_are_of_each_class():
+    config = IngestConfig(val_fraction=0.25, test_fraction=0.2)
+    assigned = assign_splits(videos("jump", 100) + videos("walk", 10), config)
+    counts = Counter((video.label, video.split) for video in assigned)
+    assert counts == {
+        ("jump", "train"): 60,
+        ("jump", "val"): 20,
+        ("jump", "test"): 20,
+        ("walk", "train"): 6,
+        ("walk", "val"): 2,
+        ("walk", "test"): 2,
+    }
+
+
+def test_splits_that_the_source_names_stay():
+    given_videos = [
+        video
+        for label in ("jump", "walk")
+        for split in ("train", "val", "test")
+        for video in [replace(v, relative=f"{split}/{v.relative}") for v in videos(label, 5, split)]
+    ]
+    assert assign_splits(given_videos, IngestConfig()) == given_videos
+
+
+def test_without_shares_everything_is_for_training():
+    config = IngestConfig(val_fraction=0, test_fraction=0)
+    assert {video.split for video in assign_splits(videos("jump", 9) + videos("walk", 9), config)} == {"train"}
+
+
+def test_another_seed_cuts_elsewhere():
+    given_videos = videos("jump", 40) + videos("walk", 40)
+    assert assign_splits(given_videos, IngestConfig(seed=1)) != assign_splits(given_videos, IngestConfig(seed=2))
+
+
+def test_classes_that_cannot_be_learned_are_named():
+    with pytest.raises(SourceError, match="only class 'jump', but it takes at least two"):
+        assign_splits(videos("jump", 5), IngestConfig())
+    walk = videos("walk", 1, "val") + videos("walk", 2, "test")
+    with pytest.raises(SourceError, match="class 'walk' has videos in test and val, but none in train"):
+        assign_splits(videos("jump", 5, "train") + walk, IngestConfig())
+
+
+def test_a_group_pattern_has_to_match_and_to_have_a_group():
+    with pytest.raises(SourceError, match=r"finds no recording in path 'walk/000\.mp4'"):
+        assign_splits(videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS))
+    for pattern in ("(", r"g\d+"):
+        with pytest.raises(ConfigError, match=r"must be a regular expression with a group"):
+            IngestConfig(group_pattern=pattern)

@@ -1,0 +1,87 @@
+"""Which frames form a clip: promises that hold for every length, stride and seed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.ingestion.sampling import Window, centre_window, clip_span, fitting_stride, random_windows
+
+VIDEO_FRAMES = st.integers(1, 400)
+NUM_FRAMES = st.integers(2, 40)
+STRIDE = st.integers(1, 20)
+SEED = st.integers(0, 2**32)
+
+
+def draw(video_frames: int, num_frames: int, stride: int, seed: int, count: int = 5) -> list[Window]:
+    return random_windows(video_frames, num_frames, stride, count=count, seed=seed, path="jump/a.mp4")
+
+
+@given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED)
+def test_every_window_has_t_frames_inside_the_video(video_frames, num_frames, stride, seed):
+    for window in [centre_window(video_frames, num_frames, stride), *draw(video_frames, num_frames, stride, seed)]:
+        indices = window.indices(num_frames, video_frames)
+        assert len(indices) == num_frames
+        assert min(indices) >= 0
+        assert max(indices) < video_frames
+        assert indices == sorted(indices)
+
+
+@given(VIDEO_FRAMES, NUM_FRAMES, STRIDE)
+def test_the_stride_is_the_largest_up_to_the_wanted_one_that_fits(video_frames, num_frames, stride):
+    found = fitting_stride(video_frames, num_frames, stride)
+    fits = [s for s in range(1, stride + 1) if clip_span(num_frames, s) <= video_frames]
+    assert found == max(fits, default=1)
+
+
+@given(NUM_FRAMES, STRIDE, SEED, st.data())
+def test_a_video_shorter_than_the_clip_gives_every_frame_and_repeats_the_last(num_frames, stride, seed, data):
+    video_frames = data.draw(st.integers(1, num_frames))
+    expected = [min(t, video_frames - 1) for t in range(num_frames)]
+    for window in [centre_window(video_frames, num_frames, stride), *draw(video_frames, num_frames, stride, seed)]:
+        assert window.indices(num_frames, video_frames) == expected
+
+
+@given(VIDEO_FRAMES, NUM_FRAMES, STRIDE)
+def test_the_centre_window_leaves_the_same_on_both_sides(video_frames, num_frames, stride):
+    indices = centre_window(video_frames, num_frames, stride).indices(num_frames, video_frames)
+    if video_frames >= num_frames:
+        before, after = indices[0], video_frames - 1 - indices[-1]
+        assert before in (after, after - 1)
+
+
+@given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED, st.integers(1, 30))
+def test_windows_of_a_video_differ_and_there_are_as_many_as_possible(
+    video_frames, num_frames, stride, seed, count
+):
+    windows = draw(video_frames, num_frames, stride, seed, count)
+    span = clip_span(num_frames, fitting_stride(video_frames, num_frames, stride))
+    assert len(set(windows)) == len(windows) == min(count, max(1, video_frames - span + 1))
+
+
+@given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED, st.integers(1, 10))
+def test_asking_for_more_windows_keeps_the_first(video_frames, num_frames, stride, seed, count):
+    assert (
+        draw(video_frames, num_frames, stride, seed, count)
+        == draw(video_frames, num_frames, stride, seed, 20)[:count]
+    )
+
+
+def test_videos_and_seeds_draw_windows_of_their_own():
+    starts = {
+        (seed, path): random_windows(10_000, 8, 2, count=1, seed=seed, path=path)[0].start
+        for seed in range(5)
+        for path in ("a.mp4", "b.mp4", "c.mp4")
+    }
+    assert len(set(starts.values())) == len(starts)
+
+
+def test_starts_are_spread_over_the_whole_video():
+    starts = [random_windows(109, 5, 2, count=1, seed=0, path=f"{k}.mp4")[0].start for k in range(2000)]
+    assert min(starts) == 0
+    assert max(starts) == 100
+    assert abs(sum(starts) / len(starts) - 50) < 3
+
+
+def test_known_windows():
+    assert centre_window(24, 8, 2).indices(8, 24) == [4, 6, 8, 10, 12, 14, 16, 18]
+    assert centre_window(10, 8, 4) == Window(1, 1)
+    assert centre_window(3, 5, 4).indices(5, 3) == [0, 1, 2, 2, 2]

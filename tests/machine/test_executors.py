@@ -1,0 +1,278 @@
+"""Many machines: a real scheduler and two workers on loopback, one of which is killed in the midst of the work."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from selections import select
+from videos import write_classes, write_numbered
+
+from prism.artifacts.results import Result, Run
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.cli import main
+from prism.condensation.checkpoint import checkpoint_path, shards_path
+from prism.condensation.loop import condense
+from prism.errors import ConfigError, DivergedError, EngineError, StoreError
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.ingestion.build import ingest
+from prism.ingestion.options import IngestConfig
+from prism.machine import executors as engine
+from prism.machine.executors import completed, opened
+from prism.machine.files import partial_path
+
+psutil = pytest.importorskip("psutil", reason="it comes with Dask")
+distributed = pytest.importorskip(
+    "distributed", reason="Dask is not installed: pip install 'prism-condense[dask]'"
+)
+
+ROOT = Path(__file__).parents[2]
+HOST = "127.0.0.1"
+# Dask's page of figures has an address of its own, and without one listens to the whole network, even turned off.
+LOOPBACK = ("--host", HOST, "--dashboard-address", f"{HOST}:0")
+
+
+def started(*arguments: str, folder: Path) -> subprocess.Popen[str]:
+    """A process of Dask, which finds this PRISM and computes in one thread."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    environment["DASK_DISTRIBUTED__WORKER__DAEMON"] = "false"
+    with (folder / f"{arguments[0]}.log").open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env=environment,
+        )
+
+
+class Cluster:
+    """A scheduler and two workers, each a process of its own without a guardian that would start it anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.workers = folder, []
+        file = folder / "scheduler.json"
+        options = (*LOOPBACK, "--scheduler-file", str(file))
+        self.scheduler = started("dask_scheduler", "--port", "0", *options, folder=folder)
+        wait_for(file.exists)
+        self.address = distributed.utils.json.loads(file.read_text())["address"]
+
+    def fill(self) -> None:
+        """Have two workers."""
+        self.workers = [worker for worker in self.workers if worker.poll() is None]
+        options = (*LOOPBACK, "--nthreads", "1", "--no-nanny", "--memory-limit", "0")
+        while len(self.workers) < 2:
+            self.workers.append(started("dask_worker", self.address, *options, folder=self.folder))
+
+    def close(self) -> None:
+        """End every process."""
+        for process in (*self.workers, self.scheduler):
+            process.kill()
+            process.wait()
+
+
+def wait_for(happened: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def one_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path_factory.mktemp("dask"))
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(one_cluster: Cluster) -> Cluster:
+    """Both workers are there and wait."""
+    one_cluster.fill()
+    with distributed.Client(one_cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=60)
+    return one_cluster
+
+
+def without_seconds(result: Result) -> list[Run]:
+    return [replace(run, seconds=0.0) for run in result.runs]
+
+
+class Beside:
+    """Does something in another thread while the block runs, and raises what went wrong there."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._executor, self._function = ThreadPoolExecutor(1), function
+
+    def __enter__(self) -> None:
+        self._future = self._executor.submit(self._function)
+
+    def __exit__(self, kind: type | None, *error: object) -> None:
+        self._executor.shutdown()
+        if kind is None:
+            self._future.result()
+
+
+@pytest.mark.parametrize("verb", [evaluate, retrieve])
+def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, cluster, tmp_path, verb):
+    store, options = make_store(train=10), {"width": 4, "epochs": 1, "seeds": 3, "device": "cpu"}
+    select(store, vpc=2, output=tmp_path / "set")
+    local = verb(tmp_path / "set", store, **options)
+    with opened("dask", cluster.address) as executor:
+        result = verb(tmp_path / "set", store, executor=executor, output=tmp_path / "r.json", **options)
+        floor = verb(None, store, train_store=store, train_vpc=1, executor=executor, **options)
+    assert without_seconds(result) == without_seconds(local)
+    assert Result.load(tmp_path / "r.json") == result
+    assert without_seconds(floor) == without_seconds(verb(None, store, train_store=store, train_vpc=1, **options))
+
+
+TINY = {"iterations": 30, "batch_real": 2, "width": 2, "device": "cpu", "checkpoint_seconds": 0.0}
+
+
+def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
+    store, output = make_store(classes=4), tmp_path / "set"
+    expected = condense(store, **TINY)
+    victim = cluster.workers[0]
+
+    def kill_in_the_midst() -> None:
+        files = [checkpoint_path(shards_path(output) / f"{label:05}.safetensors") for label in range(4)]
+        wait_for(lambda: all_begun(files))
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+
+    def all_begun(files: list[Path]) -> bool:
+        return sum(file.exists() for file in files) >= 2
+
+    with opened("dask", cluster.address) as executor, Beside(kill_in_the_midst):
+        condense(store, output=output, executor=executor, **TINY)
+    assert victim.returncode == -signal.SIGKILL
+    assert output.read_bytes() == expected.to_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(output).name}
+    steps = Telemetry.load(telemetry_path(output)).of_kind("step")
+    assert [step["iteration"] for step in steps] == list(range(TINY["iterations"]))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["prism.ingestion.build"], "SHARD_VIDEOS", 2)
+    source, output = write_classes(tmp_path / "source"), tmp_path / "store"
+    for k in range(4):
+        write_numbered(source / "jump" / f"long{k}.mp4", 1500, options={"preset": "ultrafast", "g": "2000"})
+    config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
+    expected = files(ingest(source, tmp_path / "here", config, progress=False).path)
+    victim = cluster.workers[0]
+
+    def kill_in_the_midst() -> None:
+        wait_for(lambda: len(list((partial_path(output) / "shards").glob("*.u8"))) >= 2)
+        os.kill(victim.pid, signal.SIGKILL)
+        victim.wait()
+
+    with opened("dask", cluster.address) as executor, Beside(kill_in_the_midst):
+        store = ingest(source, output, config, executor=executor, progress=False)
+    assert victim.returncode == -signal.SIGKILL
+    assert files(store.path) == expected
+    assert not partial_path(output).exists()
+
+
+def diverge(item: int) -> int:
+    raise DivergedError(f"item {item} is not finite.")
+
+
+def end_the_process(item: int) -> int:
+    os._exit(3)
+
+
+def test_an_error_of_a_worker_is_that_of_the_run(cluster, make_store, tmp_path):
+    with opened("dask", cluster.address) as executor:
+        with pytest.raises(DivergedError, match="item 7 is not finite"):
+            list(completed(executor, diverge, [7]))
+        store = make_store()
+        with pytest.raises(DivergedError, match="the training loss is not finite"):
+            evaluate(None, store, train_store=store, lr=1e30, epochs=3, seeds=1, width=2, executor=executor)
+
+
+def listening(pid: int) -> set[str]:
+    """The hosts on which a process listens."""
+    connections = psutil.Process(pid).net_connections(kind="inet")
+    return {found.laddr.ip for found in connections if found.status == psutil.CONN_LISTEN}
+
+
+def test_a_client_listens_nowhere_and_the_cluster_only_on_loopback(cluster):
+    before = listening(os.getpid())
+    with opened("dask", cluster.address) as executor:
+        assert sorted(completed(executor, str, range(4))) == [(item, str(item)) for item in range(4)]
+        assert listening(os.getpid()) == before
+        for process in (cluster.scheduler, *cluster.workers):
+            assert listening(process.pid) == {HOST}
+
+
+def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, capsys):
+    store, options = make_store(), ["--engine", "dask", "--address", cluster.address, "--device", "cpu"]
+    small = ["--iterations", "2", "--batch-real", "2", "--width", "2"]
+    assert command("condense", store.path, "-o", tmp_path / "set", *small, *options) == 0
+    assert command("condense", store.path, "-o", tmp_path / "here", *small, "--device", "cpu") == 0
+    assert (tmp_path / "set").read_bytes() == (tmp_path / "here").read_bytes()
+    data = ["--data", store.path, "--epochs", "1", "--width", "2", "--seeds", "2"]
+    assert command("evaluate", tmp_path / "set", *data, "-o", tmp_path / "r.json", *options) == 0
+    assert command("evaluate", tmp_path / "set", *data, *options, "--workers", "2") == 2
+    assert "it must be left out with an engine" in capsys.readouterr().err
+
+
+def command(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def test_a_store_that_is_another_one_there_is_refused(make_store):
+    store = make_store()
+    arrived, (path, fingerprint) = store.__reduce__()
+    assert arrived(path, fingerprint).fingerprint == store.fingerprint
+    with pytest.raises(StoreError, match="holds other clips here than where the run was begun"):
+        arrived(path, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("engine", "address", "error", "says"),
+    [
+        ("local", "tcp://127.0.0.1:1", ConfigError, "but the engine is local. Pass --engine dask"),
+        ("dask", None, ConfigError, "needs the --address of its scheduler"),
+        ("dask", "nonsense://here", EngineError, "no Dask scheduler answers at 'nonsense://here'"),
+    ],
+)
+def test_an_engine_that_cannot_be_had_is_refused_in_one_sentence(engine, address, error, says):
+    with pytest.raises(error, match=says), opened(engine, address):
+        pass
+
+
+def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
+    says = r"lost what it was to compute \(BrokenProcessPool\)\. Run the same command again to go on\."
+    with (
+        ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor,
+        pytest.raises(EngineError, match=says),
+    ):
+        list(completed(executor, end_the_process, [0]))
+
+
+def test_a_worker_of_other_versions_is_refused(monkeypatch):
+    with ThreadPoolExecutor(1) as executor:
+        found = completed(executor, diverge, [0])
+        seen = iter([{"torch": "2.0"}, {"torch": "1.0"}, {"torch": "1.0"}])
+        monkeypatch.setattr(engine, "versions", lambda: next(seen))
+        with pytest.raises(
+            EngineError, match=r"other versions than this process: its torch is '1\.0', not '2\.0'"
+        ):
+            list(found)

@@ -1,0 +1,154 @@
+"""Named randomness, atomic files, stop signals."""
+
+import errno
+import json
+import os
+import signal
+import threading
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.errors import ConfigError, OutputError
+from prism.machine.devices import pick_device
+from prism.machine.files import check_output, write_atomically
+from prism.machine.provenance import provenance, versions
+from prism.machine.randomness import derive_seed, generator
+from prism.machine.signals import stop_signal
+from prism.machine.texts import canonical_json
+
+
+def test_a_new_consumer_of_randomness_changes_no_other_stream():
+    def draws(streams):
+        return {name: torch.rand(4, generator=generator(0, name, 3)) for name in streams}
+
+    before = draws(["init", "batch", "network"])
+    after = draws(["init", "a new one", "batch", "network"])
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@given(st.integers(0, 2**40), st.text(), st.integers(0, 10**6))
+def test_every_part_of_a_streams_name_gives_another_seed(seed, name, index):
+    seeds = {
+        derive_seed(seed, name, index),
+        derive_seed(seed + 1, name, index),
+        derive_seed(seed, name + "x", index),
+        derive_seed(seed, name, index + 1),
+        derive_seed(seed, name, str(index)),
+        derive_seed(seed, name),
+    }
+    assert len(seeds) == 6
+    assert all(0 <= value < 2**63 for value in seeds)
+
+
+def test_seeds_are_the_same_in_every_version_of_prism():
+    # A golden value: if it changes, no published run can be repeated.
+    assert derive_seed(0, "network", 0) == 5430471536433508717
+
+
+def test_generators_leave_the_global_randomness_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    torch.rand(5, generator=generator(0, "init"))
+    assert torch.equal(torch.rand(3), expected)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()))
+def test_equal_values_give_equal_json_whatever_their_order(values):
+    reversed_order = dict(reversed(values.items()))
+    assert canonical_json(values) == canonical_json(reversed_order)
+    assert json.loads(canonical_json(values)) == values
+
+
+def test_a_written_file_is_complete_and_nothing_lies_beside_it(tmp_path):
+    write_atomically(tmp_path / "a", b"first")
+    write_atomically(tmp_path / "a", b"second")
+    assert (tmp_path / "a").read_bytes() == b"second"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file_and_no_half_of_the_new_one(tmp_path, monkeypatch, step):
+    write_atomically(tmp_path / "a", b"old")
+
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(OutputError, match="no space left to write"):
+        write_atomically(tmp_path / "a", b"new")
+    monkeypatch.undo()
+    assert (tmp_path / "a").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_an_output_that_exists_is_refused_unless_overwriting(tmp_path):
+    (tmp_path / "a").touch()
+    with pytest.raises(OutputError, match="exists already"):
+        check_output(tmp_path / "a")
+    check_output(tmp_path / "a", overwrite=True)
+
+
+def test_the_folder_of_an_output_is_made(tmp_path):
+    check_output(tmp_path / "new" / "deep" / "a")
+    assert (tmp_path / "new" / "deep").is_dir()
+
+
+def test_an_output_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="cannot be written"):
+        check_output(tmp_path / "file" / "a")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_output_in_a_read_only_folder_is_refused(tmp_path):
+    tmp_path.chmod(0o555)
+    with pytest.raises(OutputError, match="read-only"):
+        check_output(tmp_path / "a")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_a_request_and_the_second_stops_at_once(number):
+    before = signal.getsignal(number)
+    with stop_signal() as stopped:
+        os.kill(os.getpid(), number)
+        assert stopped.signal == number
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+
+
+def test_outside_the_main_thread_signals_are_left_alone():
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work() -> None:
+        with stop_signal() as stopped:
+            seen.append((stopped.signal, signal.getsignal(signal.SIGINT)))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [(None, before)]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_missing_gpu_is_refused_and_auto_does_without():
+    assert pick_device("auto").type == "cpu"
+    with pytest.raises(ConfigError, match="--device cpu"):
+        pick_device("cuda")
+
+
+@pytest.mark.parametrize("name", ["tpu", "CPU", "", "cuda:x"])
+def test_a_device_that_is_none_is_refused_in_one_sentence(name):
+    with pytest.raises(ConfigError, match=rf"^device = '{name}', but it must be one of auto, cpu, cuda\.$"):
+        pick_device(name)
+
+
+def test_provenance_names_versions_machine_and_date_and_is_plain_json():
+    facts = provenance()
+    assert versions().items() <= facts.items()
+    assert {"host", "processor", "threads", "date", "command", "commit"} <= facts.keys()
+    assert json.loads(canonical_json(facts)) == facts

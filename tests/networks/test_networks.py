@@ -1,0 +1,306 @@
+"""Every network keeps the same promises; ConvNet3D is the field's miniC3D, to the last weight."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from prism.artifacts.clips import Clips, Normalisation
+from prism.errors import ConfigError
+from prism.evaluation.options import EvaluateConfig
+from prism.machine.randomness import generator
+from prism.networks.build import MODELS, allocate, build
+from prism.networks.dropout import Dropout, use_generator
+from prism.networks.initial import initialise
+from prism.networks.network import Network
+from prism.networks.options import NETWORKS
+from prism.networks.training import outputs_of, train
+
+
+def shapes_through_the_blocks(network: nn.Module, *clip: int) -> list[tuple[int, ...]]:
+    """(C, T, H, W) after every convolution and pooling, without computing a value."""
+    x, shapes = torch.empty(1, *clip, device="meta"), []
+    for layer in network.blocks:
+        x = layer(x)
+        if not isinstance(layer, nn.ReLU):
+            shapes.append(tuple(x.shape[1:]))
+    return shapes
+
+
+def num_parameters(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+# Three convolutions of 3×7×7 and one of 1×1×1, each with its biases.
+BLOCK_PARAMETERS = (3 * 64 * 147 + 64) + (64 * 128 * 147 + 128) + (128 * 128 * 147 + 128)
+
+
+def test_layer_shapes_and_parameters_for_16_frames_of_112_pixels():
+    network = build("convnet3d", "meta", num_classes=50, num_frames=16, size=112)
+    assert shapes_through_the_blocks(network, 3, 16, 112, 112) == [
+        (64, 16, 56, 56),
+        (64, 16, 28, 28),
+        (128, 16, 14, 14),
+        (128, 8, 7, 7),
+        (128, 8, 4, 4),
+        (128, 4, 2, 2),
+    ]
+    assert network.pool.kernel_size == (2, 2, 2)
+    assert num_parameters(network) == BLOCK_PARAMETERS + 128 * 50 + 50 == 3_647_666
+
+
+def test_layer_shapes_and_parameters_for_8_frames_of_64_pixels():
+    network = build("convnet3d", "meta", num_classes=400, num_frames=8, size=64)
+    assert shapes_through_the_blocks(network, 3, 8, 64, 64) == [
+        (64, 8, 32, 32),
+        (64, 8, 16, 16),
+        (128, 8, 8, 8),
+        (128, 4, 4, 4),
+        (128, 4, 2, 2),
+        (128, 2, 1, 1),
+    ]
+    assert network.pool.kernel_size == (2, 1, 1)
+    assert num_parameters(network) == BLOCK_PARAMETERS + 128 * 400 + 400
+
+
+@pytest.mark.parametrize(("num_frames", "size", "embed_dim"), [(16, 112, 128 * 4 * 2 * 2), (8, 64, 128 * 2)])
+def test_the_embedding_is_the_flattened_output_of_the_blocks(num_frames, size, embed_dim):
+    network = build("convnet3d", "meta", num_classes=50, num_frames=num_frames, size=size)
+    clips = torch.empty(2, 3, num_frames, size, size, device="meta")
+    assert network.embed_dim == embed_dim
+    assert network.embed(clips).shape == (2, embed_dim)
+    assert network(clips).shape == (2, 50)
+
+
+# What every network promises: a new one gets these tests by being in the dictionary.
+
+every_model = pytest.mark.parametrize("name", MODELS)
+CLIP = {"num_classes": 3, "num_frames": 8, "size": 48, "width": 4}
+
+
+def drawn(name: str, seed: int = 0, **options: object) -> Network:
+    network = build(name, **(CLIP | options))
+    initialise(network, generator(seed, "init"))
+    return network
+
+
+@every_model
+@settings(max_examples=8)
+@given(data=st.data(), num_frames=st.integers(1, 20))
+def test_a_network_takes_every_size_that_it_does_not_refuse(name, data, num_frames):
+    side = st.integers(MODELS[name].MIN_SIZE, 130)
+    size, num_frames = (data.draw(side), data.draw(side)), max(num_frames, MODELS[name].MIN_FRAMES)
+    network = build(name, "meta", num_classes=5, num_frames=num_frames, size=size, width=2)
+    clips = torch.empty(3, 3, num_frames, *size, device="meta")
+    assert network.embed(clips).shape == (3, network.embed_dim)
+    assert network(clips).shape == (3, 5)
+
+
+@every_model
+def test_a_network_trains_on_a_single_clip_of_the_smallest_size(name):
+    smallest = {"num_frames": MODELS[name].MIN_FRAMES, "size": MODELS[name].MIN_SIZE}
+    network = drawn(name, **smallest)
+    network.train()(torch.rand(1, 3, smallest["num_frames"], *network.size)).square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+
+
+@every_model
+def test_a_network_refuses_what_is_too_small_and_names_the_smallest(name):
+    frames, size = MODELS[name].MIN_FRAMES, MODELS[name].MIN_SIZE
+    for wrong in [{"size": size - 1}, {"size": (64, size - 1)}, {"num_frames": frames - 1}]:
+        with pytest.raises(ConfigError, match=f"{name}: it needs at least {frames} frames and {size} pixels"):
+            build(name, "meta", **(CLIP | wrong))
+
+
+@every_model
+def test_gradients_reach_every_frame_of_the_clips(name):
+    clips = torch.rand(2, 3, 8, 48, 48, requires_grad=True)
+    drawn(name).eval().embed(clips).square().sum().backward()
+    assert (clips.grad.abs().amax(dim=(1, 3, 4)) > 0).all()
+
+
+@every_model
+def test_a_network_built_directly_is_ready_to_train(name):
+    network = MODELS[name](**CLIP)
+    network(torch.rand(2, 3, 8, 48, 48)).square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+    assert all(parameter.grad.abs().max() > 0 for parameter in network.classifier.parameters())
+
+
+@every_model
+def test_initial_values_are_distributed_as_those_of_a_network_built_directly(name):
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        theirs = MODELS[name](**(CLIP | {"width": 8})).state_dict()
+    ours = drawn(name, width=8).state_dict()
+    shares = torch.linspace(0.05, 0.95, 10)
+    for key, value in theirs.items():
+        if value.numel() > 5000:
+            tolerance = 0.2 * value.std().item()
+            torch.testing.assert_close(
+                ours[key].quantile(shares), value.quantile(shares), rtol=0, atol=tolerance, msg=key
+            )
+            assert ours[key].abs().max() <= 1.5 * value.abs().max()
+        elif value.unique().numel() == 1:
+            assert torch.equal(ours[key], value), key
+
+
+@every_model
+def test_the_same_generator_gives_the_same_network_and_another_seed_another(name):
+    first, again, other = (drawn(name, seed).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    random = [key for key in first if first[key].dim() > 1]
+    assert random
+    assert not any(torch.equal(first[key], other[key]) for key in random)
+
+
+@every_model
+def test_initialise_leaves_nothing_of_what_was_before(name):
+    network, fresh = drawn(name), drawn(name, seed=1).state_dict()
+    with torch.no_grad():
+        for value in network.state_dict().values():
+            value.fill_(99)
+    initialise(network, generator(1, "init"))
+    assert all(torch.equal(value, fresh[key]) for key, value in network.state_dict().items())
+
+
+@every_model
+def test_what_a_network_says_of_a_clip_does_not_depend_on_its_batch(name):
+    network, clips = drawn(name), torch.rand(5, 3, 8, 48, 48)
+    network.train()(clips)
+    network.eval()
+    alone = torch.cat([network(clips[i : i + 1]) for i in range(5)])
+    torch.testing.assert_close(network(clips), alone, rtol=1e-3, atol=1e-5)
+    embedded = torch.cat([network.embed(clips[i : i + 1]) for i in range(5)])
+    torch.testing.assert_close(network.embed(clips), embedded, rtol=1e-3, atol=1e-5)
+
+
+@every_model
+def test_in_eval_mode_a_network_keeps_its_state(name):
+    network, clips = drawn(name), torch.rand(5, 3, 8, 48, 48)
+    network.train()(clips)
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    network.eval()(clips + 1)
+    assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
+
+
+@every_model
+def test_training_a_network_halves_its_loss_on_dark_and_bright_clips(name):
+    network, labels = build(name, **CLIP), torch.tensor([0, 1, 0, 1])
+    frames = torch.rand(4, 8, 3, 48, 48, generator=generator(0, "clips")) / 4 + labels.view(-1, 1, 1, 1, 1) / 2
+    clips, plain = Clips(frames, labels, ("dark", "bright", "none")), Normalisation((0.5,) * 3, (0.25,) * 3)
+
+    def loss_after(epochs: int, lr: float) -> float:
+        train(network, clips, plain, EvaluateConfig(epochs=epochs, lr=lr), seed=0, flip=False)
+        return functional.cross_entropy(outputs_of(network, clips, plain, 4), labels).item()
+
+    # So small a rate leaves the network as it was drawn.
+    assert loss_after(30, 0.03) < 0.5 * loss_after(1, 1e-30)
+
+
+@every_model
+def test_width_scales_a_network_and_zero_leaves_it_as_published(name):
+    def count(**options: int) -> int:
+        return num_parameters(build(name, "meta", num_classes=3, num_frames=8, size=48, **options))
+
+    assert count(width=2) < count(width=4) < count() == count(width=0, hidden=0) == count(width=MODELS[name].WIDTH)
+
+
+def test_the_choices_of_model_are_those_that_exist():
+    assert set(NETWORKS.homes) == set(MODELS)
+
+
+def test_an_option_of_other_networks_is_refused_and_they_are_named():
+    with pytest.raises(ConfigError, match=r"hidden = 5, but convnet3d .*; cnn-gru and cnn-lstm have it"):
+        build("convnet3d", "meta", **CLIP, hidden=5)
+    with pytest.raises(ConfigError, match=r"depth = 5, but cnn-gru does not have that option\.$"):
+        build("cnn-gru", "meta", **CLIP, depth=5)
+
+
+@every_model
+def test_neither_draws_nor_embeddings_depend_on_the_layout_in_memory(name):
+    with torch.device("meta"):
+        plain = MODELS[name](**CLIP).to_empty(device="cpu")
+    initialise(plain, generator(0, "init"))
+    ours, clips = drawn(name), torch.rand(2, 3, 8, 48, 48)
+    assert all(torch.equal(value, plain.state_dict()[key]) for key, value in ours.state_dict().items())
+    torch.testing.assert_close(ours.eval().embed(clips), plain.eval().embed(clips), rtol=1e-4, atol=1e-5)
+
+
+def test_memory_is_laid_out_for_the_device_also_where_it_is_given_later():
+    later = allocate(build("convnet3d", "meta", **CLIP), torch.device("cpu"))
+    for network in (later, build("convnet3d", **CLIP)):
+        convolution = network.blocks[3].weight
+        assert convolution.is_contiguous(memory_format=torch.channels_last_3d)
+        assert not convolution.is_contiguous()
+
+
+# ConvNet3D.
+
+
+def initialised(seed: int, **options: object) -> nn.Module:
+    network = build("convnet3d", **({"num_classes": 3, "num_frames": 8, "size": 48, "width": 8} | options))
+    initialise(network, generator(seed, "init"))
+    return network
+
+
+def test_initial_values_are_uniform_within_one_over_the_root_of_the_inputs():
+    network = initialised(0, width=16)
+    for module in network.modules():
+        if isinstance(module, nn.Conv3d):
+            bound = 1 / math.sqrt(module.in_channels * math.prod(module.kernel_size))
+            for parameter in (module.weight, module.bias):
+                assert parameter.abs().max() <= bound
+            if module.weight.numel() > 1000:
+                # Not just inside: a uniform distribution fills the range, with deviation bound / √3.
+                assert module.weight.abs().max() > 0.99 * bound
+                assert module.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+                assert module.weight.mean().item() == pytest.approx(0, abs=0.05 * bound)
+
+
+def test_a_layer_without_known_initial_values_is_refused_rather_than_left_empty():
+    with pytest.raises(NotImplementedError, match="PReLU"):
+        initialise(nn.Sequential(nn.PReLU()), generator(0, "init"))
+
+
+def test_a_block_is_convolution_relu_and_pooling_as_published():
+    network, clips = initialised(0).eval(), torch.rand(2, 3, 8, 48, 48)
+    x = clips
+    for i, pool in [(0, (1, 2, 2)), (3, 2), (6, 2)]:
+        x = nn.functional.max_pool3d(network.blocks[i](x).relu(), pool)
+    assert torch.equal(network.embed(clips), x.flatten(1))
+
+
+def test_logits_are_the_largest_over_time():
+    network = initialised(0, num_frames=16).eval()
+    clips = torch.rand(2, 3, 16, 48, 48)
+    features = network.blocks(clips)
+    windows = [features[:, :, t : t + 2].mean(dim=(2, 3, 4), keepdim=True) for t in range(3)]
+    over_time = torch.stack([network.classifier(window).flatten(1) for window in windows])
+    torch.testing.assert_close(network(clips), over_time.amax(dim=0))
+    assert not torch.allclose(network(clips), over_time.mean(dim=0))
+
+
+def test_dropout_draws_from_its_own_generator_and_keeps_the_mean():
+    drop = nn.Sequential(Dropout(0.5))
+    x = torch.ones(10_000)
+    use_generator(drop, generator(0, "dropout"))
+    first = drop(x)
+    use_generator(drop, generator(0, "dropout"))
+    torch.rand(3)
+    assert torch.equal(drop(x), first)
+    assert set(first.tolist()) == {0.0, 2.0}
+    assert first.mean().item() == pytest.approx(1, abs=0.05)
+    assert torch.equal(drop.eval()(x), x)
+
+
+def test_width_scales_every_block_alike():
+    network = build("convnet3d", "meta", num_classes=2, num_frames=8, size=48, width=5)
+    channels = [layer.out_channels for layer in network.blocks if isinstance(layer, nn.Conv3d)]
+    assert channels == [5, 10, 10]
+    assert all(after >= before for before, after in pairwise(channels))

@@ -1,0 +1,118 @@
+"""CNN+GRU and CNN+LSTM are the published ones, to the last weight."""
+
+import pytest
+import torch
+from torch import nn
+
+from prism.machine.randomness import generator
+from prism.networks.build import build
+from prism.networks.initial import initialise
+
+BLOCKS = (3 * 9 * 128 + 128) + 2 * (128 * 9 * 128 + 128) + 3 * (128 + 128)
+"""Three convolutions of 3×3 with biases, three norms with a scale and a shift for each channel."""
+FEATURES = 128 * 8 * 8
+SHAPES = [(16, 112), (8, 64)]
+
+
+def num_parameters(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def small(name: str, size: int = 16, seed: int = 0, **options: int):
+    network = build(name, num_classes=3, num_frames=4, size=size, width=4, **options)
+    initialise(network, generator(seed, "init"))
+    return network
+
+
+@pytest.mark.parametrize(("num_frames", "size"), SHAPES)
+def test_the_gru_has_an_eighth_of_the_features_as_its_hidden_size(num_frames, size):
+    network = build("cnn-gru", "meta", num_classes=50, num_frames=num_frames, size=size)
+    hidden = FEATURES // 8
+    gru = 3 * hidden * (FEATURES + hidden + 2)
+    assert network.embed_dim == hidden == 1024
+    assert num_parameters(network) == BLOCKS + gru + hidden * 50 + 50 == 28_668_466
+
+
+@pytest.mark.parametrize(("num_frames", "size"), SHAPES)
+def test_the_lstm_has_as_many_hidden_values_as_features_and_half_a_billion_weights(num_frames, size):
+    network = build("cnn-lstm", "meta", num_classes=50, num_frames=num_frames, size=size)
+    lstm = 4 * FEATURES * (FEATURES + FEATURES + 2)
+    assert network.embed_dim == FEATURES == 8192
+    assert num_parameters(network) == BLOCKS + lstm + FEATURES * 50 + 50 == 537_645_618
+
+
+@pytest.mark.parametrize(("num_frames", "size"), SHAPES)
+def test_every_frame_goes_through_the_blocks_at_64_pixels(num_frames, size):
+    network = build("cnn-gru", "meta", num_classes=50, num_frames=num_frames, size=size)
+    x, shapes = network.crop(torch.empty(2, 3, num_frames, size, size, device="meta")), []
+    assert x.shape == (2, 3, num_frames, 64, 64)
+    x = x.transpose(1, 2).flatten(0, 1)
+    for layer in network.blocks:
+        x = layer(x)
+        if isinstance(layer, nn.AvgPool2d):
+            shapes.append(tuple(x.shape[1:]))
+    assert shapes == [(128, 32, 32), (128, 16, 16), (128, 8, 8)]
+
+
+def test_hidden_replaces_the_published_size():
+    network = build("cnn-lstm", "meta", num_classes=50, num_frames=16, size=112, hidden=256)
+    assert network.embed_dim == 256
+    assert num_parameters(network) == BLOCKS + 4 * 256 * (FEATURES + 256 + 2) + 256 * 50 + 50
+
+
+@pytest.mark.parametrize("name", ["cnn-gru", "cnn-lstm"])
+def test_clips_of_112_pixels_lose_24_on_each_side_and_others_none(name):
+    network, same = small(name, size=112), small(name, size=64)
+    clips = torch.rand(2, 3, 4, 112, 112, requires_grad=True)
+    inside = clips[..., 24:88, 24:88]
+    torch.testing.assert_close(network(clips), same(inside))
+    network(clips).sum().backward()
+    assert clips.grad[..., 24:88, 24:88].abs().sum() > 0
+    clips.grad[..., 24:88, 24:88] = 0
+    assert not clips.grad.any()
+    for size in (64, 111, 113, (112, 64)):
+        assert build(name, "meta", num_classes=2, num_frames=4, size=size).margin == 0
+
+
+@pytest.mark.parametrize(("name", "cell"), [("cnn-gru", nn.GRUCell), ("cnn-lstm", nn.LSTMCell)])
+def test_the_embedding_is_the_mean_over_time_of_a_recurrence_by_hand(name, cell):
+    network, clips = small(name, hidden=5), torch.rand(2, 3, 4, 16, 16)
+    step = cell(4 * 2 * 2, 5)
+    step.load_state_dict({key.removesuffix("_l0"): value for key, value in network.recurrent.state_dict().items()})
+    state, outputs = None, []
+    for frame in clips.unbind(dim=2):
+        state = step(network.blocks(frame).flatten(1), state)
+        outputs.append(state[0] if isinstance(state, tuple) else state)
+    embedding = torch.stack(outputs).mean(dim=0)
+    torch.testing.assert_close(network.embed(clips), embedding)
+    torch.testing.assert_close(network(clips), network.classifier(embedding))
+
+
+def test_the_norm_is_over_each_channel_of_each_frame():
+    network = small("cnn-gru")
+    frames = torch.rand(3, 3, 16, 16)
+    normed = network.blocks[:2](frames)
+    torch.testing.assert_close(normed.mean(dim=(2, 3)), torch.zeros(3, 4), rtol=0, atol=1e-5)
+    torch.testing.assert_close(normed.var(dim=(2, 3), unbiased=False), torch.ones(3, 4), rtol=0, atol=2e-2)
+
+
+@pytest.mark.parametrize("name", ["cnn-gru", "cnn-lstm"])
+def test_the_order_of_the_frames_matters(name):
+    network, clips = small(name), torch.rand(2, 3, 4, 16, 16)
+    assert not torch.allclose(network(clips), network(clips.flip(2)), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["cnn-gru", "cnn-lstm"])
+def test_training_and_evaluation_are_the_same_function(name):
+    network, clips = small(name), torch.rand(2, 3, 4, 16, 16)
+    trains = network.train()(clips)
+    assert torch.equal(network.eval()(clips), trains)
+    assert network.recurrent.training  # cuDNN differentiates in this mode only
+
+
+@pytest.mark.parametrize("name", ["cnn-gru", "cnn-lstm"])
+def test_the_recurrent_layer_starts_within_one_over_the_root_of_its_hidden_size(name):
+    network = small(name, hidden=25)
+    for parameter in network.recurrent.parameters():
+        assert parameter.abs().max() <= 1 / 5
+        assert parameter.std().item() == pytest.approx(1 / 5 / 3**0.5, rel=0.2)

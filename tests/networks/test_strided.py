@@ -1,0 +1,89 @@
+"""A strided convolution with another way to its input's gradient is still that convolution."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prism.machine.randomness import generator
+from prism.networks.build import build
+from prism.networks.initial import initialise
+from prism.networks.strided import StridedConv3d, input_gradient
+
+sizes = st.tuples(st.integers(1, 6), st.integers(1, 13), st.integers(1, 13))
+kernels = st.tuples(*[st.sampled_from([1, 3, 5, 7])] * 3)
+strides = st.tuples(*[st.integers(1, 4)] * 3)
+
+
+def layer(frozen: bool = True) -> StridedConv3d:
+    made = StridedConv3d(3, 5, (3, 7, 7), (1, 2, 2), (1, 3, 3)).double()
+    initialise(made, generator(0, "init"))
+    return made.requires_grad_(not frozen)
+
+
+def drawn(*shape: int, name: str = "clips") -> Tensor:
+    return torch.randn(shape, generator=generator(1, name), dtype=torch.float64)
+
+
+@given(size=sizes, kernel=kernels, stride=strides)
+def test_the_input_gradient_is_that_of_automatic_differentiation(size, kernel, stride):
+    clips, weight = drawn(2, 3, *size).requires_grad_(), drawn(4, 3, *kernel, name="weight")
+    outputs = functional.conv3d(clips, weight, None, stride, tuple(side // 2 for side in kernel))
+    gradient = drawn(*outputs.shape, name="gradient")
+    (expected,) = torch.autograd.grad(outputs, clips, gradient)
+    torch.testing.assert_close(input_gradient(gradient, weight, stride, size), expected)
+
+
+@settings(max_examples=8)
+@given(size=sizes)
+def test_a_frozen_layer_has_the_gradient_of_finite_differences(size):
+    assert torch.autograd.gradcheck(layer(), drawn(1, 3, *size).requires_grad_(), fast_mode=True)
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last_3d])
+def test_a_frozen_layer_has_the_values_and_gradients_of_the_plain_one(memory_format):
+    ours, plain = layer().float(), nn.Conv3d(3, 5, (3, 7, 7), (1, 2, 2), (1, 3, 3)).requires_grad_(False)
+    plain.load_state_dict(ours.state_dict())
+    # As condensation hands them over: frames before channels in memory.
+    clips = drawn(2, 4, 3, 9, 12).float().transpose(1, 2)
+    values, gradients = [], []
+    for convolution in (ours, plain):
+        inputs = clips.detach().requires_grad_()
+        values.append(convolution.to(memory_format=memory_format)(inputs))
+        gradients += torch.autograd.grad(values[-1].square().sum(), inputs)
+    assert torch.equal(*values)
+    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-6)
+
+
+def test_training_still_gives_every_gradient():
+    ours, clips = layer(frozen=False), drawn(2, 3, 4, 8, 8).requires_grad_()
+    ours(clips).square().sum().backward()
+    plain = nn.Conv3d(3, 5, (3, 7, 7), (1, 2, 2), (1, 3, 3)).double()
+    plain.load_state_dict(ours.state_dict())
+    again = clips.detach().requires_grad_()
+    plain(again).square().sum().backward()
+    for value, expected in [(clips, again), (ours.weight, plain.weight), (ours.bias, plain.bias)]:
+        torch.testing.assert_close(value.grad, expected.grad)
+
+
+def test_threads_change_no_bit_of_a_gradient():
+    network = build("convnet3d", num_classes=3, num_frames=8, size=64, width=8)
+    initialise(network, generator(0, "init"))
+    network.eval().requires_grad_(False)
+    found, threads = [], torch.get_num_threads()
+    try:
+        for num_threads in (1, 2):
+            torch.set_num_threads(num_threads)
+            clips = drawn(4, 3, 8, 64, 64).float().requires_grad_()
+            found += torch.autograd.grad(network.embed(clips).square().sum(), clips)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*found)
+
+
+def test_the_state_of_convnet3d_is_named_as_ever():
+    network = build("convnet3d", "meta", num_classes=3, num_frames=8, size=64, width=8)
+    layers = [*(f"blocks.{i}" for i in (0, 3, 6)), "classifier"]
+    assert list(network.state_dict()) == [f"{name}.{kind}" for name in layers for kind in ("weight", "bias")]

@@ -1,0 +1,189 @@
+"""Training one network: the published schedule, nothing but its seed, and it learns."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from prism.artifacts.clips import Clips, Normalisation, shift_at_random, to_model_input
+from prism.errors import ConfigError, DivergedError
+from prism.evaluation.options import EvaluateConfig
+from prism.machine.randomness import generator
+from prism.networks import training as module
+from prism.networks.build import build
+from prism.networks.initial import initialise
+from prism.networks.training import outputs_of, top_k, train
+
+PLAIN = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+
+
+def network(num_classes: int = 2, width: int = 2) -> torch.nn.Module:
+    return build("convnet3d", num_classes=num_classes, num_frames=4, size=43, width=width)
+
+
+def random_clips(num: int, num_classes: int = 2, seed: int = 0) -> Clips:
+    frames = torch.randint(0, 256, (num, 4, 3, 43, 43), generator=generator(seed, "clips"), dtype=torch.uint8)
+    return Clips(frames, torch.arange(num) % num_classes, tuple(f"c{i}" for i in range(num_classes)))
+
+
+def test_training_learns_to_tell_dark_from_bright():
+    clips = random_clips(8)
+    shade = torch.where(clips.labels == 0, 40, 200).to(torch.uint8)
+    clips = Clips(clips.frames // 8 + shade.view(-1, 1, 1, 1, 1), clips.labels, clips.classes)
+    net = network(width=4)
+    loss = train(net, clips, PLAIN, EvaluateConfig(epochs=60, lr=0.01), seed=0, flip=True)
+    assert loss < 0.5
+    assert top_k(outputs_of(net, clips, PLAIN, 8), clips.labels, 1) == 1.0
+
+
+def trained_by_hand(net: torch.nn.Module, clips: Clips, epochs: int, lr: float, seed: int) -> list[torch.Tensor]:
+    """v ← 0.9 v + (g + 5e-4 w), w ← w − lr v on all clips at once; a tenth of lr from the middle on."""
+    initialise(net, generator(seed, "init"))
+    values, velocity = list(net.parameters()), [torch.zeros_like(p) for p in net.parameters()]
+    for epoch in range(epochs):
+        rate = lr if epoch < epochs / 2 else lr / 10
+        loss = functional.cross_entropy(net(to_model_input(clips.frames, PLAIN)), clips.labels)
+        for value, v, g in zip(values, velocity, torch.autograd.grad(loss, values), strict=True):
+            with torch.no_grad():
+                v.mul_(0.9).add_(g + 5e-4 * value)
+                value.sub_(rate * v)
+    return [value.detach().clone() for value in values]
+
+
+def test_training_is_sgd_with_momentum_and_weight_decay_by_hand():
+    clips, net = random_clips(4), network()
+    net.dropout.probability = 0.0
+    expected = trained_by_hand(net, clips, epochs=4, lr=0.05, seed=3)
+    train(net, clips, PLAIN, EvaluateConfig(epochs=4, lr=0.05), seed=3, flip=False)
+    for ours, by_hand in zip(net.parameters(), expected, strict=True):
+        torch.testing.assert_close(ours.detach(), by_hand, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"),
+    [(1, [0.1]), (2, [0.1, 0.01]), (5, [0.1, 0.1, 0.01, 0.01, 0.01]), (4, [0.1, 0.1, 0.01, 0.01])],
+)
+def test_the_learning_rate_falls_to_a_tenth_halfway(epochs, expected):
+    rates: list[float] = []
+    handle = register_optimizer_step_pre_hook(lambda optimiser, *_: rates.append(optimiser.param_groups[0]["lr"]))
+    try:
+        train(network(), random_clips(2), PLAIN, EvaluateConfig(epochs=epochs, lr=0.1), seed=0, flip=False)
+    finally:
+        handle.remove()
+    assert rates == pytest.approx(expected)
+
+
+def test_an_epoch_visits_every_clip_once_in_another_order_each_time():
+    clips, seen = random_clips(6), []
+
+    class Watching(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append([int(value * 100) for value in x.mean(dim=(1, 2, 3, 4)).tolist()])
+            return self.layer(x.mean(dim=(1, 2, 3, 4))[:, None])
+
+    frames = (torch.arange(6) * 20).to(torch.uint8).view(6, 1, 1, 1, 1).expand(6, 4, 3, 43, 43)
+    train(
+        Watching(),
+        Clips(frames, clips.labels, clips.classes),
+        PLAIN,
+        EvaluateConfig(epochs=3, batch_size=4, lr=1e-6),
+        seed=0,
+        flip=False,
+    )
+    assert [len(batch) for batch in seen] == [4, 2] * 3
+    epochs = [seen[i] + seen[i + 1] for i in (0, 2, 4)]
+    assert sorted(epochs[0]) == sorted(epochs[1]) == sorted(epochs[2])
+    assert len(set(epochs[0])) == 6
+    assert len({tuple(epoch) for epoch in epochs}) > 1
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.25])
+def test_every_time_a_clip_is_shown_it_is_shifted_anew_by_up_to_the_share_that_the_options_say(shift):
+    clips, seen = random_clips(4), []
+    net = network()
+    net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
+    train(net, clips, PLAIN, EvaluateConfig(epochs=3, batch_size=4, lr=1e-6, shift=shift), seed=5, flip=False)
+    order, shifts = generator(5, "order"), generator(5, "shift")
+    for shown in seen:
+        frames = clips.frames[torch.randperm(4, generator=order)]
+        assert torch.equal(shown, to_model_input(shift_at_random(frames, shift, shifts), PLAIN))
+
+
+def test_a_shift_by_a_whole_extent_is_refused():
+    with pytest.raises(ConfigError, match=r"evaluate\.shift = 1\.0, but it must be at least 0 and below 1"):
+        EvaluateConfig(shift=1.0)
+
+
+def parameters_after(seed: int, *, flip: bool = True, before: float = 0.0) -> list[torch.Tensor]:
+    net = network()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.fill_(before)
+    train(net, random_clips(4), PLAIN, EvaluateConfig(epochs=2, lr=0.05, batch_size=2), seed=seed, flip=flip)
+    return [parameter.detach().clone() for parameter in net.parameters()]
+
+
+def test_training_depends_on_its_seed_and_on_nothing_before():
+    torch.manual_seed(0)
+    first = parameters_after(1)
+    torch.manual_seed(99)
+    again, other = parameters_after(1, before=7.0), parameters_after(2)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_clips_are_flipped_only_where_that_keeps_the_labels(monkeypatch):
+    flipped = []
+    monkeypatch.setattr(module, "flip_at_random", lambda frames, _: flipped.append(len(frames)) or frames.flip(-1))
+    without = parameters_after(0, flip=False)
+    assert flipped == []
+    with_flips = parameters_after(0, flip=True)
+    assert flipped == [2] * 4
+    assert not torch.equal(without[0], with_flips[0])
+
+
+def test_the_returned_loss_is_the_mean_over_the_clips_of_the_last_epoch():
+    clips, net = random_clips(5), network()
+    net.dropout.probability = 0.0
+    # So small a rate leaves the network as it was: the loss can be computed afterwards.
+    loss = train(net, clips, PLAIN, EvaluateConfig(epochs=1, lr=1e-30, batch_size=2), seed=0, flip=False)
+    expected = functional.cross_entropy(net(to_model_input(clips.frames, PLAIN)), clips.labels)
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_a_training_that_diverges_names_the_epoch_and_a_remedy():
+    with pytest.raises(DivergedError, match=r"not finite in epoch \d+\. Try --lr 1e\+29"):
+        train(network(), random_clips(4), PLAIN, EvaluateConfig(epochs=5, lr=1e30), seed=0, flip=False)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
+def test_scores_do_not_depend_on_the_batch_size(batch_size):
+    net, clips = network(3), random_clips(7, 3)
+    initialise(net, generator(0, "init"))
+    whole = outputs_of(net, clips, PLAIN, 7)
+    logits = outputs_of(net, clips, PLAIN, batch_size)
+    torch.testing.assert_close(logits, whole, rtol=1e-4, atol=1e-6)
+    assert top_k(logits, clips.labels, 1) == top_k(whole, clips.labels, 1)
+
+
+def test_scoring_uses_no_dropout():
+    net, clips = network(), random_clips(3)
+    initialise(net, generator(0, "init"))
+    net.train()
+    assert torch.equal(outputs_of(net, clips, PLAIN, 3), outputs_of(net, clips, PLAIN, 3))
+
+
+def test_top_k_counts_the_rows_whose_label_is_among_the_k_largest():
+    logits = torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0], [2.0, 3.0, 1.0], [3.0, 1.0, 2.0]])
+    labels = torch.tensor([0, 0, 0, 2])
+    assert top_k(logits, labels, 1) == 0.25
+    assert top_k(logits, labels, 2) == 0.75
+    assert top_k(logits, labels, 3) == 1.0
+    assert top_k(logits, labels, 5) == 1.0
+    assert math.isclose(top_k(logits[:3], labels[:3], 1), 1 / 3)

@@ -1,0 +1,529 @@
+"""The report shows what the files say, names what is missing, and needs nothing beside itself."""
+
+import base64
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit
+from matplotlib.figure import Figure
+from PIL import Image
+from rich.console import Console
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import StaticDynamicEncoding
+from prism.artifacts.hallucinator import KERNEL
+from prism.artifacts.results import Result, Subject
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.errors import ConfigError, OutputError, PrismError, ResultError
+from prism.reports.curves import Curves, binned
+from prism.reports.notes import notes_on
+from prism.reports.page import report
+from prism.reports.plots import Trade, _dodges, _trades
+from prism.reports.series import series_of
+from prism.reports.tables import build_rows, groups, summary_tables, to_csv, to_markdown
+from prism.reports.text import in_bytes, in_percent, in_seconds, printable
+from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
+
+
+@pytest.fixture
+def exhibit(tmp_path) -> Exhibit:
+    return Exhibit.build(tmp_path / "runs", ["meeting", "parting"])
+
+
+def page_of(results: list[Path]) -> str:
+    return report(results, results[0].parent / "page.html", overwrite=True).read_text(encoding="utf-8")
+
+
+def load(paths: list[Path]) -> list[Result]:
+    return [Result.load(path) for path in paths]
+
+
+class Words(HTMLParser):
+    """The text and the tags of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text, self.tags, self.links = "", [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "xlink:href")]
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_table_holds_every_number_of_the_results(exhibit):
+    words = Words(page_of(exhibit.everything())).text
+    assert "50.0 ± 10.0 (3)" in words
+    assert "90.0 ± 10.0 (3)" in words
+    assert "6 (3.00)" in words  # 2 videos with 3 key-frames each
+    assert "a guess scores 50 %" in words
+    assert "subset (floor)" in words
+    assert "full (ceiling)" in words
+
+
+def test_rows_count_storage_as_the_paper_does(exhibit):
+    condensed, *_ = build_rows(load([exhibit.of_set(exhibit.condensed("set.safetensors"))]))
+    assert condensed.float32_bytes == 6 * 3 * 16 * 16 * 4
+    assert condensed.full_float32_bytes == 8 * 8 * 3 * 16 * 16 * 4
+    assert condensed.percent_of_full == pytest.approx(100 * 6 / 64)
+    assert condensed.keyframes_per_video == 3
+
+
+def test_compressed_clips_say_so_and_stand_beside_the_same_clips_as_pixels_with_their_own_bytes(exhibit):
+    clips = {"random": {"storage": "uint8"}, "coded": {"storage": "h264", "quality": 35}}
+    costs = {"random": (1000, 4000), "coded": (50, 4000)}
+    paths = [
+        exhibit.save(Subject("condensed", f"{label}.safetensors", "random", 2, 16, *costs[label], config), label)
+        for label, config in clips.items()
+    ]
+    rows = {row.label: row for row in build_rows(load(paths))}
+    assert rows["random"].method == "random"
+    assert rows["coded"].method == "random, h264 35"
+    assert [rows[label].num_bytes for label in clips] == [1000, 50]
+    assert rows["random"].float32_bytes == rows["coded"].float32_bytes
+    assert len(series_of(list(rows.values()))) == 2
+
+
+def test_rows_do_not_depend_on_the_order_of_the_results(exhibit):
+    results = load(exhibit.everything())
+    assert build_rows(results) == build_rows(results[::-1])
+    assert [row.role for row in build_rows(results)] == ["floor", "", "ceiling"]
+
+
+def test_one_run_has_no_deviation():
+    assert in_percent((0.5, 0.0, 1)) == "50.0 ± – (1)"
+
+
+def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
+    path = exhibit.of_store("full", 8)
+    text = path.read_text(encoding="utf-8").replace('"path": "store"', '"path": "elsewhere"', 1)
+    path.write_text(text, encoding="utf-8")
+    result = Result.load(path)
+    assert (result.subject.path == "store") != (result.data.path == "store")
+    assert build_rows([result])[0].role == ""
+
+
+def test_splits_protocols_and_data_are_never_put_in_one_table(exhibit, tmp_path):
+    made = exhibit.condensed("set.safetensors")
+    other = Exhibit.build(tmp_path / "others", ["a", "b", "c"])
+    paths = [
+        exhibit.of_set(made),
+        exhibit.of_set(made, split="val"),
+        exhibit.of_set(made, protocol="wang2024"),
+        other.of_store("full", 12),
+    ]
+    assert [len(group) for group in groups(build_rows(load(paths)))] == [1, 1, 1, 1]
+    page = page_of(paths)
+    assert page.count('<table class="results">') == 4
+    assert "different data sets" in page
+    assert "settings may have been chosen on" in page
+
+
+def test_rows_of_two_protocols_stand_in_different_groups_and_one_says_that_it_chose_on_test_clips(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    changes = ({"protocol": "clean"}, {"protocol": "wang2024", "split": "test-random"})
+    notes = {}
+    for change in changes:
+        (result,) = load([exhibit.of_set(made, **change)])
+        rows = build_rows([result])
+        notes[rows[0].group] = " ".join(notes_on([result], rows))
+    assert len(notes) == 2
+    ours, theirs = notes.values()
+    assert "after the last epoch" in ours
+    assert "chosen on these very clips" not in ours
+    assert "the best of up to 10 epochs, chosen on these very clips as protocol wang2024 does" in theirs
+    assert "after the last epoch" not in theirs
+
+
+def test_an_option_that_older_results_do_not_have_is_no_caution(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    config = {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0}
+    results = load(
+        [exhibit.of_set(made, config=config), exhibit.of_set(made, config=config | {"protocol": "clean"})]
+    )
+    assert not any("protocol" in note for note in notes_on(results, build_rows(results)))
+
+
+def test_a_set_behind_two_results_is_shown_once(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    page = page_of([exhibit.of_set(made, "ours"), exhibit.of_set(made, "theirs", split="val")])
+    assert page.count("ours / theirs</strong>") == 2  # one tile for each class
+    assert page.count("real clip</strong>") == 2
+
+
+def test_different_training_of_rivals_is_pointed_out(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    paths = [
+        exhibit.of_set(made, "long"),
+        exhibit.of_set(made, "short", config={"model": "convnet3d", "epochs": 9}),
+    ]
+    results = load(paths)
+    assert any(
+        "different epochs: 500 (“long”) and 9 (“short”)" in n for n in notes_on(results, build_rows(results))
+    )
+
+
+def test_rows_that_differ_in_budget_only_are_one_series(exhibit):
+    small, large = exhibit.condensed("small.safetensors", vpc=1), exhibit.condensed("large.safetensors", vpc=3)
+    rows = build_rows(load([exhibit.of_set(large, "VPC 3"), exhibit.of_set(small, "VPC 1")]))
+    (series,) = series_of(rows)
+    assert [row.clips for row in series.rows] == [2, 6]
+    rivals = build_rows(load([exhibit.of_set(small, "a"), exhibit.of_set(small, "b")]))
+    marks = [one.mark for one in series_of(rivals)]
+    assert len(marks) == len(set(marks)) == 2
+
+
+def test_error_bars_of_equal_cost_stand_side_by_side():
+    assert _dodges([10, 1, 10.1]) == [-3.0, 0.0, 3.0]
+
+
+def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    paths = [exhibit.of_set(made, "[bold]\x1b[31mred"), *exhibit.everything()]
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    for table in summary_tables(load(paths)):
+        console.print(table)
+    text = console.file.getvalue()
+    assert "\x1b" not in text
+    assert "[bold]\\x1b[31mred" in text
+    assert "50.0 ± 10.0 (3)" in text
+    assert "chance 50 %" in text
+
+
+def test_markdown_and_csv_hold_the_same_rows(exhibit):
+    rows = build_rows(
+        load([exhibit.of_set(exhibit.condensed("set.safetensors"), "a|b <i>"), *exhibit.everything()])
+    )
+    lines = to_markdown(rows).splitlines()
+    assert len(lines) == 2 + len(rows)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {16}
+    assert "a\\|b &lt;i&gt;" in to_markdown(rows)
+    read = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    assert [float(line["top1_mean"]) for line in read] == [row.lead[0] for row in rows]
+    assert {line["label"] for line in read} >= {"a|b <i>", "full"}
+
+
+def retrieval_of(exhibit: Exhibit) -> list[Path]:
+    made = exhibit.folder / "set.safetensors"
+    return [
+        exhibit.of_set(made, "PRISM retrieves", task="retrieval", shares=(0.7, 0.71)),
+        exhibit.of_store("full", 8, task="retrieval", shares=(0.8,)),
+    ]
+
+
+def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
+    classified = exhibit.everything()
+    retrieved = retrieval_of(exhibit)
+    rows = build_rows(load([*retrieved, *classified]))
+    assert [{row.task for row in group} for group in groups(rows)] == [{"classification"}, {"retrieval"}]
+    page = page_of([*retrieved, *classified])
+    assert page.count('<table class="results">') == 2
+    tables = re.findall(r'<table class="results">.*?</table>', page, re.DOTALL)
+    assert [re.findall(r">([\w@-]+) %</th>", table) for table in tables] == [
+        ["top-1", "top-5"],
+        ["R@1", "R@5", "R@10", "R@20"],
+    ]
+    assert "PRISM retrieves" in tables[1]
+    assert "PRISM retrieves" not in tables[0]
+    words = Words(page).text
+    assert "Retrieval: scored on the test split (12 clips), protocol clean" in words
+    assert "The scale for R@1: a guess scores 50 % and all 8 real training clips 80.0 ± – (1) %." in words
+    assert "K training clips drawn at random score 50, 50, 50, 50 %" in words
+    assert page.count("Recall against") == 3
+
+
+def test_the_terminal_shows_a_table_for_each_task(exhibit):
+    console = Console(width=80, file=io.StringIO(), force_terminal=False)
+    classified, retrieved = summary_tables(load([*exhibit.everything(), *retrieval_of(exhibit)]))
+    assert "top-1 %" in [column.header for column in classified.columns]
+    assert [str(column.header) for column in retrieved.columns][:3] == ["set", "R@1 %", "R@5 %"]
+    console.print(retrieved)
+    assert max(map(len, console.file.getvalue().splitlines())) <= 80
+
+
+def test_markdown_and_csv_keep_the_tasks_apart(exhibit):
+    rows = build_rows(load([*exhibit.everything(), *retrieval_of(exhibit)]))
+    first, second = to_markdown(rows).split("\n\n")
+    assert "top-1 %" in first
+    assert "R@20 %" in second
+    lines = list(csv.DictReader(io.StringIO(to_csv(rows))))
+    retrieved = [line for line in lines if line["task"] == "retrieval"]
+    assert [(line["top1_mean"], float(line["r20_mean"])) for line in retrieved] == [("", 0.9)] * 2
+    assert len(lines) == 5
+
+
+def test_the_same_files_give_the_same_page_in_any_order(exhibit):
+    paths = exhibit.everything()
+    assert page_of(paths) == page_of(paths[::-1]) == page_of([*paths, paths[0]])
+
+
+def test_the_page_leads_nowhere_and_runs_nothing(exhibit):
+    page = page_of(exhibit.everything())
+    words = Words(page)
+    assert "script" not in words.tags
+    assert {link.split(",")[0] for link in words.links} <= {
+        "data:",
+        "data:image/webp;base64",
+        "data:image/svg+xml;base64",
+    }
+    assert "default-src 'none'" in page
+    assert not re.search(r"url\(|@import| style=| on[a-z]+=", page)
+    assert "secret-host" not in page
+
+
+def test_a_line_joins_the_marks_where_they_stand_aside_of_each_other():
+    axes = Figure().subplots()
+    trades = [
+        Trade(name, False, ((10.0, mean, 1.0), (100.0, 2 * mean, 1.0))) for name, mean in (("a", 20), ("b", 30))
+    ]
+    _trades(axes, trades, "bytes", "top-1")
+    marks = [line for bar in axes.containers for line in bar.lines[:1]]
+    places = [mark.get_transform().transform(mark.get_xydata())[0].tolist() for mark in marks]
+    assert len({round(x, 3) for x, _ in places}) == 4
+    ends = [
+        (line.anncoords.transform(line.xyann).tolist(), line.xycoords.transform(line.xy).tolist())
+        for line in axes.texts
+    ]
+    assert ends == [(places[0], places[1]), (places[2], places[3])]
+
+
+def test_plots_hold_no_name_of_a_user_and_no_link(tmp_path):
+    exhibit = Exhibit.build(tmp_path / "runs", HOSTILE_NAMES, size=8)
+    page = page_of([exhibit.of_set(exhibit.condensed("set.safetensors"), HOSTILE)])
+    plots = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
+    assert len(plots) == 7
+    for plot in plots:
+        text = base64.b64decode(plot).decode()
+        assert "hurt" not in text
+        assert "<dc:date>" not in text
+        assert set(re.findall(r'href="([^#"]{5})', text)) <= {"data:"}
+
+
+def test_hostile_names_are_escaped(tmp_path):
+    exhibit = Exhibit.build(tmp_path / "runs", HOSTILE_NAMES, size=8)
+    page = page_of([exhibit.of_set(exhibit.condensed("set.safetensors"), HOSTILE, protocol=HOSTILE)])
+    words = Words(page)
+    assert "script" not in words.tags
+    for name in HOSTILE_NAMES:
+        assert printable(name) in words.text
+    assert not set(page) & set("\x1b\u202e\x00\r")
+
+
+def test_text_that_cannot_be_shown_is_written_out():
+    assert printable("\ud800 \u202e\x1b[0m é 動") == "\\ud800 \\u202e\\x1b[0m é 動"
+
+
+def test_a_missing_set_is_named(exhibit):
+    paths = exhibit.everything()
+    (exhibit.folder / "set.safetensors").unlink()
+    words = Words(page_of(paths)).text
+    assert re.search(r"The set cannot be shown: '.*set\.safetensors' does not exist\.", words)
+    assert "50.0 ± 10.0 (3)" in words
+
+
+def test_a_set_that_changed_since_is_not_shown(exhibit):
+    paths = exhibit.everything()
+    exhibit.condensed("set.safetensors", keyframes=4)
+    page = page_of(paths)
+    assert "has changed since it was evaluated" in page
+    assert "of 8 stored" not in page
+
+
+def test_a_missing_store_is_named(exhibit):
+    paths = exhibit.everything()
+    (exhibit.folder / "store").rename(exhibit.folder / "moved")
+    words = Words(page_of(paths)).text
+    assert "store' does not exist. No real clips are shown" in words
+    assert "3 of 8 stored" in words
+
+
+def test_another_store_in_its_place_is_not_shown(exhibit, tmp_path):
+    paths = exhibit.everything()
+    (exhibit.folder / "store").rename(exhibit.folder / "moved")
+    other = Exhibit.build(tmp_path / "other", ["x", "y"])
+    other.store.path.rename(exhibit.folder / "store")
+    page = page_of(paths)
+    assert "holds other clips than the results were scored on" in page
+    assert "real clip</strong>" not in page
+
+
+def test_missing_telemetry_is_named(exhibit):
+    paths = exhibit.everything()
+    telemetry_path(exhibit.folder / "set.safetensors").unlink()
+    page = page_of(paths)
+    assert "set.safetensors.telemetry.jsonl" in page
+    assert "was not found" in page
+    assert page.count("data:image/svg") == 3
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"kind": "step", "iteration": 3},
+        {"kind": "step", "iteration": "x", "loss": 1, "between_class": 1, "keyframes": 2},
+        {"kind": "step", "iteration": 1, "loss": float("nan"), "between_class": 1, "keyframes": 2},
+        {"kind": "cosines", "iteration": 1, "quantiles": [0.1]},
+        {"kind": "end", "keyframes": 7},
+        {"kind": "end", "seconds": [1]},
+    ],
+)
+def test_strange_telemetry_is_refused_in_a_sentence(exhibit, record):
+    paths = exhibit.everything()
+    with telemetry_path(exhibit.folder / "set.safetensors").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+    said = page_of(paths)
+    assert "holds a record that cannot be drawn" in said or "is not a telemetry file" in said
+
+
+def test_telemetry_of_another_run_is_not_drawn(exhibit):
+    paths = exhibit.everything()
+    other = exhibit.condensed("other.safetensors", keyframes=5)
+    telemetry_path(other).rename(telemetry_path(exhibit.folder / "set.safetensors"))
+    page = page_of(paths)
+    assert "is of another run than this set" in page
+    assert page.count("data:image/svg") == 3
+
+
+def test_an_interrupted_run_still_has_curves(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    path = telemetry_path(made)
+    path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:4]), encoding="utf-8")
+    curves = Curves.read(Telemetry.load(path))
+    assert len(curves.steps) == 3
+    assert curves.seconds is None
+    assert page_of([exhibit.of_set(made)]).count("data:image/svg") == 3 + 2
+
+
+def test_values_outside_the_range_are_counted_and_clipped(exhibit):
+    wild, tame = (
+        exhibit.condensed("wild.safetensors", spread=2.0),
+        exhibit.condensed("tame.safetensors", spread=0.01),
+    )
+    assert re.search(r"wild: \d\d\.\d % of its stored values lie outside", page_of([exhibit.of_set(wild, "wild")]))
+    assert "lie outside" not in page_of([exhibit.of_set(tame, "tame")])
+
+
+def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):
+    draw = torch.Generator().manual_seed(0)
+    parts = [torch.randn(shape, generator=draw) for shape in [(4, 3, 16, 16), (4, 8, 16, 16), KERNEL, KERNEL[:1]]]
+    encoding = StaticDynamicEncoding.encode(*parts, "float32")
+    store, path = exhibit.store, exhibit.folder / "parts.safetensors"
+    CondensedSet(encoding, torch.tensor([0, 1]), store.classes, store.normalisation, True).save(path)
+    page = page_of([exhibit.of_set(path, "parts")])
+    assert page.count("rendered by static-dynamic") == 2
+    assert "of 8 stored" not in page
+    assert "4 (2.00)" in Words(page).text  # 2 videos with 2 static images each
+    assert re.search(r"parts: \d\d\.\d % of its values lie outside", page)
+
+
+def test_a_strip_holds_the_frames_in_their_order():
+    clip = torch.randint(0, 256, (5, 3, 6, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    strip = np.asarray(Image.open(io.BytesIO(encode(shown_frames(clip), QUALITIES[0]))))
+    for t in range(5):
+        assert (strip[:, 4 * t : 4 * t + 4] == clip[t].permute(1, 2, 0).numpy()).all()
+
+
+def test_long_clips_show_64_frames_from_first_to_last():
+    times = shown_times(1000)
+    assert (len(times), times[0], times[-1]) == (64, 0, 999)
+    assert shown_times(16) == list(range(16))
+
+
+@pytest.mark.parametrize("budget", [0, 20_000, 60_000, 10**9])
+def test_strips_keep_within_the_budget_and_say_what_is_left_out(budget):
+    clip = torch.rand(8, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    sources, quality = encode_all([Shot(lambda: clip, rank % 5) for rank in range(10)], budget)
+    assert sum(len(source) * 3 / 4 for source in sources if source) <= budget + 400
+    if None in sources:
+        assert quality == QUALITIES[-1]
+        shown = [i % 5 for i, source in enumerate(sources) if source]
+        hidden = [i % 5 for i, source in enumerate(sources) if not source]
+        assert max(shown, default=0) <= min(hidden)
+
+
+def test_long_curves_are_made_short():
+    x = np.arange(10_000.0)
+    centre, middle, low, high = binned(x, x)
+    assert len(centre) == 300
+    assert (low <= middle).all()
+    assert (middle <= high).all()
+    assert high[-1] == 9999
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(5, "5 B"), (2048, "2 KiB"), (3 * 2**20, "3 MiB"), (2**40, "1,024 GiB")]
+)
+def test_bytes_are_written_in_binary_units(count, text):
+    assert in_bytes(count) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.25, "0.25 s"), (245, "4 min 5 s"), (7380, "2 h 3 min")])
+def test_durations_are_written_as_people_say_them(seconds, text):
+    assert in_seconds(seconds) == text
+
+
+def test_no_results_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match="at least one result"):
+        report([], tmp_path / "page.html")
+
+
+def test_a_missing_result_is_an_error(tmp_path):
+    with pytest.raises(ResultError, match="does not exist"):
+        report([tmp_path / "no.json"], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_an_existing_page_is_kept(exhibit):
+    paths = exhibit.everything()
+    page = exhibit.folder / "page.html"
+    page.write_text("mine", encoding="utf-8")
+    with pytest.raises(OutputError, match="exists already"):
+        report(paths, page)
+    assert page.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (r'"num_videos": \d+', '"num_videos": 0'),
+        (r'"num_classes": \d+', '"num_classes": 0'),
+        (r'"num_bytes": \d+', '"num_bytes": ' + "9" * 400),
+        (r'"train_float32_bytes": \d+', '"train_float32_bytes": -1'),
+        (r'"top1": 0\.\d+', '"top1": NaN'),
+        (r'"top5": 0\.\d+', '"top5": 3.5'),
+        (r'"seconds": 2\.0', '"seconds": Infinity'),
+        (r'"runs": \[.*?\n \]', '"runs": []'),
+    ],
+)
+def test_impossible_numbers_are_refused(exhibit, old, new):
+    path = exhibit.everything()[0]
+    text = path.read_text(encoding="utf-8")
+    changed = re.sub(old, new, text, count=1, flags=re.DOTALL)
+    assert changed != text
+    path.write_text(changed, encoding="utf-8")
+    with pytest.raises(PrismError):
+        report([path], exhibit.folder / "page.html")
+
+
+def test_a_network_is_named_with_the_sizes_that_are_not_the_published_ones(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    configs = {
+        "convnet3d": {"model": "convnet3d", "width": 64},
+        "convnet3d, width 16": {"model": "convnet3d", "width": 16},
+        "cnn-gru": {"model": "cnn-gru", "width": 0, "hidden": 0},
+        "cnn-gru, width 64, hidden 9": {"model": "cnn-gru", "width": 64, "hidden": 9},
+        "another, width 5": {"model": "another", "width": 5},
+    }
+    for name, config in configs.items():
+        (row,) = build_rows(load([exhibit.of_set(made, name, config=config)]))
+        assert row.network == name

@@ -1,0 +1,460 @@
+"""Reproduction: the paper's numbers are in their places, and a command runs what is missing and nothing else."""
+
+import csv
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prism.artifacts.store import ClipStore
+from prism.condensation.options import CondenseConfig
+from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
+from prism.recipes import read_recipe, shipped_recipes
+from prism.reproduction import run
+from prism.reproduction.compare import COSTS, Comparison, Line, _trades
+from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
+from prism.reproduction.plan import command, plan
+from prism.reproduction.run import reproduce
+
+TINY = """
+[condense]
+iterations = 3
+static_iterations = 2
+bank_size = 1
+width = 4
+[select]
+width = 4
+epochs = 1
+[evaluate]
+width = 4
+epochs = 1
+seeds = 2
+[retrieve]
+width = 4
+epochs = 1
+seeds = 2
+"""
+
+
+def cell_of(name: str, data: str, label: str, vpc: int = 1, network: str = "convnet3d", metric: str = "") -> Cell:
+    cells = exhibit(name).cells[data]
+    (found,) = [
+        cell
+        for cell in cells
+        if (cell.label, cell.vpc, cell.network) == (label, vpc, network) and metric in ("", cell.metric)
+    ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "label", "vpc", "mean", "std"),
+    [
+        ("table1", "MiniUCF", "PRISM", 1, 17.9, 0.3),
+        ("table1", "MiniUCF", "Herding", 10, 33.7, 0.3),
+        ("table1", "HMDB51", "K-Center", 5, 5.2, 0.4),
+        ("table1", "HMDB51", CEILING, 0, 25.4, 0.2),
+        ("table2", "MiniUCF", "PRISM", 10, 324, None),
+        ("table2", "HMDB51", "Wang et al.", 5, 455, None),
+        ("table3", "Kinetics-400", "DM", 5, 9.1, 0.9),
+        ("table3", "SSv2", "Wang et al.", 1, 4.0, 0.1),
+        ("table5", "HMDB51", "8 initial key-frames", 1, 5.6, 0.2),
+        ("table6a", "MiniUCF", "without insertion", 1, 15.8, 1.2),
+        ("table6b", "HMDB51", "random positions", 1, 6.8, 0.2),
+        ("table6c", "MiniUCF", "L2 distance", 1, 15.7, 0.7),
+        ("table6d", "HMDB51", "without cool-down", 1, 6.3, 0.3),
+        ("tableb", "MiniUCF", "ε = 0.3", 1, 16.9, None),
+        ("tablec", "HMDB51", "0", 1, 6.8, None),
+        ("initialisation", "HMDB51", "every frame trainable", 1, 5.69, None),
+        ("figure3", "MiniUCF", "PRISM", 30, 34.4, None),
+        ("figure3", "HMDB51", "DM", 10, 12.1, 0.4),
+    ],
+)
+def test_the_papers_numbers_stand_where_the_paper_prints_them(name, data, label, vpc, mean, std):
+    assert cell_of(name, data, label, vpc).printed == Printed(mean, std)
+
+
+def test_other_networks_and_recalls_are_columns_of_their_tables():
+    assert cell_of("table4", "MiniUCF", "PRISM", network="cnn-lstm").printed == Printed(18.2, 1.3)
+    assert cell_of("table7", "HMDB51", "Wang et al.", metric="r20").printed == Printed(65.82, None)
+    assert {cell.task for cell in exhibit("table7").cells["HMDB51"]} == {"retrieval"}
+
+
+def test_key_frames_per_video_follow_from_the_papers_storage():
+    frame = 3 * 112 * 112 * 4 / 2**20
+    counts = [cell_of("table2", "MiniUCF", "PRISM", vpc).storage for vpc in (1, 5, 10)]
+    per_video = [count.mean / (50 * vpc * frame) for vpc, count in zip((1, 5, 10), counts, strict=True) if count]
+    assert per_video == pytest.approx([2.79, 3.71, 4.51], abs=0.01)
+
+
+@pytest.mark.parametrize(("label", "vpc", "share"), [("DM", 1, 1.2), ("Random", 10, 11.7), ("PRISM", 5, 1.4)])
+def test_shares_of_the_whole_set_are_those_that_the_paper_prints(label, vpc, share):
+    assert cell_of("table2", "MiniUCF", label, vpc).storage_share == pytest.approx(share, abs=0.05)
+
+
+@pytest.mark.parametrize("name", exhibits())
+def test_every_table_of_scores_has_its_floor_and_its_ceiling_in_every_column(name):
+    for cells in exhibit(name).cells.values():
+        columns = {(cell.network, cell.metric) for cell in cells if cell.metric != STORAGE}
+        ends = {(cell.label, cell.network, cell.metric) for cell in cells}
+        assert ends >= {(end, *column) for column in columns for end in (FLOOR, CEILING)}
+
+
+@pytest.mark.parametrize("name", exhibits())
+def test_every_row_is_a_recipe_that_prism_ships_and_no_cell_stands_twice(name):
+    for data, cells in exhibit(name).cells.items():
+        assert {cell.recipe for cell in cells} - {""} <= set(shipped_recipes())
+        assert len(set(cells)) == len(cells), f"{name}, {data}"
+        assert any(cell.printed for cell in cells)
+
+
+def test_learning_rates_and_real_batches_are_those_of_table_a(make_store):
+    rates = {}
+    for vpc, data in ((1, "MiniUCF"), (5, "MiniUCF"), (10, "HMDB51"), (5, "Kinetics-400"), (1, "SSv2")):
+        store = official(make_store(train=10), data_sets()[data]["1"])
+        name = "table3" if data in ("Kinetics-400", "SSv2") else "table1"
+        (place,) = [p for p in plan(exhibit(name), [store], Path("out")) if is_row(p, "PRISM", vpc)]
+        config = place.sets[0].config
+        assert isinstance(config, CondenseConfig)
+        rates[data, vpc] = (config.lr, config.batch_real, config.iterations, place.scores[0].config.epochs)
+    assert rates == {
+        ("MiniUCF", 1): (1.0, 64, 5000, 500),
+        ("MiniUCF", 5): (25.0, 64, 5000, 500),
+        ("HMDB51", 10): (75.0, 64, 5000, 500),
+        ("Kinetics-400", 5): (50.0, 128, 5000, 500),
+        ("SSv2", 1): (3.0, 64, 5000, 500),
+    }
+
+
+def test_the_small_scale_trains_every_set_for_some_hundred_steps(make_store):
+    places = plan(exhibit("figure3"), [make_store(classes=10, train=60)], Path("out"), scale="small")
+    steps = {}
+    for place in places:
+        config = place.scores[0].config
+        num_clips = 10 * place.cell.vpc or 476
+        steps[place.cell.vpc] = config.epochs * -(-num_clips // config.batch_size)
+    assert steps.keys() == {0, 1, 5, 10, 30}
+    assert all(250 <= count <= 750 for count in steps.values())
+
+
+def is_row(place: Any, label: str, vpc: int) -> bool:
+    return (place.cell.label, place.cell.vpc) == (label, vpc)
+
+
+def official(store: ClipStore, layout: str) -> ClipStore:
+    """The store as one that was ingested with an official layout."""
+    content = json.loads((store.path / "store.json").read_text())
+    content["settings"]["layout"] = layout
+    (store.path / "store.json").write_text(json.dumps(content))
+    return ClipStore.open(store.path)
+
+
+def test_a_store_stands_in_the_column_of_its_data_set_and_another_one_in_the_first(make_store):
+    hmdb, other = official(make_store(train=10), "hmdb51"), make_store(train=10, seed=1)
+    places = plan(exhibit("table6a"), [hmdb, other], Path("out"))
+    assert {(place.store, place.data, place.is_same_data) for place in places} == {
+        (hmdb, "HMDB51", True),
+        (other, "MiniUCF", False),
+    }
+    assert len({step.path for place in places for step in (*place.sets, *place.scores)}) == 2 * (3 + 4)
+
+
+def test_a_store_of_another_of_the_papers_data_sets_is_refused_by_name(make_store):
+    with pytest.raises(ConfigError, match=r"table4 of the paper is about MiniUCF, but store '.*' holds HMDB51"):
+        plan(exhibit("table4"), [official(make_store(), "hmdb51")], Path("out"))
+
+
+def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store, tmp_path):
+    with pytest.raises(ConfigError, match="'class1' has 9 training clips"):
+        reproduce("table1", [make_store(train=[30, 9])], tmp_path / "out", scale="small")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "tabel1"}, r"unknown table 'tabel1'. Did you mean 'table1'\?"),
+        ({"scale": "tiny"}, "scale = 'tiny', but it must be one of full, small"),
+        ({"seeds": 0}, "seeds = 0, but it must be at least 1"),
+        ({"recipes": ["nowhere"]}, "recipe 'nowhere' does not exist"),
+    ],
+)
+def test_what_cannot_be_reproduced_is_refused(store, tmp_path, options, message):
+    with pytest.raises(ConfigError, match=message):
+        reproduce(options.pop("name", "table6a"), [store], tmp_path / "out", **options)
+
+
+@pytest.fixture
+def tiny(tmp_path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    return path
+
+
+def reproduced(store: ClipStore, folder: Path, tiny: Path, name: str = "table6a", **options: Any) -> Any:
+    return reproduce(name, [store], folder, scale="small", recipes=[tiny], device="cpu", **options)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_table_is_written_as_markdown_csv_and_page_with_both_numbers_in_each(store, tmp_path, tiny):
+    found = reproduced(store, tmp_path / "out", tiny)
+    written = contents(tmp_path / "out")
+    assert [line.cell.label for line in found.lines] == [FLOOR, "with insertion", "without insertion", CEILING]
+    assert all(line.ours and line.ours[2] == 2 and line.num_bytes and line.run_seconds for line in found.lines)
+    ours = f"{100 * found.lines[2].ours[0]:.1f} ± {100 * found.lines[2].ours[1]:.1f} (2)"
+    for suffix in ("md", "html"):
+        text = written[f"table6a-small.{suffix}"].decode()
+        assert "15.8 ± 1.2" in text
+        assert ours in text
+    rows = list(csv.DictReader(io.StringIO(written["table6a-small.csv"].decode())))
+    assert [row["paper_mean"] for row in rows] == ["10.9", "17.9", "15.8", "57.8"]
+    assert [float(row["mean"]) for row in rows] == [line.ours[0] for line in found.lines]
+
+
+def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_path, tiny, monkeypatch):
+    reproduced(store, tmp_path / "out", tiny)
+    before = contents(tmp_path / "out")
+    made: list[Path] = []
+    make, score = run._make, run._score
+    monkeypatch.setattr(run, "_make", lambda step, *at, **how: made.append(step.path) or make(step, *at, **how))
+    monkeypatch.setattr(run, "_score", lambda step, *at, **how: made.append(step.path) or score(step, *at, **how))
+    reproduced(store, tmp_path / "out", tiny)
+    assert made == []
+    assert contents(tmp_path / "out") == before
+    reproduced(store, tmp_path / "out", tiny, "table6b")
+    assert [path.name.partition("-vpc")[0] for path in made] == ["random-insertion"] * 2
+
+
+def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_made_here(
+    make_store, tmp_path, tiny
+):
+    class Counting(ThreadPoolExecutor):
+        submitted = 0
+
+        def submit(self, *item: Any, **options: Any) -> Any:
+            Counting.submitted += 1
+            return super().submit(*item, **options)
+
+    store = make_store(train=10)
+    here = reproduced(store, tmp_path / "here", tiny, "table7")
+    with Counting(2) as executor:
+        there = reproduced(store, tmp_path / "there", tiny, "table7", executor=executor)
+    labels = [line.cell.label for line in here.lines]
+    assert {"Wang et al.", "PRISM"} <= set(labels)
+    assert [line.ours for line in here.lines] == [line.ours for line in there.lines]
+    sets = [
+        {name: data for name, data in contents(tmp_path / at).items() if name.endswith(".safetensors")}
+        for at in ("here", "there")
+    ]
+    assert sets[0] == sets[1]
+    # The classes of PRISM's set, and the networks of each result.
+    assert Counting.submitted == 2 + 2 * len(list((tmp_path / "there").rglob("*.retrieval.json")))
+
+
+def test_more_evaluation_seeds_train_only_those_that_are_missing(store, tmp_path, tiny):
+    first = reproduced(store, tmp_path / "out", tiny)
+    tiny.write_text(TINY.replace("seeds = 2", "seeds = 3"))
+    second = reproduced(store, tmp_path / "out", tiny)
+    assert [line.ours[2] for line in first.lines] == [2] * 4
+    assert [line.ours[2] for line in second.lines] == [3] * 4
+
+
+def test_condensation_seeds_are_pooled(store, tmp_path, tiny):
+    found = reproduced(store, tmp_path / "out", tiny, seeds=2)
+    assert [line.ours[2] for line in found.lines] == [4, 4, 4, 2]
+    names = set(contents(tmp_path / "out"))
+    assert {"prism-vpc1-seed0.safetensors", "prism-vpc1-seed1.safetensors"} <= names
+
+
+def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
+    reproduced(store, tmp_path / "out", tiny)
+    tiny.write_text(TINY.replace("iterations = 3\nstatic", "iterations = 4\nstatic"))
+    with pytest.raises(
+        OutputError, match=r"prism-vpc1-seed0.safetensors' was made otherwise: its .*iterations is 3"
+    ):
+        reproduced(store, tmp_path / "out", tiny)
+
+
+def test_a_result_of_another_set_is_not_taken_for_this_ones(store, tmp_path, tiny):
+    reproduced(store, tmp_path / "out", tiny)
+    (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
+    (other,) = (tmp_path / "out").rglob("prism-vpc1-seed0.convnet3d.json")
+    path.write_bytes(other.read_bytes())
+    with pytest.raises(OutputError, match=r"random-vpc1-seed0.convnet3d.json' was made otherwise: its set is"):
+        reproduced(store, tmp_path / "out", tiny)
+
+
+class Crash(BaseException):
+    """What a test stops a run with."""
+
+
+@pytest.mark.parametrize("at", [1, 3, 5])
+def test_a_run_that_died_goes_on_to_the_same_sets_and_numbers(store, tmp_path, tiny, monkeypatch, at):
+    whole = reproduced(store, tmp_path / "whole", tiny)
+    calls, original = [], run._run
+
+    def dying(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == at:
+            raise Crash
+        original(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_run", dying)
+        with pytest.raises(Crash):
+            reproduced(store, tmp_path / "out", tiny)
+    found = reproduced(store, tmp_path / "out", tiny)
+    assert [line.ours for line in found.lines] == [line.ours for line in whole.lines]
+    sets = [{n: b for n, b in contents(tmp_path / f).items() if n.endswith("tensors")} for f in ("out", "whole")]
+    assert sets[0] == sets[1]
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(store, tmp_path, tiny, monkeypatch):
+    def interrupted(*arguments: Any, **options: Any) -> None:
+        raise Interrupted("a checkpoint is saved. Run the same command with --resume to continue.")
+
+    monkeypatch.setattr(run, "condense", interrupted)
+    with pytest.raises(Interrupted, match="run the same command again to go on"):
+        reproduced(store, tmp_path / "out", tiny)
+
+
+def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, monkeypatch):
+    original = run.condense
+
+    def diverging(store: ClipStore, config: CondenseConfig, **options: Any) -> Any:
+        if config.insertion == "never":
+            raise DivergedError("the loss of class 'class0' is not finite at iteration 2.")
+        return original(store, config, **options)
+
+    monkeypatch.setattr(run, "condense", diverging)
+    found = reproduced(store, tmp_path / "out", tiny)
+    assert [bool(line.ours) for line in found.lines] == [True, True, False, True]
+    text = found.to_markdown()
+    assert "| diverged |" in text
+    assert "class 'class0' is not finite at iteration 2." in text
+
+
+def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
+    reproduced(store, tmp_path / "out", tiny, dry_run=True)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 7
+    assert all(line.startswith("prism ") for line in said)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_says_when_nothing_is_missing(store, tmp_path, tiny, capsys):
+    reproduced(store, tmp_path / "out", tiny)
+    before = contents(tmp_path / "out")
+    reproduced(store, tmp_path / "out", tiny, dry_run=True)
+    assert capsys.readouterr().err == "Nothing is missing: 3 sets and 4 results are there.\n"
+    assert contents(tmp_path / "out") == before
+
+
+def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
+    from prism.cli import main
+
+    reproduced(store, tmp_path / "out", tiny)
+    places = plan(exhibit("table6a"), [store], tmp_path / "again", scale="small", recipes=[tiny])
+    step = places[2].sets[0]
+    words = command(step, store).split()
+    step.path.parent.mkdir(parents=True)
+    with pytest.raises(SystemExit) as exit_code:
+        main([*words[1:], "--device", "cpu"])
+    assert exit_code.value.code == 0
+    (first,) = (tmp_path / "out").rglob(step.path.name)
+    assert first.read_bytes() == step.path.read_bytes()
+
+
+def test_storage_is_compared_without_training_anything(store, tmp_path, tiny, make_store):
+    found = reproduced(make_store(train=22), tmp_path / "out", tiny, "table2")
+    assert not list((tmp_path / "out").rglob("*.json"))
+    random = [line for line in found.lines if line.cell.label == FLOOR]
+    assert [line.float32_bytes for line in random] == [4 * 2 * vpc * 8 * 3 * 48 * 48 for vpc in (1, 5, 10)]
+    assert "MiB" in (tmp_path / "out" / "table2-small.md").read_text()
+
+
+def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny):
+    found = reproduced(make_store(train=22), tmp_path / "out", tiny, "table7")
+    assert {line.cell.metric for line in found.lines} == {"r1", "r5", "r10", "r20"}
+    assert all(line.ours for line in found.lines)
+    assert len(list((tmp_path / "out").rglob("*.retrieval.json"))) == 4
+
+
+def line_with(ours: float, printed: Printed | None, *, is_same_data: bool = True) -> Line:
+    cell = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=printed)
+    score = (ours / 100, 0.01, 3)
+    return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 1, 0.0, 0.0, "")
+
+
+@pytest.mark.parametrize(
+    ("ours", "mark"), [(17.9, "·"), (18.2, "·"), (17.6, "·"), (18.24, "·"), (18.3, "▲"), (17.5, "▼"), (40, "▲")]
+)
+def test_a_mark_says_where_ours_lies_seen_from_the_papers_spread(ours, mark):
+    assert line_with(ours, Printed(17.9, 0.3)).mark == mark
+
+
+def test_nothing_is_marked_that_must_not_be_compared():
+    assert line_with(40, Printed(17.9, 0.3), is_same_data=False).mark == ""
+    assert line_with(40, Printed(17.9, None)).mark == ""
+    assert line_with(40, None).mark == ""
+
+
+def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only():
+    cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
+    lines = [
+        Line(
+            cell,
+            "MiniUCF",
+            "store",
+            True,
+            "clean",
+            (0.1, 0.01, 3),
+            2.0,
+            10 + cell.vpc,
+            2**20,
+            50 * cell.vpc,
+            1000,
+            0,
+            0,
+            "",
+        )
+        for cell in cells
+    ]
+    against = {cost: _trades(lines, COSTS[cost]) for cost in COSTS}
+    found = against["float32"]
+    measured, printed = ({t.name: t.points for t in found if t.is_printed is p} for p in (False, True))
+    assert measured.keys() == printed.keys() == {FLOOR, "PRISM"}
+    assert measured["PRISM"] == tuple(pytest.approx((1 + vpc / 10, 10, 1)) for vpc in (1, 5, 10, 30))
+    assert printed["PRISM"][0] == pytest.approx((0.2, 17.9, 0.3), abs=0.01)
+    # The paper counts neither bytes on disk nor clips trained on.
+    assert not any(trade.is_printed for trade in against["disk"] + against["shown"])
+    assert {t.name: t.points for t in against["shown"]}["PRISM"][-1] == pytest.approx((1500, 10, 1))
+    plots = Comparison(exhibit("figure3"), "full", tuple(lines)).plots
+    assert list(plots) == ["float32", "disk", "shown"]
+    assert all(b"<svg" in plot.svg for plot in plots.values())
+    elsewhere = [replace(line, is_same_data=False) for line in lines]
+    assert not any(trade.is_printed for trade in _trades(elsewhere, COSTS["float32"]))
+
+
+def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, tmp_path, tiny):
+    store = make_store()
+    hostile = store.path.rename(store.path.with_name("<script>alert(1)|`"))
+    reproduced(ClipStore.open(hostile), tmp_path / "out", tiny)
+    for suffix in ("md", "html"):
+        text = (tmp_path / "out" / f"table6a-small.{suffix}").read_text()
+        assert "<script>" not in text
+        assert "&lt;script&gt;alert(1)" in text
+    assert "\\|" in (tmp_path / "out" / "table6a-small.md").read_text()
+
+
+@pytest.mark.parametrize("name", exhibits())
+def test_a_rows_recipe_says_which_verb_makes_its_set(name):
+    for cells in exhibit(name).cells.values():
+        for recipe in {cell.recipe for cell in cells} - {""}:
+            assert ("select" in read_recipe(recipe)) != ("condense" in read_recipe(recipe))

@@ -1,0 +1,101 @@
+"""Coreset selection: real clips, in the same form as condensed ones."""
+
+import pytest
+import torch
+from selections import CORESET
+
+import prism
+from prism.errors import ConfigError
+from prism.machine.randomness import generator
+from prism.networks import training_memory as memory
+from prism.networks.embeddings import Embedder, train_embeddings
+from prism.selection.select import METHODS, herding, k_center
+
+SMALL = CORESET | {"width": 2, "epochs": 1, "device": "cpu"}
+
+
+def select(store, **options):
+    return prism.select(store, **(SMALL | options))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("vpc", [1, 3])
+def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method, vpc):
+    chosen = select(store, method=method, vpc=vpc)
+    real = store.clips("train")
+    pixels = (chosen.render() * 255).round().to(torch.uint8)
+    found = [next(i for i in range(len(real)) if torch.equal(real.frames[i], clip)) for clip in pixels]
+    assert len(set(found)) == 2 * vpc
+    assert real.labels[found].tolist() == chosen.labels.tolist() == [0] * vpc + [1] * vpc
+    assert chosen.source["clips"] == [store.sources[i].path for i in found]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_frame_of_a_selected_clip_is_a_keyframe(store, method):
+    chosen = select(store, method=method)
+    assert chosen.mask.all()
+
+
+def points(num: int, seed: int) -> torch.Tensor:
+    return torch.randn(num, 3, generator=generator(seed, "points"), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_herding_agrees_with_trying_every_clip(seed):
+    cloud, chosen = points(7, seed), []
+    for _ in range(7):
+        left = [i for i in range(7) if i not in chosen]
+        means = {i: sum(cloud[j] for j in [*chosen, i]) / (len(chosen) + 1) for i in left}
+        chosen.append(min(left, key=lambda i: float((means[i] - cloud.mean(dim=0)).square().sum())))
+        assert herding(cloud, len(chosen), generator(0, "x")) == chosen
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_k_center_agrees_with_measuring_every_distance(seed):
+    cloud = points(7, seed)
+    chosen = [min(range(7), key=lambda i: float((cloud[i] - cloud.mean(dim=0)).norm()))]
+    while len(chosen) < 7:
+        left = [i for i in range(7) if i not in chosen]
+        chosen.append(max(left, key=lambda i: min(float((cloud[i] - cloud[j]).norm()) for j in chosen)))
+        assert k_center(cloud, len(chosen), generator(0, "x")) == chosen
+
+
+@pytest.mark.parametrize("method", [herding, k_center])
+@pytest.mark.parametrize("vpc", range(1, 6))
+def test_no_clip_is_picked_twice_even_where_all_are_alike(method, vpc):
+    assert len(set(method(torch.ones(5, 3), vpc, generator(0, "x")))) == vpc
+
+
+@pytest.mark.parametrize("method", ["herding", "k-center"])
+def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
+    few, many = (select(store, method=method, vpc=vpc).source["clips"] for vpc in (1, 3))
+    assert few == [many[0], many[3]]
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, monkeypatch, epochs):
+    store, embedder = make_store(), Embedder("convnet3d", 2, epochs, 0)
+    cpu = torch.device("cpu")
+    first = train_embeddings(store, embedder, cpu)
+    assert first.shape == (len(store.positions("train")), 8)
+    (cached,) = (store.path / "cache").iterdir()
+    written = cached.stat().st_mtime_ns
+    assert torch.equal(train_embeddings(store, embedder, cpu), first)
+    assert cached.stat().st_mtime_ns == written
+    cached.write_bytes(b"damaged")
+    assert torch.equal(train_embeddings(store, embedder, cpu), first)
+
+
+def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**30)
+    options = {"method": "herding", "model": "cnn-lstm", "width": 0, "epochs": 10**9}
+    remedy = r"Pass a smaller --width or another --model\.$"
+    with pytest.raises(ConfigError, match=rf"training cnn-lstm takes 3\.4 GiB: 3\.2 GiB .* {remedy}"):
+        select(store, output=tmp_path / "set", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_network_has_embeddings_of_its_own(store):
+    cpu = torch.device("cpu")
+    found = [train_embeddings(store, Embedder("convnet3d", 2, 0, seed), cpu) for seed in (0, 1)]
+    assert not torch.equal(*found)
