@@ -1,0 +1,52 @@
+"""How a verb runs: what it writes, where it computes, and what it shows. None of it changes what the verb makes."""
+
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from prism.config import AnyOptions, with_options
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a verb. In Python every field may also be given to the verb itself: `condense(store, output="set")`.
+
+    Attributes:
+        output: the file or folder to write; None writes nothing.
+        resume: go on where an interrupted run of the same options stopped, to the same bytes.
+        overwrite: replace an output that exists.
+        device: where networks run: `auto`, `cpu` or `cuda`; `auto` takes a GPU if there is one.
+        executor: computes independent items in place of this process, on machines that see the same files.
+        progress: show a progress bar on a terminal.
+    """
+
+    output: str | Path | None = None
+    resume: bool = False
+    overwrite: bool = False
+    device: str = "auto"
+    executor: Executor | None = None
+    progress: bool = False
+
+    @property
+    def path(self) -> Path | None:
+        """The output as a path."""
+        return None if self.output is None else Path(self.output)
+
+
+def parted(config: AnyOptions, run: Run | None, given: Mapping[str, Any]) -> tuple[AnyOptions, Run]:
+    """The options and the run of a verb, with what it was given in place of their fields.
+
+    Args:
+        config: options of the verb.
+        run: how it runs; the defaults for None.
+        given: keyword arguments of the verb: fields of either.
+
+    Raises:
+        ConfigError: a key is neither, or an option is out of range.
+    """
+    names = {field.name for field in fields(Run)}
+    of_run = {key: value for key, value in given.items() if key in names}
+    options = {key: value for key, value in given.items() if key not in names}
+    return with_options(config, options), replace(run or Run(), **of_run)
