@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
-from prism.condensation.journal import Journal
+from prism.condensation.journal import Journal, Step
 from prism.machine.files import file_sha256
 
 # The same examples on every machine: a test that fails for one developer fails for all.
@@ -117,7 +117,7 @@ def crashing_at(monkeypatch: pytest.MonkeyPatch) -> CrashingAt:
     def crashing(iteration: int) -> Iterator[None]:
         original = Journal.record
 
-        def record(journal: Journal, step: dict) -> dict:
+        def record(journal: Journal, step: Step) -> dict:
             if journal.run.iteration == iteration:
                 raise Crash
             return original(journal, step)

@@ -18,15 +18,15 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import CODECS, DTYPES
 from prism.artifacts.store import ClipStore
 from prism.condensation.loop import Condensation, condense
-from prism.condensation.options import FIXED_BY_METHOD, CondenseConfig
-from prism.condensation.videos import PARAMETRISATIONS
+from prism.condensation.options import METHODS as CONDENSATIONS
+from prism.condensation.options import CondenseConfig, settled
 from prism.errors import ConfigError, DivergedError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.machine.randomness import generator
 from prism.selection.select import METHODS as SELECTIONS
 
-METHODS = [*PARAMETRISATIONS, *SELECTIONS]
+METHODS = [*CONDENSATIONS.homes, *SELECTIONS]
 CONDENSES = {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}
 SELECTS = {"width": 2, "epochs": 1}
 FOREVER = {"iterations": 10**9, "epochs": 10**9}
@@ -37,14 +37,14 @@ STORED = [(method, storage) for method in METHODS for storage in DTYPES]
 STORED += [(method, storage) for method in METHODS for storage in CODECS if method != "static-dynamic"]
 
 every_method = pytest.mark.parametrize("method", METHODS)
-every_condensation = pytest.mark.parametrize("method", PARAMETRISATIONS)
+every_condensation = pytest.mark.parametrize("method", CONDENSATIONS.homes)
 
 
 def make(
     store: ClipStore | Path, method: str, output: Path | None = None, *, forever: bool = False, **options: object
 ) -> CondensedSet:
     """Condense or select as fast as it goes."""
-    verb, tiny = (condense, CONDENSES) if method in PARAMETRISATIONS else (select, SELECTS)
+    verb, tiny = (condense, CONDENSES) if method in CONDENSATIONS.homes else (select, SELECTS)
     endless = {key: value for key, value in FOREVER.items() if forever and key in tiny}
     return verb(store, method=method, output=output, device="cpu", **(tiny | endless | options))  # type: ignore[operator]
 
@@ -65,7 +65,7 @@ def test_every_class_has_vpc_videos_in_order_up_to_all_its_clips(make_store: Mak
 
 @every_method
 def test_a_class_with_too_few_clips_is_refused_by_name_before_the_first_step(make_store, method):
-    verb = "condense" if method in PARAMETRISATIONS else "select"
+    verb = "condense" if method in CONDENSATIONS.homes else "select"
     with pytest.raises(ConfigError, match=rf"{verb}\.vpc = 3, but class 'class1' has 2 training clips"):
         make(make_store(train=[4, 2]), method, vpc=3, forever=True)
 
@@ -233,7 +233,7 @@ def test_a_run_that_died_resumes_to_the_same_bytes(store, tmp_path, crashing_at:
 
 @every_condensation
 def test_a_divergence_names_the_options_to_lower(store, method):
-    config = CondenseConfig(**(CONDENSES | FIXED_BY_METHOD[method]), method=method)
+    config = settled(CondenseConfig(**CONDENSES, method=method))
     run = Condensation(store, config, torch.device("cpu"))
     with pytest.raises(DivergedError) as caught:
         run.check_finite(torch.tensor([1.0, float("nan")]))
@@ -245,9 +245,7 @@ def test_a_divergence_names_the_options_to_lower(store, method):
 def test_condensing_lowers_the_loss(store, method):
     options = {"iterations": 30, "lr": 30.0, "dynamic_lr": 100.0, "hallucinator_lr": 1e-2}
     # One network, so that losses can be compared.
-    config = CondenseConfig(
-        **(CONDENSES | options | FIXED_BY_METHOD[method]), method=method, real_moments="bank", bank_size=1
-    )
+    config = settled(CondenseConfig(**(CONDENSES | options), method=method, real_moments="bank", bank_size=1))
     run = Condensation(store, config, torch.device("cpu"))
-    losses = [run.step()["loss"] for _ in range(run.num_iterations)][run.videos.preparation :]
+    losses = [run.step().loss for _ in range(run.num_iterations)][run.videos.preparation :]
     assert max(losses[-5:]) < 0.5 * losses[0]

@@ -1,1 +1,1 @@
-"""Condensation: one loop; objective, insertion rule and parametrisation are parts (see docs/method.md)."""
+"""Condensation: one loop; method, objective and insertion rule are parts (docs/method.md, docs/extending.md)."""

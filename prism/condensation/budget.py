@@ -1,21 +1,23 @@
 """A rule with a budget: free the frames that lower the loss most, until the bytes are spent (docs/method.md).
 
-A conflict of gradients says that interpolation fails somewhere; once the key-frames have converged it says so
-everywhere. What a new key-frame is worth is another question. Between two key-frames it adds one direction to
-what a video can express: the hat that is 1 at its frame and falls to 0 at the key-frames around it. How much of
-the gradient's energy lies in that direction, and in none that the key-frames already have, is by how much the
-loss falls at first if the frame is freed.
+A conflict of gradients says that interpolation fails somewhere. Once the key-frames have converged, it says so
+everywhere. The worth of a new key-frame is another question. It adds one direction to those in which a video can
+move: the hat, which is 1 at its frame and falls to 0 at the key-frames around it. Some of the gradient's energy
+lies in this direction and in none that the key-frames have already. That energy says how fast the loss falls at
+first when the frame is freed.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings import DTYPES
 from prism.artifacts.keyframes import interpolation_weights, neighbours
+from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import BUDGET, UNITS, CondenseConfig
+from prism.condensation.rules import InsertionRule, Occasion
 from prism.errors import ConfigError
 
 
@@ -80,32 +82,63 @@ def best_first(gradients: Tensor, mask: Tensor, num_classes: int, allowed: int) 
         grown.view(num_classes, -1)[chosen, best.indices[chosen]] = True
 
 
-def keyframes_per_class(store: ClipStore, config: CondenseConfig) -> int:
-    """The key-frames that the budget pays for, for each class; without one, every frame.
+@dataclass(frozen=True)
+class LargestGain(InsertionRule):
+    """The frames that lower the loss most, until the budget is spent.
 
-    Raises:
-        ConfigError: it does not pay for those at the start, or for more than there are frames.
+    Attributes:
+        budget: bytes for the key-frames of all videos, as `12MiB`; or key-frames per video on average, as `2.8`.
     """
-    first, most = config.vpc * config.initial_keyframes, config.vpc * store.num_frames
-    if not config.budget:
-        return most
-    amount, unit = BUDGET.fullmatch(config.budget).groups()  # type: ignore[union-attr]
-    if unit:
-        num_values = 3 * store.size[0] * store.size[1] // config.keyframe_scale**2
-        of_frame = num_values * DTYPES[config.storage].itemsize
-        paid, hint = (
-            int(Fraction(amount) * UNITS[unit] / (of_frame * len(store.classes))),
-            f" One takes {of_frame} B.",
-        )
-    else:
-        # A fraction: 2.8 key-frames for each of five videos are fourteen, which floats may make thirteen.
-        paid, hint = int(Fraction(amount) * config.vpc), ""
-    if not first <= paid <= most:
-        raise ConfigError(
-            f"condense.budget = {config.budget!r} pays for {paid} key-frames of each class, but it must be from "
-            f"{first}, those at the start, to {most}, every frame.{hint}"
-        )
-    return paid
+
+    budget: str = ""
+
+    def check(self, store: ClipStore, config: CondenseConfig) -> None:
+        """Refuse a budget that cannot be counted, or that does not fit the videos.
+
+        Raises:
+            ConfigError: it is no budget, pays for fewer key-frames than there are at the start, or for more than
+                there are frames.
+        """
+        if not BUDGET.fullmatch(self.budget):
+            raise config.refusal("budget", "bytes (12MiB, 300kB) or key-frames per video (2.8)")
+        if config.initial_keyframes < 2 or config.fully_learnable:
+            raise config.refusal("insertion", "another where every frame is a key-frame at once")
+        self.keyframes_per_class(store, config)
+
+    def propose(self, occasion: Occasion) -> Tensor:
+        """The best frames, as far as the budget has grown by now."""
+        store, config = occasion.store, occasion.config
+        allowed = allowed_at(occasion.iteration, config, self.keyframes_per_class(store, config))
+        return best_first(occasion.gradients, occasion.conflict.mask, occasion.num_classes, allowed)
+
+    def keyframes_per_class(self, store: ClipStore, config: CondenseConfig) -> int:
+        """The key-frames that the budget pays for, for each class.
+
+        Raises:
+            ConfigError: it does not pay for those at the start, or for more than there are frames.
+        """
+        first, most = config.vpc * config.initial_keyframes, config.vpc * store.num_frames
+        match = BUDGET.fullmatch(self.budget)
+        assert match is not None
+        amount, unit = match.groups()
+        hint = ""
+        if unit:
+            of_value = STORAGES.make(config.storage, config).bytes_per_value
+            if of_value is None:
+                promise = f"key-frames per video (2.8) with storage {config.storage}"
+                raise config.refusal("budget", f"{promise}, whose bytes are known at the end")
+            of_frame = 3 * store.size[0] * store.size[1] // config.keyframe_scale**2 * of_value
+            paid = int(Fraction(amount) * UNITS[unit] / (of_frame * len(store.classes)))
+            hint = f" One takes {of_frame} B."
+        else:
+            # A fraction: 2.8 key-frames for each of five videos are fourteen, which floats may make thirteen.
+            paid = int(Fraction(amount) * config.vpc)
+        if not first <= paid <= most:
+            raise ConfigError(
+                f"condense.budget = {self.budget!r} pays for {paid} key-frames of each class, but it must be from "
+                f"{first}, those at the start, to {most}, every frame.{hint}"
+            )
+        return paid
 
 
 def allowed_at(iteration: int, config: CondenseConfig, paid: int) -> int:

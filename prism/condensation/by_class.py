@@ -12,7 +12,6 @@ import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,17 @@ from typing import Any
 import torch
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import KeyFrameEncoding
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, damaged, shards_path
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
+from prism.config import as_dict
 from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file, discard, write_atomically
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import provenance
+from prism.machine.run import Run
 from prism.machine.texts import canonical_json, first_difference, parse_json, read_text
 
 PAUSE_SECONDS = 0.5
@@ -58,50 +58,47 @@ class ClassOrder:
     def __call__(self, label: int) -> None:
         """Condense a class, unless it is there; go on from its checkpoint, if it has one."""
         path, classes = self.path(label), range(label, label + 1)
-        options = {"device": self.device, "checkpoint_seconds": self.checkpoint_seconds, "progress": False}
+        run = Run(path, resume=True, device=self.device)
         while not path.exists():
             try:
-                self.condense(self.store, self.config, classes, path, resume=True, overwrite=False, **options)
+                self.condense(self.store, self.config, classes, run, self.checkpoint_seconds)
             except BusyError:
                 # Who was given this class before, and has not heard that it need not go on, makes the same.
                 time.sleep(PAUSE_SECONDS)
 
 
 def has_independent_classes(config: CondenseConfig) -> bool:
-    """Whether a method condenses each class without the others; a hallucinator serves them all."""
-    return config.method != "static-dynamic"
+    """Whether each class can be condensed without the others."""
+    parts = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
+    return all(part.independent_classes for part in parts)
 
 
-def condense_on(
-    executor: Executor, order: ClassOrder, source: dict[str, Any], resume: bool, overwrite: bool, progress: bool
-) -> CondensedSet:
+def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> CondensedSet:
     """Condense every class by itself on an executor, and save the set that they make together.
 
     Args:
-        executor: computes where the folders of store and output are the same.
         order: what is to be done with a class.
         source: what identifies the run.
-        resume: keep the classes that an interrupted run has done.
-        overwrite: replace an output, or start again.
-        progress: show a progress bar.
+        run: its executor computes where the folders of store and output are the same.
 
     Raises:
-        ConfigError: the method's classes depend on each other, or an unfinished run is there.
-        Interrupted: Ctrl-C; the classes that are done stay.
+        ConfigError: the classes depend on each other, or an unfinished run is there.
+        Interrupted: Ctrl-C; finished classes stay.
     """
     if not has_independent_classes(order.config):
+        named = as_dict(order.config)
         raise ConfigError(
-            "method static-dynamic shares its hallucinator among all classes, so they cannot be condensed one by "
-            "one. Leave out --engine."
+            f"method {named['method']} with objective {named.get('objective', 'distribution')} condenses all "
+            "classes together, so they cannot be condensed one by one. Leave out --engine."
         )
-    _check_output(order.output, resume, overwrite)
+    _check_output(order.output, run.resume, run.overwrite)
     with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
         # Again, now that no other run can finish in between.
-        _check_output(order.output, resume, overwrite)
-        _begin(order.output, source, resume)
+        _check_output(order.output, run.resume, run.overwrite)
+        _begin(order.output, source, run.resume)
         telemetry.keep(0)
         telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
-        _compute(executor, order, progress)
+        _compute(order, run)
         order.store.check_unchanged()
         return _merge(order, source, telemetry)
 
@@ -143,13 +140,13 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     write_atomically(file, canonical_json(content).encode())
 
 
-def _compute(executor: Executor, order: ClassOrder, progress: bool) -> None:
+def _compute(order: ClassOrder, run: Run) -> None:
     labels = range(len(order.store.classes))
     left = [label for label in labels if not order.path(label).exists()]
     done = len(labels) - len(left)
     try:
-        with progress_bar("Condensing", len(labels), "classes", enabled=progress, done=done) as advance:
-            for _ in completed(executor, order, left):
+        with progress_bar("Condensing", len(labels), "classes", enabled=run.progress, done=done) as advance:
+            for _ in completed(run.executor, order, left):
                 advance()
     except KeyboardInterrupt:
         raise Interrupted("stopped. Run the same command with --resume to continue.") from None
@@ -167,12 +164,9 @@ def _merge(order: ClassOrder, source: dict[str, Any], telemetry: TelemetryWriter
                 f"'{path}' belongs to another run: {first_difference(part.source, wanted)}. Start again with "
                 "--overwrite."
             )
-    encodings = [part.encoding for part in parts if isinstance(part.encoding, KeyFrameEncoding)]
     labels = torch.cat([part.labels for part in parts])
-    first = parts[0]
-    condensed = CondensedSet(
-        KeyFrameEncoding.join(encodings), labels, first.classes, first.normalisation, first.flip, source
-    )
+    encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
+    condensed = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
     for record in _joined([Telemetry.load(telemetry_path(path)) for path in paths], order.config.vpc):
         telemetry.write(**record)
     telemetry.sync()

@@ -1,24 +1,15 @@
-"""What a condensation will take, known before a byte of it is allocated; the data set's size is no part of it."""
+"""The memory that a condensation will take, known before a byte is allocated; the data set may have any size."""
 
 from dataclasses import dataclass
 
 import torch
 
-from prism.artifacts.hallucinator import MEMORIES
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import FIRST_CHUNK
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
-from prism.networks.build import build_for
-from prism.networks.training_memory import embedding_bytes, gib
-
-COPIES = 8
-"""Of the videos' clips as float32: what is trained, its momentum and gradient, the clips, their gradients in parts
-and joined, and what rendering and its reverse need. (Measured on a CPU: 7.5 for 200 videos of 8×64×64, 8.6 with a
-running mean of the gradients, 6.7 with static-dynamic.)"""
-PASSES = 2
-"""What the forward pass keeps, and as much for its gradients. (Measured: 1.9 at width 32, 16×112×112.)"""
+from prism.networks.training_memory import gib
 
 
 @dataclass(frozen=True)
@@ -45,22 +36,15 @@ class CondensingMemory:
 
 def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> CondensingMemory:
     """Count what a condensation takes: with the chunk that a CPU uses, or the least that a GPU can do with."""
-    network = build_for(store, config.model, "meta", width=config.width)
-    # The still images of static-dynamic are matched all at once.
-    of_class = config.vpc * (MEMORIES if config.method == "static-dynamic" else 1)
-    classes = len(store.classes)
+    method = METHODS.make(config.method, config)
+    of_class, classes = method.clips_together(config), len(store.classes)
     chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
     together = min(classes, max(1, chunk // of_class)) * of_class
-    weights = sum(parameter.nbytes for parameter in network.parameters())
-    weights += 0 if config.precision == "float32" else weights // 2
-    copies = COPIES + (config.gradient_decay > 0)
-    means = 4 * classes * network.embed_dim * (config.bank_size if config.real_moments == "bank" else 1)
-    return CondensingMemory(
-        together,
-        copies * classes * config.vpc * 4 * store.clip_bytes,
-        PASSES * max(together, chunk) * embedding_bytes(network),
-        weights + means,
-    )
+    objective = OBJECTIVES.make(config.objective, config)
+    of_clips, of_network = objective.memory(store, config, max(together, chunk))
+    # The running mean of the gradients is as large as the clips.
+    mean_gradients = (config.gradient_decay > 0) * classes * config.vpc * 4 * store.clip_bytes
+    return CondensingMemory(together, method.video_bytes(store, config) + mean_gradients, of_clips, of_network)
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> None:

@@ -1,8 +1,7 @@
 """Real moments: the random network of an iteration, and the real class means under it."""
 
 import copy
-from collections.abc import Callable
-from typing import Protocol
+from abc import ABC, abstractmethod
 
 import torch
 from torch import Tensor
@@ -10,34 +9,26 @@ from torch import Tensor
 from prism.artifacts.cache import remembered
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
-from prism.condensation.objectives import View, real_class_means, whole_clips
+from prism.condensation.class_means import View, real_class_means, whole_clips
 from prism.condensation.options import CondenseConfig
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build_for
 from prism.networks.initial import initialise
-from prism.networks.network import Network
+from prism.networks.options import NETWORKS
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """Number formats in which real clips are embedded. Synthetic ones always are in float32: among the rounded values
 of a pooling window another one may be the largest, which moves their gradient by 10 to 20 %."""
 
 
-class Moments(Protocol):
-    """What the synthetic clips of an iteration are compared with."""
+class Moments(ABC):
+    """The random network of an iteration, and the real class means under it that synthetic clips shall have.
 
-    network: Network
-
-    def at(self, iteration: int, view: View = whole_clips) -> Tensor:
-        """Give `network` the values of this iteration and return its class means (C, D) of what `view` shows."""
-        ...
-
-
-class Embedder:
-    """One network, refilled with random values as often as wanted, and the real clips it embeds.
+    One network is refilled with random values as often as wanted.
 
     Attributes:
         network: for synthetic clips, in float32.
-        real_network: for real clips, the same weights in the precision of the configuration.
+        real_network: for real clips, the same weights in the precision of the options.
     """
 
     def __init__(
@@ -53,6 +44,10 @@ class Embedder:
         precision = PRECISIONS[config.precision]
         is_own = precision == torch.float32
         self.real_network = self.network if is_own else copy.deepcopy(self.network).to(precision)
+
+    @abstractmethod
+    def at(self, iteration: int, view: View = whole_clips) -> Tensor:
+        """Give `network` the values of this iteration and return its class means (C, D) of what `view` shows."""
 
     def draw_network(self, seed: int, name: str, *indices: int) -> None:
         """Fill the network with the random values of one named draw."""
@@ -80,7 +75,7 @@ class Embedder:
         )
 
 
-class FreshMoments(Embedder):
+class FreshMoments(Moments):
     """A fresh network and a fresh real batch in every iteration: the paper's protocol (section 3.4)."""
 
     def at(self, iteration: int, view: View = whole_clips) -> Tensor:
@@ -97,7 +92,7 @@ class FreshMoments(Embedder):
         return self.class_means(part, self.classes, skip(flips, before), view, draw)
 
 
-class MomentBank(Embedder):
+class MomentBank(Moments):
     """A bank of networks with their exact class means over all training clips.
 
     The means of a network are computed when it is first drawn, then kept in the store's cache, where other
@@ -135,7 +130,7 @@ class MomentBank(Embedder):
         """(C, D) class means of all training clips under the network as it is, from the store's cache."""
         seed = self.config.bank_seed
         key = {
-            "model": self.config.model,
+            "model": NETWORKS.name_of(self.config.model),
             "width": self.config.width or self.network.WIDTH,
             "precision": self.config.precision,
             "seed": seed,
@@ -152,7 +147,7 @@ class MomentBank(Embedder):
         return remembered(self.store, "moments", key, self.device, shape, compute).to(self.device)
 
 
-MOMENTS: dict[str, Callable[[ClipStore, CondenseConfig, torch.device, range], Moments]] = {
+MOMENTS: dict[str, type[Moments]] = {
     "fresh": FreshMoments,
     "bank": MomentBank,
 }

@@ -1,17 +1,122 @@
-"""Objectives: how real and synthetic clips of a class compare under a random network (paper, section 3.4)."""
+"""Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
+from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
+from prism.condensation.class_means import View, between_class_energy
+from prism.condensation.moments import MOMENTS
+from prism.condensation.options import CondenseConfig
+from prism.networks.build import build_for
+from prism.networks.network import Network
+from prism.networks.training_memory import embedding_bytes
 
-Objective = Callable[[Tensor, Tensor], Tensor]
+PASSES = 2
+"""The forward pass keeps activations, and as much for their gradients. (Measured: 1.9 at width 32, 16×112×112.)"""
 
 
-def distribution_matching(real: Tensor, syn: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Compared:
+    """What an objective says of the synthetic clips of an iteration.
+
+    Attributes:
+        losses: (C,) one for each class; the telemetry has their sum.
+        gradients: of that sum with respect to the clips, of the same shape.
+        recorded: further numbers for the telemetry. `between_class` is the energy between the classes, which the
+            page draws beside the loss.
+    """
+
+    losses: Tensor
+    gradients: Tensor
+    recorded: dict[str, Any] = field(default_factory=dict)
+
+
+class Compare(Protocol):
+    """An objective at work on one data set."""
+
+    def __call__(self, clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
+        """Compare the synthetic clips of an iteration with real ones.
+
+        Args:
+            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each.
+            iteration: counted from 0. What it draws must depend on nothing else, so that a run can be resumed.
+            generator: randomness of this iteration.
+            view: how real clips are to be shown: whole, or as held frames.
+        """
+        ...
+
+
+class Objective(ABC):
+    """How real and synthetic clips compare; the base of your own.
+
+    An objective is a value: its fields are its options. `start` prepares it for one data set, and returns the
+    function that the loop calls in every iteration.
+
+    Attributes:
+        independent_classes: whether the loss of a class depends on the clips of that class only. Then the classes
+            can be condensed on many machines.
+    """
+
+    independent_classes: ClassVar[bool] = True
+
+    @abstractmethod
+    def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
+        """The comparison with the training clips of a store.
+
+        Args:
+            store: the data set.
+            config: the options of the run.
+            device: where networks run.
+            classes: the labels that are condensed.
+        """
+
+    def memory(self, store: ClipStore, config: CondenseConfig, together: int) -> tuple[int, int]:
+        """The bytes that it takes, by default those of one network of the options.
+
+        Args:
+            together: synthetic clips that are differentiated at a time.
+
+        Returns:
+            Bytes for these clips, and bytes that stay the same whatever their number.
+        """
+        network = build_for(store, config.model, "meta", width=config.width)
+        weights = sum(parameter.nbytes for parameter in network.parameters())
+        # In bfloat16 the real clips have a copy of the weights of their own, of half the bytes.
+        weights += 0 if config.precision == "float32" else weights // 2
+        return PASSES * together * embedding_bytes(network), weights
+
+
+@dataclass(frozen=True)
+class DistributionMatching(Objective):
+    """The squared distance between the mean embeddings of each class under random networks (paper, equation 8)."""
+
+    def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
+        """Networks and real class means as the options say; they have random streams of their own."""
+        moments, chunk = MOMENTS[config.real_moments](store, config, device, classes), Chunk.on(device)
+
+        def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
+            real = moments.at(iteration, view)
+            losses, gradients = match(moments.network, real, clips, squared_distance, chunk=chunk)
+            is_whole = len(classes) == len(store.classes)
+            return Compared(losses, gradients, {"between_class": between_class_energy(real) if is_whole else None})
+
+        return compare
+
+    def memory(self, store: ClipStore, config: CondenseConfig, together: int) -> tuple[int, int]:
+        """Also the class means: of one network, or of all in a bank."""
+        of_clips, weights = super().memory(store, config, together)
+        num_networks = config.bank_size if config.real_moments == "bank" else 1
+        dim = build_for(store, config.model, "meta", width=config.width).embed_dim
+        return of_clips, weights + 4 * len(store.classes) * dim * num_networks
+
+
+def squared_distance(real: Tensor, syn: Tensor) -> Tensor:
     """Squared distance between the mean embeddings of each class (paper, equation 8).
 
     Args:
@@ -24,127 +129,19 @@ def distribution_matching(real: Tensor, syn: Tensor) -> Tensor:
     return (real - syn).square().sum(dim=1)
 
 
-OBJECTIVES: dict[str, Objective] = {"distribution": distribution_matching}
-
-
-View = Callable[[Tensor, torch.Generator], Tensor]
-"""What of the real clips (N, T, C, H, W) is matched: clips of the same shape."""
-
-
-def whole_clips(clips: Tensor, generator: torch.Generator) -> Tensor:
-    """The clips as they are."""
-    return clips
-
-
-def held_frames(clips: Tensor, generator: torch.Generator) -> Tensor:
-    """One random frame of each clip, held for the length of the clip: what a still image is compared with."""
-    num_clips, num_frames = clips.shape[:2]
-    times = torch.randint(num_frames, (num_clips,), generator=generator, device=generator.device)
-    everyone = torch.arange(num_clips, device=clips.device)
-    return clips[everyone, times.to(clips.device), None].expand_as(clips)
-
-
-class ClassSums:
-    """The sums of each class's rows, of which only a part is in memory at a time.
-
-    Rows are added one by one, in their order: neither threads, nor the device's scheduling, nor the parts that
-    they come in change a bit.
-
-    Args:
-        num_classes: C.
-    """
-
-    def __init__(self, num_classes: int) -> None:
-        self.num_classes = num_classes
-        self.sums: Tensor | None = None
-
-    def add(self, rows: Tensor, labels: Tensor) -> None:
-        """Add rows (n, D) to the sums of their classes (n,)."""
-        if self.sums is None:
-            self.sums = rows.new_zeros(self.num_classes, rows.shape[1], dtype=torch.float64)
-        for label, row in zip(labels.tolist(), rows.double(), strict=True):
-            self.sums[label] += row
-
-    def means(self, counts: Tensor) -> Tensor:
-        """(C, D) float32 means of classes with so many rows (C,)."""
-        assert self.sums is not None
-        return (self.sums / counts[:, None]).float()
-
-
-def between_class_energy(means: Tensor) -> float:
-    """Energy of the class means around their common mean: what a loss must fall below to tell classes apart."""
-    return float((means - means.mean(dim=0)).square().sum())
-
-
-@torch.no_grad()
-def real_class_means(
-    network: nn.Module,
-    frames: Tensor,
-    clips: Tensor,
-    labels: Tensor,
-    num_classes: int,
-    normalisation: Normalisation,
-    *,
-    flips: torch.Generator | bool,
-    chunk: Chunk,
-    view: View = whole_clips,
-    draw: torch.Generator | None = None,
-) -> Tensor:
-    """Mean embedding of the real clips of each class.
-
-    Only a chunk of the clips is in memory at a time.
-
-    Args:
-        network: on the device, and in the number format, that do the work.
-        frames: (N, T, C, H, W) uint8 of all clips; they may stay on disk.
-        clips: (n,) positions of the clips to use, grouped by class.
-        labels: (N,) class of every clip.
-        flips: a generator mirrors each clip at random; True takes every clip and its mirror image; False
-            takes them as they are.
-        chunk: clips that go through the network together.
-        view: what of the clips is embedded.
-        draw: the view's randomness; None for one that has none.
-
-    Returns:
-        (C, D) float32 on the network's device.
-    """
-    weight = next(network.parameters())
-    device, precision = weight.device, weight.dtype
-
-    def embed_pixels(pixels: Tensor) -> Tensor:
-        return network.embed(to_model_input(pixels, normalisation).to(precision)).float()  # type: ignore[operator]
-
-    sums, draw = ClassSums(num_classes), draw or torch.Generator()
-
-    def embed(first: int, last: int) -> Tensor:
-        pixels = view(frames.index_select(0, clips[first:last]).to(device), draw)
-        if isinstance(flips, torch.Generator):
-            pixels = flip_at_random(pixels, flips)
-        embeddings = embed_pixels(pixels)
-        if flips is True:
-            embeddings = (embeddings + embed_pixels(pixels.flip(-1))) / 2
-        return embeddings
-
-    def add(first: int, last: int) -> None:
-        sums.add(embed(first, last), labels[clips[first:last]])
-
-    chunk.each(len(clips), add, draws=[draw, *([flips] if isinstance(flips, torch.Generator) else [])])
-    return sums.means(torch.bincount(labels[clips], minlength=num_classes).to(device))
-
-
 def match(
-    network: nn.Module, real: Tensor, clips: Tensor, objective: Objective, *, chunk: Chunk
+    network: Network, real: Tensor, clips: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor], *, chunk: Chunk
 ) -> tuple[Tensor, Tensor]:
-    """Compare synthetic clips with the real class means.
+    """Compare the class means of synthetic clips with those of real ones.
 
-    Whole classes go through the network together, as many as fit a chunk: a class's loss needs all its
+    Whole classes go through the network together, as many as fit a chunk: the loss of a class needs all its
     clips, and no other's.
 
     Args:
         network: the same random network that embedded the real clips.
         real: (C, D) from `real_class_means`.
         clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, V / C for each.
-        objective: how the means compare.
+        loss_of: the losses (C,) of real and synthetic means (C, D).
         chunk: clips that go through the network together.
 
     Returns:
@@ -155,8 +152,8 @@ def match(
 
     def compare(first: int, last: int) -> tuple[Tensor, Tensor]:
         part = clips[first * vpc : last * vpc].detach().requires_grad_()
-        embeddings = network.embed(part.transpose(1, 2))  # type: ignore[operator]
-        loss = objective(real[first:last], embeddings.view(last - first, vpc, -1).mean(dim=1))
+        embeddings = network.embed(part.transpose(1, 2))
+        loss = loss_of(real[first:last], embeddings.view(last - first, vpc, -1).mean(dim=1))
         (gradient,) = torch.autograd.grad(loss.sum(), part)
         return loss.detach(), gradient
 

@@ -1,11 +1,10 @@
 """The options of `prism condense`."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
-from prism.artifacts.options import COMPRESSED, STORAGES
+from prism.artifacts.options import STORAGES
 from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
@@ -130,34 +129,17 @@ or `h264` or `av1` video."""
     quality: Annotated[int, between(0, 100)] = 50
     """webp, h264 and av1: what the compression keeps, 0 to 100, as in `prism select`."""
 
-    def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """What a method and a budget leave open."""
-        is_plain, has_budget = self.method == "static-dynamic", self.insertion == "budget"
-        promise = "between 1 and 16, and 1 with method static-dynamic"
-        yield "keyframe_scale", self.keyframe_scale == 1 or not is_plain, promise
-        promise = (
-            "bytes (12MiB, 300kB) or key-frames per video (2.8)"
-            if has_budget
-            else "empty unless insertion is budget"
-        )
-        yield "budget", bool(BUDGET.fullmatch(self.budget)) == has_budget, promise
-        counted = not (has_budget and self.budget[-1:].isalpha() and self.storage in COMPRESSED)
-        promise = f"key-frames per video (2.8) with storage {self.storage}, whose bytes are known at the end"
-        yield "budget", counted, promise
-        spread = not has_budget or (self.initial_keyframes >= 2 and not self.fully_learnable)
-        yield "insertion", spread, "another where every frame is a key-frame at once"
-        promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
-        yield "storage", not is_plain or self.storage not in COMPRESSED, promise
-
     @property
     def insertion_span(self) -> tuple[int, int]:
         """The first iteration with insertion and the first without it again (paper, section 3.3)."""
         return round(self.warmup * self.iterations), self.iterations - round(self.cooldown * self.iterations)
 
+    def inserts_at(self, iteration: int) -> bool:
+        """Whether insertion is on: after the warm-up and before the cool-down (paper, section 3.3)."""
+        first, last = self.insertion_span
+        return first <= iteration < last
 
-FIXED_BY_METHOD: dict[str, dict[str, Any]] = {
-    "prism": {},
-    "dm": {"init": "real", "initial_keyframes": 0, "insertion": "never", "budget": ""},
-    "static-dynamic": {"init": "real", "insertion": "never", "budget": "", "gradient_decay": 0.0},
-}
-"""The options that a method does not leave open: without them it would be another one."""
+
+def settled(config: CondenseConfig) -> CondenseConfig:
+    """The options with those that the method fixes in their places."""
+    return replace(config, **METHODS.make(config.method, config).fixed)

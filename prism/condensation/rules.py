@@ -1,24 +1,25 @@
 """Insertion rules: which interpolated frames become key-frames (paper, section 3.2).
 
-Every rule judges the gradients g_t of the class loss with respect to the frames of the rendered clip.
-All that it needs of them are their inner products, one (T, T) Gram matrix for each video:
+Every rule judges the gradients g_t of the class loss with respect to the frames of the rendered clip. It needs no
+more of them than their inner products, one (T, T) Gram matrix for each video:
 
 - reading `slot`: a key-frame's gradient is g_k, that of its own frame;
-- reading `parameter`: it is p_k = Σ_t weights[t, k] g_t, what the optimiser sees.
+- reading `parameter`: it is p_k = Σ_t weights[t, k] g_t, the gradient that the optimiser sees.
 
 Both follow from the Gram matrix alone. A rule only proposes; the loop inserts. All frames of an
 iteration are judged against the key-frames as they stood, so proposals do not influence each other.
 """
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.keyframes import interpolation_weights, neighbours
-from prism.condensation.budget import best_first
+from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 
 
@@ -77,71 +78,96 @@ class Occasion:
 
     Attributes:
         gradients: (V, T, C, H, W) of the loss with respect to the rendered clips, grouped by class.
-        conflict: what they say of the key-frames as they stand.
-        epsilon: threshold ε of the cosines.
+        conflict: how they relate to those of the key-frames as they stand.
+        iteration: counted from the first that moves the videos; insertion is on.
         num_classes: V is a multiple of it.
-        allowed: key-frames that a class may have after this iteration.
+        store: the data set.
+        config: the options of the run.
         generator: for a rule that draws.
     """
 
     gradients: Tensor
     conflict: Conflict
-    epsilon: float
+    iteration: int
     num_classes: int
-    allowed: int
+    store: ClipStore
+    config: CondenseConfig
     generator: torch.Generator
 
 
-Rule = Callable[[Occasion], Tensor]
+class InsertionRule(ABC):
+    """Which frames become key-frames; the base of your own.
+
+    A rule is a value: its fields are its options. It only proposes; the loop inserts.
+
+    Attributes:
+        inserts: False for a rule that never proposes a frame, so that nothing is measured for it.
+    """
+
+    inserts: ClassVar[bool] = True
+
+    @abstractmethod
+    def propose(self, occasion: Occasion) -> Tensor:
+        """The frames to insert now, (V, T) bool on the device of the mask; key-frames among them are ignored."""
+
+    def check(self, store: ClipStore, config: CondenseConfig) -> None:  # noqa: B027
+        """Refuse options that this rule cannot satisfy, before the first iteration.
+
+        Raises:
+            ConfigError: by default never.
+        """
 
 
-def gradient_conflict(occasion: Occasion) -> Tensor:
-    """Frames whose cosines with both neighbours are below ε (paper, equation 6)."""
-    conflict = occasion.conflict
-    return (conflict.cosines < occasion.epsilon).all(dim=2) & ~conflict.mask
-
-
-def never(occasion: Occasion) -> Tensor:
+class Never(InsertionRule):
     """No frame (paper, ablation A)."""
-    return torch.zeros_like(occasion.conflict.mask)
+
+    inserts = False
+
+    def propose(self, occasion: Occasion) -> Tensor:
+        """None."""
+        return torch.zeros_like(occasion.conflict.mask)
 
 
-def random_positions(occasion: Occasion) -> Tensor:
-    """As many frames of each video as `gradient_conflict` proposes, at random places (paper, ablation B)."""
-    mask, generator = occasion.conflict.mask, occasion.generator
-    count = gradient_conflict(occasion).sum(dim=1, keepdim=True)
-    draw = torch.rand(mask.shape, generator=generator, device=generator.device).to(mask.device)
-    rank = torch.where(mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
-    return (rank < count) & ~mask
+@dataclass(frozen=True)
+class GradientConflict(InsertionRule):
+    """Frames whose cosines with both neighbours are below ε (paper, equation 6)."""
+
+    epsilon: float = 0.0
+
+    def propose(self, occasion: Occasion) -> Tensor:
+        """All of them."""
+        conflict = occasion.conflict
+        return (conflict.cosines < self.epsilon).all(dim=2) & ~conflict.mask
 
 
-def l2_distance(occasion: Occasion) -> Tensor:
+@dataclass(frozen=True)
+class RandomPositions(InsertionRule):
+    """As many frames of each video as `GradientConflict` proposes, at random places (paper, ablation B)."""
+
+    epsilon: float = 0.0
+
+    def propose(self, occasion: Occasion) -> Tensor:
+        """The candidates that draw the smallest numbers."""
+        mask, generator = occasion.conflict.mask, occasion.generator
+        count = GradientConflict(self.epsilon).propose(occasion).sum(dim=1, keepdim=True)
+        draw = torch.rand(mask.shape, generator=generator, device=generator.device).to(mask.device)
+        rank = torch.where(mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
+        return (rank < count) & ~mask
+
+
+@dataclass(frozen=True)
+class L2Distance(InsertionRule):
     """Frames whose gradient is far from both neighbours' (paper, ablation C).
 
     Far is √(2(1 − ε)) times the video's root mean square gradient: for gradients of equal norm that is
     exactly a cosine below ε.
     """
-    conflict, epsilon = occasion.conflict, occasion.epsilon
-    distance = conflict.energy.unsqueeze(2) + conflict.anchor_energy - 2 * conflict.products
-    threshold = 2 * (1 - epsilon) * conflict.energy.mean(dim=1)
-    return (distance > threshold[:, None, None]).all(dim=2) & ~conflict.mask
 
+    epsilon: float = 0.0
 
-def largest_gain(occasion: Occasion) -> Tensor:
-    """The frames that lower the loss most, as far as the budget goes (docs/method.md)."""
-    return best_first(occasion.gradients, occasion.conflict.mask, occasion.num_classes, occasion.allowed)
-
-
-RULES: dict[str, Rule] = {
-    "gradient": gradient_conflict,
-    "never": never,
-    "random": random_positions,
-    "l2": l2_distance,
-    "budget": largest_gain,
-}
-
-
-def inserts_at(iteration: int, config: CondenseConfig) -> bool:
-    """Whether insertion is on: after the warm-up and before the cool-down (paper, section 3.3)."""
-    first, last = config.insertion_span
-    return config.insertion != "never" and first <= iteration < last
+    def propose(self, occasion: Occasion) -> Tensor:
+        """All of them."""
+        conflict = occasion.conflict
+        distance = conflict.energy.unsqueeze(2) + conflict.anchor_energy - 2 * conflict.products
+        threshold = 2 * (1 - self.epsilon) * conflict.energy.mean(dim=1)
+        return (distance > threshold[:, None, None]).all(dim=2) & ~conflict.mask

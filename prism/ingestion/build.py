@@ -82,8 +82,7 @@ class Plan:
     @property
     def settings(self) -> dict[str, Any]:
         """The options as the store records them."""
-        options, defaults = as_dict(self.config), as_dict(IngestConfig())
-        return {key: value for key, value in options.items() if key not in RARE or value != defaults[key]}
+        return as_dict(self.config)
 
     def to_json(self) -> str:
         """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""

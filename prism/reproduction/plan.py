@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.store import ClipStore
-from prism.condensation.options import FIXED_BY_METHOD, CondenseConfig
+from prism.condensation.options import CondenseConfig, settled
 from prism.config import as_dict, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
@@ -163,7 +163,7 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     chosen = options.of(verb, cell, {verb: {"vpc": cell.vpc}}) | {"seed": seed}
     config = with_options(SECTIONS[verb](), chosen)
     if isinstance(config, CondenseConfig):
-        config = replace(config, **FIXED_BY_METHOD[config.method])
+        config = settled(config)
     elif config.method != "random":
         # Given its embedder, their choice is determined: without another one, all seeds would be the same set.
         config = replace(config, embedder_seed=seed)

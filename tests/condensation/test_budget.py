@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.artifacts.keyframes import insert, interpolation_weights, render
-from prism.condensation.budget import allowed_at, best_first, gains, hats, keyframes_per_class
+from prism.condensation.budget import LargestGain, allowed_at, best_first, gains, hats
 from prism.condensation.options import CondenseConfig
-from prism.condensation.rules import inserts_at
 from prism.errors import ConfigError
 from tests.condensation.test_loop import run_tiny
 from tests.condensation.test_rules import situations
@@ -103,7 +102,7 @@ def test_a_budget_is_spent_evenly_and_wholly_when_insertion_ends(iterations, mor
     config = CondenseConfig(
         iterations=iterations, vpc=2, insertion="budget", budget="1", warmup=warmup, cooldown=cooldown
     )
-    on = [i for i in range(iterations) if inserts_at(i, config)]
+    on = [i for i in range(iterations) if config.inserts_at(i)]
     counts = [allowed_at(i, config, 4 + more) for i in on]
     steps = [b - a for a, b in zip([4, *counts], counts, strict=False)]
     assert not on or counts[-1] == 4 + more
@@ -117,7 +116,7 @@ def test_a_budget_is_spent_evenly_and_wholly_when_insertion_ends(iterations, mor
 def test_a_budget_is_a_size_for_all_videos_or_a_mean_number_for_each(store, budget, paid):
     # A key-frame of 3 × 48 × 48 float32 numbers takes 27,648 bytes, and there are two classes.
     config = CondenseConfig(vpc=5, insertion="budget", budget=budget)
-    assert keyframes_per_class(store, config) == paid
+    assert LargestGain(budget).keyframes_per_class(store, config) == paid
 
 
 @pytest.mark.parametrize("storage", ["float32", "uint8"])
@@ -137,18 +136,29 @@ def test_a_budget_below_the_first_keyframes_or_above_every_frame_is_refused(stor
 
 
 @pytest.mark.parametrize("budget", ["", ".5", "-1", "1e3", "12 MiB", "12mib", "MiB", "٣"])
-def test_only_a_number_or_a_size_with_its_unit_is_a_budget(budget):
+def test_only_a_number_or_a_size_with_its_unit_is_a_budget(store, budget):
     with pytest.raises(ConfigError, match=r"condense\.budget"):
-        CondenseConfig(insertion="budget", budget=budget)
+        run_tiny(store, insertion="budget", budget=budget)
+
+
+def test_a_budget_without_its_rule_is_refused(store):
+    with pytest.raises(ConfigError, match=r"budget = '3', but it must be empty unless insertion is budget"):
+        run_tiny(store, budget="3")
+
+
+def test_a_budget_has_nothing_to_buy_where_every_frame_is_a_keyframe_at_once(store):
+    for options in ({"initial_keyframes": 0}, {"fully_learnable": True}):
+        with pytest.raises(ConfigError, match="another where every frame is a key-frame at once"):
+            run_tiny(store, insertion="budget", budget="3", **options)
 
 
 def test_a_size_is_no_budget_where_frames_take_what_a_codec_makes_of_them_but_a_number_is(store):
     with pytest.raises(ConfigError, match="bytes are known at the end"):
-        CondenseConfig(insertion="budget", budget="1MB", storage="webp")
-    assert run_tiny(store, insertion="budget", budget="3", storage="webp").num_keyframes == 6
+        run_tiny(store, insertion="budget", budget="1MB", storage="h264")
+    assert run_tiny(store, insertion="budget", budget="3", storage="h264").num_keyframes == 6
 
 
 def test_key_frames_of_half_the_height_and_width_cost_a_quarter(store):
     small = CondenseConfig(vpc=5, insertion="budget", budget="276480B", keyframe_scale=2)
-    assert keyframes_per_class(store, small) == 20
+    assert LargestGain(small.budget).keyframes_per_class(store, small) == 20
     assert run_tiny(store, insertion="budget", budget="3", keyframe_scale=2).num_keyframes == 6

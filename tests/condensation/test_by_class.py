@@ -12,7 +12,7 @@ from prism.artifacts.encodings import KeyFrameEncoding, keyframe_encoding
 from prism.artifacts.info import describe
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, shards_path
-from prism.condensation.journal import Journal
+from prism.condensation.journal import Journal, Step
 from prism.condensation.loop import condense
 from prism.errors import CheckpointError, ConfigError
 from prism.reports.curves import Curves
@@ -41,7 +41,7 @@ VARIANTS = {
     "a bank": {"real_moments": "bank", "bank_size": 2},
     "uint8": {"storage": "uint8", "gradient_decay": 0.5},
     "a budget": {"insertion": "budget", "budget": "3.5"},
-    "small stills": {"storage": "webp", "keyframe_scale": 2},
+    "small stills": {"storage": "h264", "keyframe_scale": 2},
     "video": {"storage": "h264"},
 }
 
@@ -102,7 +102,7 @@ def unfinished(uneven, executor, tmp_path, monkeypatch):
     """The output of a run whose second class failed in its third iteration."""
     original = Journal.record
 
-    def record(journal: Journal, step: dict) -> dict:
+    def record(journal: Journal, step: Step) -> dict:
         if journal.run.classes.start == 1 and journal.run.iteration == 3:
             raise Crash
         return original(journal, step)
@@ -162,7 +162,7 @@ def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
 
 
 def test_a_method_whose_classes_depend_on_each_other_is_refused(uneven, executor, tmp_path):
-    with pytest.raises(ConfigError, match="static-dynamic shares its hallucinator among all classes"):
+    with pytest.raises(ConfigError, match="static-dynamic with objective distribution condenses all classes together"):
         condense(uneven, method="static-dynamic", output=tmp_path / "set", executor=executor, device="cpu")
     with pytest.raises(ConfigError, match="an executor needs an output"):
         condense(uneven, executor=executor, **TINY)

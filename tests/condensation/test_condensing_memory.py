@@ -9,6 +9,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation import condensing_memory as memory
 from prism.condensation.condensing_memory import condensing_memory
 from prism.condensation.loop import Condensation, condense
+from prism.condensation.method import COPIES
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.networks.build import build_for
@@ -23,7 +24,7 @@ def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_
     config = CondenseConfig(vpc=3, width=4)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
     needs = condensing_memory(store, config, CPU)
-    assert needs.video_bytes == memory.COPIES * 6 * clip
+    assert needs.video_bytes == COPIES * 6 * clip
     assert needs.num_together == 6
     assert needs.chunk_bytes == 2 * 8 * embedding_bytes(network)
     least = condensing_memory(store, config, torch.device("cuda"))

@@ -25,9 +25,8 @@ from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation import journal, loop
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path
 from prism.condensation.loop import Condensation, condense
-from prism.condensation.moments import MOMENTS, PRECISIONS
-from prism.condensation.options import CondenseConfig
-from prism.condensation.rules import RULES
+from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments
+from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.videos import KeyFrames
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.machine.files import partial_path
@@ -55,7 +54,7 @@ def started(store: ClipStore, **options: object) -> Condensation:
 
 
 def test_noise_starts_as_standard_normal_keyframes_at_both_ends(store):
-    videos = KeyFrames.start(store, config(vpc=3), CPU)
+    videos = KeyFrames().start(store, config(vpc=3), CPU)
     assert videos.mask.tolist() == [[True] + [False] * 6 + [True]] * 6
     drawn = videos.frames[videos.mask]
     # 6 videos of 2 frames: 82,944 values, so the mean errs by 0.0035 and the deviation by 0.0025.
@@ -64,7 +63,7 @@ def test_noise_starts_as_standard_normal_keyframes_at_both_ends(store):
 
 
 def test_real_starts_as_frames_of_different_training_clips_of_the_videos_class(store):
-    videos = KeyFrames.start(store, config(init="real", vpc=3, initial_keyframes=8), CPU)
+    videos = KeyFrames().start(store, config(init="real", vpc=3, initial_keyframes=8), CPU)
     real = store.clips("train")
     pixels = (store.normalisation.invert(videos.render()) * 255).round().to(torch.uint8)
     found = [[i for i in range(len(real)) if torch.equal(real.frames[i], clip)] for clip in pixels]
@@ -74,15 +73,15 @@ def test_real_starts_as_frames_of_different_training_clips_of_the_videos_class(s
 
 
 def test_real_with_two_keyframes_interpolates_between_the_ends_of_a_clip(store):
-    whole = KeyFrames.start(store, config(init="real", initial_keyframes=8), CPU).render()
-    sparse = KeyFrames.start(store, config(init="real"), CPU).render()
+    whole = KeyFrames().start(store, config(init="real", initial_keyframes=8), CPU).render()
+    sparse = KeyFrames().start(store, config(init="real"), CPU).render()
     share = torch.linspace(1, 0, 8).view(1, 8, 1, 1, 1)
     torch.testing.assert_close(sparse, share * whole[:, :1] + (1 - share) * whole[:, -1:])
 
 
 def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store):
-    sparse = KeyFrames.start(store, config(), CPU)
-    learnable = KeyFrames.start(store, config(fully_learnable=True), CPU)
+    sparse = KeyFrames().start(store, config(), CPU)
+    learnable = KeyFrames().start(store, config(fully_learnable=True), CPU)
     assert learnable.mask.all()
     torch.testing.assert_close(learnable.render(), sparse.render())
 
@@ -92,9 +91,10 @@ def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(stor
 
 def gradient_of_the_paper(run: Condensation) -> torch.Tensor:
     """The gradient of equation 8 at the key-frames, straight through rendering and network."""
-    real = run.moments.at(run.iteration)
+    moments = FreshMoments(run.store, run.config, run.device)
+    real = moments.at(run.iteration)
     frames = run.videos.frames.detach().clone().requires_grad_()
-    embeddings = run.moments.network.embed(render(frames, run.videos.mask).transpose(1, 2))
+    embeddings = moments.network.embed(render(frames, run.videos.mask).transpose(1, 2))
     vpc, loss = run.config.vpc, torch.zeros(())
     for c in range(len(real)):
         loss = loss + (real[c] - embeddings[c * vpc : (c + 1) * vpc].mean(dim=0)).square().sum()
@@ -114,10 +114,11 @@ def test_the_keyframes_move_as_sgd_with_momentum_by_hand(store):
 
 def test_the_loss_of_a_step_is_equation_8_of_the_clips_before_it(store):
     run = started(store)
-    real, clips = run.moments.at(0), run.videos.render().detach()
-    embeddings = run.moments.network.embed(clips.transpose(1, 2))
+    moments = FreshMoments(run.store, run.config, run.device)
+    real, clips = moments.at(0), run.videos.render().detach()
+    embeddings = moments.network.embed(clips.transpose(1, 2))
     expected = sum(float((real[c] - embeddings[c]).square().sum()) for c in range(2))
-    assert run.step()["loss"] == pytest.approx(expected, rel=1e-4)
+    assert run.step().loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_only_keyframes_move(store):
@@ -134,9 +135,9 @@ def test_all_insertions_of_an_iteration_are_judged_on_the_keyframes_as_they_stoo
     run = started(store, epsilon=1.0, warmup=0.0)
     before = run.videos.mask.clone()
     step = run.step()
-    assert torch.equal(step["conflict"].mask, before)
-    assert step["proposed"].sum() == 12
-    assert torch.equal(run.videos.mask, before | step["proposed"])
+    assert torch.equal(step.conflict.mask, before)
+    assert step.proposed.sum() == 12
+    assert torch.equal(run.videos.mask, before | step.proposed)
 
 
 def conflicting_run(store: ClipStore, **options: object) -> Condensation:
@@ -174,7 +175,7 @@ def test_a_new_keyframe_moves_first_by_its_own_gradient_without_momentum(store):
 
 def test_some_candidates_are_inserted_and_some_are_not(store):
     run = conflicting_run(store)
-    counts = [int(run.step()["proposed"].sum()) for _ in range(6)]
+    counts = [int(run.step().proposed.sum()) for _ in range(6)]
     assert sum(counts) > 0
     assert not run.videos.mask.all()
 
@@ -187,7 +188,7 @@ def test_random_insertion_is_drawn_anew_in_every_iteration(store):
     for iteration in range(20):
         run = started(store, insertion="random")
         run.iteration = iteration
-        where = run.insert(gradients)["proposed"].nonzero()[:, 1].tolist()
+        where = run.insert(gradients)[1].nonzero()[:, 1].tolist()
         assert len(where) == 2
         drawn.add(tuple(where))
     assert len(drawn) > 5
@@ -274,7 +275,7 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
 
 VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
-    **{f"insertion {name}": {"insertion": name} for name in RULES if name != "budget"},
+    **{f"insertion {name}": {"insertion": name} for name in RULES.homes if name != "budget"},
     "insertion budget": {"insertion": "budget", "budget": "4.5", "vpc": 2, "gradient_decay": 0.9},
     **{f"storage {name}": {"storage": name} for name in [*DTYPES, *CODECS]},
     **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},

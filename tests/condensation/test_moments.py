@@ -10,15 +10,10 @@ from prism.artifacts.clips import to_model_input
 from prism.condensation import chunk as chunks
 from prism.condensation import moments as module
 from prism.condensation.chunk import Chunk
+from prism.condensation.class_means import between_class_energy, held_frames, whole_clips
 from prism.condensation.loop import condense
 from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments, MomentBank
-from prism.condensation.objectives import (
-    between_class_energy,
-    distribution_matching,
-    held_frames,
-    match,
-    whole_clips,
-)
+from prism.condensation.objectives import match, squared_distance
 from prism.condensation.options import CondenseConfig, Precision, RealMoments
 from prism.networks.build import MODELS
 
@@ -192,7 +187,7 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
 
     clips = torch.randn(3, 8, 3, 48, 48, generator=torch.Generator().manual_seed(0))
     gradient, expected = (
-        match(moments.network, real, clips, distribution_matching, chunk=Chunk(3))[1] for real in (means, exact)
+        match(moments.network, real, clips, squared_distance, chunk=Chunk(3))[1] for real in (means, exact)
     )
     assert (gradient - expected).norm() < 0.01 * expected.norm()
 

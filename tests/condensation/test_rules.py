@@ -1,6 +1,5 @@
 """The insertion rules against slow loops over frames (paper, section 3.2)."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,8 +8,8 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from prism.condensation.options import CondenseConfig
-from prism.condensation.rules import RULES, Conflict, Occasion, inserts_at
+from prism.condensation.options import RULES, CondenseConfig
+from prism.condensation.rules import Conflict, InsertionRule, Never, Occasion
 
 READINGS = ("slot", "parameter")
 
@@ -64,13 +63,27 @@ def candidates(gradients, mask, reading):
 
 
 def decide(rule: str, gradients, mask, reading="slot", epsilon=0.0, seed=0) -> torch.Tensor:
-    return RULES[rule](occasion(gradients, mask, reading, epsilon, seed))
+    return made(rule, mask, epsilon).propose(occasion(gradients, mask, reading, seed))
 
 
-def occasion(gradients, mask, reading="slot", epsilon=0.0, seed=0) -> Occasion:
-    """One class, whose budget pays for every frame."""
+def made(name: str, mask: torch.Tensor, epsilon: float = 0.0) -> InsertionRule:
+    """The rule of a name, with a budget that pays for every frame."""
+    return RULES.make(name, CondenseConfig(epsilon=epsilon, budget=str(mask.shape[1])))
+
+
+class Frames:
+    """All that a budget in key-frames asks of a store."""
+
+    def __init__(self, mask: torch.Tensor) -> None:
+        self.num_frames = mask.shape[1]
+
+
+def occasion(gradients, mask, reading="slot", seed=0) -> Occasion:
+    """The last occasion of one class, when all of a budget may be spent."""
     conflict = Conflict.measure(gradients, mask, reading)
-    return Occasion(gradients, conflict, epsilon, 1, mask.numel(), torch.Generator().manual_seed(seed))
+    config = CondenseConfig(vpc=len(mask), iterations=10)
+    last, draw = config.insertion_span[1] - 1, torch.Generator().manual_seed(seed)
+    return Occasion(gradients, conflict, last, 1, Frames(mask), config, draw)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("reading", READINGS)
@@ -159,7 +172,7 @@ def test_the_never_rule_inserts_nothing(situation):
     assert not decide("never", gradients, mask, epsilon=1.0).any()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULES.homes)
 @pytest.mark.parametrize("reading", READINGS)
 @given(situations(), st.floats(-1, 1))
 def test_no_rule_proposes_a_keyframe_again(rule, reading, situation, epsilon):
@@ -167,7 +180,7 @@ def test_no_rule_proposes_a_keyframe_again(rule, reading, situation, epsilon):
     assert not (decide(rule, gradients, mask, reading, epsilon) & mask).any()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULES.homes)
 @given(situations())
 def test_no_rule_changes_what_it_judges(rule, situation):
     gradients, mask = situation
@@ -199,14 +212,14 @@ def test_a_gradient_of_zero_conflicts_with_nothing(reading):
     mask = torch.tensor([[True, False, False, True]])
     still = occasion(torch.zeros(1, 4, 1, 1, 3), mask, reading)
     assert (still.conflict.cosines == 0).all()
-    for rule in RULES.values():
-        assert not rule(still).any()
+    for rule in RULES.homes:
+        assert not made(rule, mask).propose(still).any()
 
 
 @given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1))
 def test_warm_up_and_cool_down_never_insert(iterations, warmup, cooldown):
     config = CondenseConfig(iterations=iterations, warmup=warmup, cooldown=cooldown)
-    on = [i for i in range(iterations) if inserts_at(i, config)]
+    on = [i for i in range(iterations) if config.inserts_at(i)]
     assert all(i + 0.5 >= warmup * iterations for i in on)
     assert all(iterations - i + 0.5 > cooldown * iterations for i in on)
     assert on == list(range(on[0], on[-1] + 1)) if on else True
@@ -215,10 +228,10 @@ def test_warm_up_and_cool_down_never_insert(iterations, warmup, cooldown):
 
 def test_of_a_hundred_iterations_the_middle_sixty_insert():
     config = CondenseConfig(iterations=100)
-    assert [i for i in range(100) if inserts_at(i, config)] == list(range(20, 80))
+    assert [i for i in range(100) if config.inserts_at(i)] == list(range(20, 80))
 
 
 def test_without_warm_up_and_cool_down_every_iteration_inserts_unless_the_rule_is_never():
     config = CondenseConfig(iterations=7, warmup=0.0, cooldown=0.0)
-    assert all(inserts_at(i, config) for i in range(7))
-    assert not any(inserts_at(i, replace(config, insertion="never")) for i in range(7))
+    assert all(config.inserts_at(i) for i in range(7))
+    assert not Never.inserts

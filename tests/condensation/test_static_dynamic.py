@@ -16,10 +16,11 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES, StaticDynamicEncoding
 from prism.artifacts.hallucinator import KERNEL, hallucinate
 from prism.artifacts.info import describe
+from prism.condensation.class_means import held_frames
 from prism.condensation.loop import Condensation, condense
-from prism.condensation.objectives import held_frames
-from prism.condensation.options import FIXED_BY_METHOD, CondenseConfig
-from prism.condensation.videos import StaticDynamic
+from prism.condensation.moments import FreshMoments
+from prism.condensation.options import CondenseConfig
+from prism.condensation.static_dynamic import StaticDynamic
 from prism.errors import CondensedError, DivergedError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
@@ -34,8 +35,7 @@ TINY = {"width": 4, "batch_real": 2, "iterations": 6, "static_iterations": 4}
 
 
 def config(**options: object) -> CondenseConfig:
-    fixed = FIXED_BY_METHOD["static-dynamic"]
-    return CondenseConfig(**(TINY | fixed | options), method="static-dynamic")  # type: ignore[arg-type]
+    return CondenseConfig(**(TINY | StaticDynamic.fixed | options), method="static-dynamic")  # type: ignore[arg-type]
 
 
 # How they start and move.
@@ -43,7 +43,7 @@ def config(**options: object) -> CondenseConfig:
 
 def test_static_images_start_as_frames_of_real_clips_of_the_videos_class(make_store):
     store = make_store(train=[2, 3])
-    videos = StaticDynamic.start(store, config(vpc=2), CPU)
+    videos = StaticDynamic().start(store, config(vpc=2), CPU)
     real = store.clips("train")
     pixels = (store.normalisation.invert(videos.static.detach()) * 255).round().to(torch.uint8)
     found = [(real.frames == image).flatten(2).all(dim=2).nonzero().tolist() for image in pixels]
@@ -58,12 +58,12 @@ def test_static_images_start_as_frames_of_real_clips_of_the_videos_class(make_st
 def test_images_of_a_class_with_too_few_clips_start_as_different_frames_of_them(make_store, train, vpc):
     store = make_store(train=train)
     for seed in range(20):
-        images = StaticDynamic.start(store, config(vpc=vpc, seed=seed), CPU).static.detach()
+        images = StaticDynamic().start(store, config(vpc=vpc, seed=seed), CPU).static.detach()
         assert len(images.unique(dim=0)) == len(images) == 4 * vpc
 
 
 def test_memories_start_as_noise_and_the_hallucinator_as_pytorch_would(store):
-    videos = StaticDynamic.start(store, config(vpc=2), CPU)
+    videos = StaticDynamic().start(store, config(vpc=2), CPU)
     assert videos.dynamic.shape == (8, 8, 48, 48)
     # 147,456 values: the mean errs by 0.0026 and the deviation by 0.0018.
     assert videos.dynamic.mean().abs() < 0.02
@@ -84,11 +84,12 @@ def test_images_move_first_and_alone_then_rest_while_the_others_move(store):
 
 def test_in_the_first_steps_images_are_matched_with_frames_held_still(store):
     run = Condensation(store, config(), CPU)
-    real = run.moments.at(0, held_frames)
+    moments = FreshMoments(run.store, run.config, run.device)
+    real = moments.at(0, held_frames)
     stills = run.videos.static.detach()[:, None].expand(-1, 8, -1, -1, -1)
-    embeddings = run.moments.network.embed(stills.transpose(1, 2))
+    embeddings = moments.network.embed(stills.transpose(1, 2))
     expected = sum(float((real[c] - embeddings[2 * c : 2 * c + 2].mean(dim=0)).square().sum()) for c in range(2))
-    assert run.step()["loss"] == pytest.approx(expected, rel=1e-4)
+    assert run.step().loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_a_held_frame_is_a_random_frame_of_its_own_clip():
@@ -120,9 +121,10 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
     ]
     assert all(len(found) == 1 for found in chosen)
     images = torch.tensor(chosen).flatten()
-    real = run.moments.at(0)
+    moments = FreshMoments(run.store, run.config, run.device)
+    real = moments.at(0)
     rendered = hallucinate(parts[0][images], parts[1][memories], *parts[2:])
-    embeddings = run.moments.network.embed(rendered.transpose(1, 2)).view(2, 2, -1).mean(dim=1)
+    embeddings = moments.network.embed(rendered.transpose(1, 2)).view(2, 2, -1).mean(dim=1)
     gradients = torch.autograd.grad((real - embeddings).square().sum(), parts[1:])
     run.step()
     for part, rate, gradient, moved in zip(
@@ -132,7 +134,7 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
 
 
 def test_combinations_are_redrawn_in_every_step(store):
-    videos = StaticDynamic.start(store, config(static_iterations=0), CPU)
+    videos = StaticDynamic().start(store, config(static_iterations=0), CPU)
     first = videos.render(0)
     assert torch.equal(first, videos.render(0))
     assert any(not torch.equal(first, videos.render(i)) for i in range(1, 6))

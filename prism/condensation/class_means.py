@@ -1,0 +1,114 @@
+"""The mean embedding of each class of real clips under a network, with a part of the clips in memory at a time."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
+from prism.condensation.chunk import Chunk
+from prism.networks.network import Network
+
+View = Callable[[Tensor, torch.Generator], Tensor]
+"""What of the real clips (N, T, C, H, W) is matched: clips of the same shape."""
+
+
+def whole_clips(clips: Tensor, generator: torch.Generator) -> Tensor:
+    """The clips as they are."""
+    return clips
+
+
+def held_frames(clips: Tensor, generator: torch.Generator) -> Tensor:
+    """One random frame of each clip, held for the length of the clip: what a still image is compared with."""
+    num_clips, num_frames = clips.shape[:2]
+    times = torch.randint(num_frames, (num_clips,), generator=generator, device=generator.device)
+    everyone = torch.arange(num_clips, device=clips.device)
+    return clips[everyone, times.to(clips.device), None].expand_as(clips)
+
+
+class ClassSums:
+    """The sums of each class's rows, of which only a part is in memory at a time.
+
+    Rows are added one by one, in their order: neither threads, nor the device's scheduling, nor the parts that
+    they come in change a bit.
+
+    Args:
+        num_classes: C.
+    """
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+        self.sums: Tensor | None = None
+
+    def add(self, rows: Tensor, labels: Tensor) -> None:
+        """Add rows (n, D) to the sums of their classes (n,)."""
+        if self.sums is None:
+            self.sums = rows.new_zeros(self.num_classes, rows.shape[1], dtype=torch.float64)
+        for label, row in zip(labels.tolist(), rows.double(), strict=True):
+            self.sums[label] += row
+
+    def means(self, counts: Tensor) -> Tensor:
+        """(C, D) float32 means of classes with so many rows (C,)."""
+        assert self.sums is not None
+        return (self.sums / counts[:, None]).float()
+
+
+def between_class_energy(means: Tensor) -> float:
+    """Energy of the class means around their common mean: what a loss must fall below to tell classes apart."""
+    return float((means - means.mean(dim=0)).square().sum())
+
+
+@torch.no_grad()
+def real_class_means(
+    network: Network,
+    frames: Tensor,
+    clips: Tensor,
+    labels: Tensor,
+    num_classes: int,
+    normalisation: Normalisation,
+    *,
+    flips: torch.Generator | bool,
+    chunk: Chunk,
+    view: View = whole_clips,
+    draw: torch.Generator | None = None,
+) -> Tensor:
+    """Mean embedding of the real clips of each class.
+
+    Only a chunk of the clips is in memory at a time.
+
+    Args:
+        network: on the device, and in the number format, that do the work.
+        frames: (N, T, C, H, W) uint8 of all clips; they may stay on disk.
+        clips: (n,) positions of the clips to use, grouped by class.
+        labels: (N,) class of every clip.
+        flips: a generator mirrors each clip at random; True takes every clip and its mirror image; False
+            takes them as they are.
+        chunk: clips that go through the network together.
+        view: what of the clips is embedded.
+        draw: the view's randomness; None for one that has none.
+
+    Returns:
+        (C, D) float32 on the network's device.
+    """
+    weight = next(network.parameters())
+    device, precision = weight.device, weight.dtype
+
+    def embed_pixels(pixels: Tensor) -> Tensor:
+        return network.embed(to_model_input(pixels, normalisation).to(precision)).float()
+
+    sums, draw = ClassSums(num_classes), draw or torch.Generator()
+
+    def embed(first: int, last: int) -> Tensor:
+        pixels = view(frames.index_select(0, clips[first:last]).to(device), draw)
+        if isinstance(flips, torch.Generator):
+            pixels = flip_at_random(pixels, flips)
+        embeddings = embed_pixels(pixels)
+        if flips is True:
+            embeddings = (embeddings + embed_pixels(pixels.flip(-1))) / 2
+        return embeddings
+
+    def add(first: int, last: int) -> None:
+        sums.add(embed(first, last), labels[clips[first:last]])
+
+    chunk.each(len(clips), add, draws=[draw, *([flips] if isinstance(flips, torch.Generator) else [])])
+    return sums.means(torch.bincount(labels[clips], minlength=num_classes).to(device))

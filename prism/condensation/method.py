@@ -1,0 +1,121 @@
+"""Methods: what is trainable in a synthetic video, and how it renders; `Method` is the base of your own."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import View
+from prism.condensation.options import CondenseConfig
+from prism.errors import DivergedError
+
+COPIES = 8
+"""Of the videos' clips as float32: the trained values, their momentum and gradients, the clips, their gradients in
+parts and joined, and the needs of rendering and its reverse. (Measured on a CPU: 7.5 for 200 videos of 8×64×64,
+8.6 with a running mean of the gradients, 6.7 with static-dynamic.)"""
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """Tensors that the optimiser moves at one learning rate, and the option which sets that."""
+
+    option: str
+    lr: float
+    tensors: list[Tensor]
+
+
+class Videos(Protocol):
+    """The synthetic videos of a run, as the loop sees them.
+
+    Attributes:
+        mask: (V, T) bool, False at frames that an insertion rule may propose.
+        preparation: iterations before those of `config.iterations`, without insertion.
+        trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
+    """
+
+    mask: Tensor
+    preparation: int
+    trainable: list[Trainable]
+
+    def view(self, iteration: int) -> View:
+        """How the real clips are shown that the rendered ones are compared with."""
+        ...
+
+    def render(self, iteration: int) -> Tensor:
+        """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
+        ...
+
+    def insert(self, proposed: Tensor) -> None:
+        """Promote the proposed frames (V, T)."""
+        ...
+
+    def mean_keyframes(self) -> float:
+        """Colour images stored per video."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors that a checkpoint must hold."""
+        ...
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take up the state of a checkpoint."""
+        ...
+
+    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
+        """The finished set."""
+        ...
+
+
+class Method(ABC):
+    """What synthetic videos are made of; the base of your own.
+
+    A method is a value: its fields are its options. `start` makes the videos before the first iteration.
+
+    Attributes:
+        fixed: the options that the method does not leave open: without them it would be another one.
+        independent_classes: whether the videos of a class depend on no other class. Then the classes can be
+            condensed on many machines.
+    """
+
+    fixed: ClassVar[dict[str, Any]] = {}
+    independent_classes: ClassVar[bool] = True
+
+    @abstractmethod
+    def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Videos:
+        """The videos of these classes (labels) before the first iteration, `config.vpc` for each."""
+
+    def check(self, store: ClipStore, config: CondenseConfig) -> None:  # noqa: B027
+        """Refuse options that do not fit the store or the method, before the first iteration.
+
+        Raises:
+            ConfigError: by default never.
+        """
+
+    def clips_together(self, config: CondenseConfig) -> int:
+        """The clips of one class that an iteration renders, at most."""
+        return config.vpc
+
+    def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
+        """The memory that the videos take, and all that is as large as they are, in bytes."""
+        return COPIES * len(store.classes) * config.vpc * 4 * store.clip_bytes
+
+
+def remedy(trainable: list[Trainable]) -> str:
+    """The advice for values that grow without bound."""
+    smaller = " or ".join(f"--{part.option.replace('_', '-')} {part.lr / 10:g}" for part in trainable)
+    return f"The learning rate is too high: start again with {smaller} --overwrite."
+
+
+def check_storable(what: str, values: Tensor, largest: float, storage: str, trainable: list[Trainable]) -> None:
+    """Refuse values that a storage cannot hold.
+
+    Raises:
+        DivergedError: the largest is named.
+    """
+    found = float(values.abs().max())
+    if not found <= largest:
+        raise DivergedError(f"{what} has reached {found:.3g}, which {storage} cannot hold. {remedy(trainable)}")

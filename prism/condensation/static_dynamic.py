@@ -1,0 +1,142 @@
+"""Static images and dynamic memories: the method of Wang et al. (arXiv 2312.00362)."""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from prism.artifacts.clips import as_pixels
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import StaticDynamicEncoding
+from prism.artifacts.hallucinator import MEMORIES, combine, hallucinate
+from prism.artifacts.options import STORAGES
+from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import View, held_frames, whole_clips
+from prism.condensation.method import Method, Trainable, check_storable
+from prism.condensation.options import CondenseConfig
+from prism.machine.randomness import generator
+from prism.networks.initial import initialise
+
+LARGEST_FLOAT = 1e38
+
+
+class StaticDynamicVideos:
+    """Static images and dynamic memories, joined by a hallucinator.
+
+    Every video has two of either. The images come first: for `config.static_iterations` they are matched
+    with single frames of the real clips, each held for the length of a clip. Then they rest, and memories
+    and hallucinator are matched with whole clips, every iteration from a new draw of one image and one
+    memory for each video.
+    """
+
+    def __init__(self, static: Tensor, dynamic: Tensor, hallucinator: nn.Conv3d, config: CondenseConfig) -> None:
+        assert hallucinator.bias is not None
+        self.static, self.dynamic = static.requires_grad_(), dynamic.requires_grad_()
+        self.weight, self.bias = hallucinator.weight, hallucinator.bias
+        self.mask = torch.ones(len(static) // MEMORIES, dynamic.shape[1], dtype=torch.bool, device=static.device)
+        self.seed, self.preparation = config.seed, config.static_iterations
+        self.trainable = [
+            Trainable("static_lr", config.static_lr, [self.static]),
+            Trainable("dynamic_lr", config.dynamic_lr, [self.dynamic]),
+            Trainable("hallucinator_lr", config.hallucinator_lr, [self.weight, self.bias]),
+        ]
+
+    def view(self, iteration: int) -> View:
+        """Single frames while the static images are learned, then whole clips."""
+        return held_frames if iteration < self.preparation else whole_clips
+
+    def render(self, iteration: int) -> Tensor:
+        """Normalised clips: of every static image (2V, T, C, H, W), then of a draw for each video (V, …)."""
+        if iteration < self.preparation:
+            return self.static.unsqueeze(1).expand(-1, self.dynamic.shape[1], -1, -1, -1)
+        static, dynamic = combine(len(self.mask), generator(self.seed, "recombine", iteration))
+        return hallucinate(self.static[static].detach(), self.dynamic[dynamic], self.weight, self.bias)
+
+    def insert(self, proposed: Tensor) -> None:
+        """Nothing: no frame is interpolated, so there is no candidate."""
+        assert not proposed.any()
+
+    def mean_keyframes(self) -> float:
+        """Static images per video."""
+        return float(MEMORIES)
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold."""
+        parts = {"static": self.static, "dynamic": self.dynamic, "weight": self.weight, "bias": self.bias}
+        return {name: part.detach() for name, part in parts.items()}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take up the state of a checkpoint."""
+        for name, part in self.state().items():
+            part.copy_(state[name])
+
+    @torch.no_grad()
+    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
+        """The finished set: images in units of pixels, the rest as it is.
+
+        Raises:
+            DivergedError: an image, a memory or the hallucinator holds a value that its storage cannot.
+        """
+        static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
+        pixels = store.normalisation.invert(static)
+        stored = STORAGES.make(config.storage, config).largest, config.storage
+        check_storable("a static image", pixels, *stored, self.trainable[:1])
+        check_storable("a dynamic memory", dynamic, *stored, self.trainable[1:])
+        weights = torch.cat([weight.flatten(), bias])
+        check_storable("the hallucinator", weights, LARGEST_FLOAT, "float32", self.trainable[2:])
+        encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, config.storage)
+        labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+        return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
+
+
+class StaticDynamic(Method):
+    """Static images and dynamic memories (Wang et al., arXiv 2312.00362). One hallucinator serves all classes."""
+
+    fixed: ClassVar[dict[str, Any]] = {"init": "real", "insertion": "never", "budget": "", "gradient_decay": 0.0}
+    independent_classes = False
+
+    def check(self, store: ClipStore, config: CondenseConfig) -> None:
+        """Refuse smaller images, and a storage for pictures, which memories are not."""
+        if config.keyframe_scale != 1:
+            raise config.refusal("keyframe_scale", "between 1 and 16, and 1 with method static-dynamic")
+        if not STORAGES.make(config.storage, config).keeps_numbers:
+            promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
+            raise config.refusal("storage", promise)
+
+    def clips_together(self, config: CondenseConfig) -> int:
+        """The still images are matched all at once."""
+        return MEMORIES * config.vpc
+
+    def start(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+    ) -> StaticDynamicVideos:
+        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values.
+
+        The hallucinator is shared, so that there is no part of the classes that could be asked for.
+        """
+        assert classes is None or len(classes) == len(store.classes)
+        num = MEMORIES * config.vpc
+        frames = _random_frames(store, num, config.seed)
+        noise = (len(frames), store.num_frames, *store.size)
+        dynamic = torch.randn(noise, generator=generator(config.seed, "memories"))
+        hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")
+        initialise(hallucinator, generator(config.seed, "hallucinator"))
+        static = store.normalisation.apply(as_pixels(frames))
+        return StaticDynamicVideos(static.to(device), dynamic.to(device), hallucinator.to(device), config)
+
+
+def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:
+    """`num` training frames (C·num, 3, H, W) of each class, each of another clip.
+
+    A class with fewer clips gives all it has, again and again, by frames that lie as far apart as they can.
+    """
+    chosen, counts = store.sample(num, generator(seed, "videos")), store.counts("train").clamp(max=num)[:, None]
+    turn, within = torch.arange(num) // counts, torch.arange(num) % counts
+    turns = (num + counts - 1) // counts
+    place = (counts.cumsum(0) - counts + within).flatten()
+    times = torch.randint(store.num_frames, (len(place),), generator=generator(seed, "video frames"))
+    # The frame of a clip's first turn is drawn; the others follow from it, so that no two are the same.
+    first = torch.arange(len(place)).view_as(turn).gather(1, within)
+    times = (times[first] + turn * store.num_frames // turns) % store.num_frames
+    return store.clips("train").frames[chosen[place], times.flatten()]
