@@ -1,0 +1,231 @@
+"""Checks for a part of your own: `check_rule(MyRule())` fails with a sentence where the part breaks a promise.
+
+    from prism.testing import check_network, check_rule, tiny_store
+
+    def test_my_rule_keeps_the_promises_of_a_rule(tmp_path):
+        check_rule(MyRule(), tiny_store(tmp_path / "store"))
+
+The loop relies on these promises. Each check runs in seconds on a CPU, and raises AssertionError.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.encoding import Encoding
+from prism.artifacts.options import STORAGES
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.condensation.class_means import whole_clips
+from prism.condensation.loop import Condensation
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
+from prism.condensation.rules import Conflict, Occasion
+from prism.config import with_options
+from prism.ingestion.options import LAYOUTS, IngestConfig
+from prism.machine.files import file_sha256
+from prism.machine.randomness import generator
+from prism.networks.build import build
+from prism.networks.initial import initialise
+from prism.networks.options import NETWORKS
+from prism.parts import Parts
+from prism.selection.options import SELECTIONS, SelectConfig
+
+CPU = torch.device("cpu")
+TINY = {"width": 2, "batch_real": 2, "iterations": 4, "static_iterations": 2, "warmup": 0.0, "cooldown": 0.0}
+
+
+def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48) -> ClipStore:
+    """Write a store of random pixels: `clips` training clips of each class, and one each for validation and test."""
+    names = tuple(f"class{label}" for label in range(classes))
+    counts = {"train": clips, "val": 1, "test": 1}
+    sources = [
+        ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
+        for split, count in counts.items()
+        for name in names
+        for i in range(count)
+    ]
+    shape = (len(sources), num_frames, 3, size, size)
+    path.mkdir(parents=True)
+    np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8).tofile(path / "frames.u8")
+    (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
+    header = StoreHeader(
+        num_frames=num_frames,
+        size=(size, size),
+        classes=names,
+        splits={split: count * classes for split, count in counts.items()},
+        num_skipped=0,
+        flip=True,
+        mean=(0.5, 0.5, 0.5),
+        std=(0.25, 0.25, 0.25),
+        settings={},
+        sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
+    )
+    (path / "store.json").write_text(header.to_json(), encoding="utf-8")
+    return ClipStore.open(path)
+
+
+def check_name(parts: Parts, part: Any) -> None:
+    """A part is found again under the name that files record, unless it was defined inside a function."""
+    name = parts.name_of(part)
+    if "<locals>" not in name and "<lambda>" not in name:
+        assert parts.name_of(parts.make(name, object())) == name, f"{name} is another part when it is looked up"
+
+
+def check_rule(rule: Any, store: ClipStore) -> None:
+    """An insertion rule proposes frames, draws from nothing but its generator, and leaves what it judges alone."""
+    check_name(RULES, rule)
+    config = _condensing(insertion=rule)
+    rule.check(store, config)
+    mask = torch.zeros(4, store.num_frames, dtype=torch.bool)
+    mask[:, [0, -1]] = True
+    mask[1, 2] = True
+    gradients = torch.randn((*mask.shape, 3, 4, 4), generator=generator(0, "gradients"))
+    before = gradients.clone()
+
+    def propose() -> Tensor:
+        conflict = Conflict.measure(gradients, mask, "slot")
+        return rule.propose(Occasion(gradients, conflict, 1, 2, store, config, generator(0, "draw")))
+
+    proposed = _drawing_nothing_global(propose)
+    assert proposed.dtype == torch.bool, "a rule must propose booleans"
+    assert proposed.shape == mask.shape, f"a rule must propose (V, T) = {tuple(mask.shape)}"
+    assert torch.equal(propose(), proposed), "the same occasion must give the same proposal"
+    assert torch.equal(gradients, before), "a rule must not change the gradients that it judges"
+    _check_resumes(store, config)
+
+
+def check_objective(objective: Any, store: ClipStore) -> None:
+    """An objective gives a loss for each class, and the gradient of their sum; an iteration always gives the same."""
+    check_name(OBJECTIVES, objective)
+    config, classes = _condensing(objective=objective), range(len(store.classes))
+    compare = objective.start(store, config, CPU, classes)
+    clips = torch.randn((len(classes), store.num_frames, 3, *store.size), generator=generator(0, "clips"))
+    found = _drawing_nothing_global(lambda: compare(clips, 1, generator(0, "draw"), whole_clips))
+    assert found.losses.shape == (len(classes),), "an objective must give a loss for each class"
+    assert found.gradients.shape == clips.shape, "the gradients must have the shape of the clips"
+    assert bool(found.losses.isfinite().all() and found.gradients.isfinite().all()), "losses must be finite"
+    again = objective.start(store, config, CPU, classes)(clips, 1, generator(0, "draw"), whole_clips)
+    assert torch.equal(again.losses, found.losses), "an iteration must not depend on those before it"
+    step = 1e-3 * found.gradients / found.gradients.norm()
+    ahead, behind = (compare(clips + s * step, 1, generator(0, "draw"), whole_clips) for s in (1, -1))
+    slope, promised = float((ahead.losses - behind.losses).sum()), 2e-3 * float(found.gradients.norm())
+    assert abs(slope - promised) <= 0.1 * promised + 1e-6, "the gradients are not those of the sum of the losses"
+    _check_resumes(store, config)
+
+
+def check_method(method: Any, store: ClipStore) -> None:
+    """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
+    check_name(METHODS, method)
+    config = _condensing(method=method, vpc=2)
+    run = Condensation(store, config, CPU)
+    clips = run.videos.render(0)
+    assert clips.shape[1:] == (store.num_frames, 3, *store.size), "rendered clips must have the shape of the store's"
+    assert len(clips) % len(store.classes) == 0, "there must be equally many clips of every class"
+    assert clips.requires_grad, "rendered clips must be differentiable in what is trained"
+    assert run.videos.mask.shape == (2 * len(store.classes), store.num_frames), "the mask must be (V, T)"
+    condensed = _check_resumes(store, config)
+    assert condensed.labels.tolist() == [label for label in range(len(store.classes)) for _ in range(2)]
+    if method.independent_classes:
+        alone = Condensation(store, config, CPU, range(1, 2))
+        _iterate(alone, 2)
+        _iterate(run, 2)
+        assert torch.allclose(run.videos.render(2)[-len(alone.videos.render(2)) :], alone.videos.render(2), atol=1e-5), (
+            "a class alone must give the videos that it gives among others, or independent_classes be False"
+        )
+
+
+def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
+    """A network embeds and classifies clips, one by one, from values that its generator draws."""
+    check_name(NETWORKS, network)
+    made = [build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2)]
+    for one in made:
+        _drawing_nothing_global(lambda one=one: initialise(one, generator(0, "init")))
+    clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
+    embeddings, logits = made[0].embed(clips), made[0](clips)
+    assert embeddings.shape == (4, made[0].embed_dim), f"embed must give (N, {made[0].embed_dim}), its embed_dim"
+    assert logits.shape == (4, 3), "forward must give (N, num_classes)"
+    assert torch.equal(made[1](clips), logits), "the same generator must give the same values"
+    alone = torch.cat([made[0].embed(clip[None]) for clip in clips])
+    assert torch.allclose(alone, embeddings, atol=1e-4), "in eval mode no clip may depend on those beside it"
+    (gradient,) = torch.autograd.grad(embeddings.sum(), clips)
+    assert bool(gradient.isfinite().all()) and bool(gradient.any()), "embeddings must be differentiable in the clips"
+
+
+def check_selection(selection: Any) -> None:
+    """A selection picks as many different clips as it was asked for, and draws from its generator only."""
+    check_name(SELECTIONS, selection)
+    embeddings = torch.randn((7, 5), generator=generator(0, "embeddings"), dtype=torch.float64)
+    for num in (1, 3, 7):
+        chosen = _drawing_nothing_global(lambda num=num: selection.choose(embeddings, num, generator(0, "draw")))
+        assert len(set(chosen)) == len(chosen) == num, f"a selection must pick {num} different clips"
+        assert all(0 <= position < 7 for position in chosen), "positions must lie in 0..N − 1"
+        assert selection.choose(embeddings, num, generator(0, "draw")) == chosen, "the same draw, the same clips"
+
+
+def check_layout(layout: Any, source: Path) -> None:
+    """A layout finds the videos of a source, each once and inside it, with a class and a known split."""
+    check_name(LAYOUTS, layout)
+    listing = layout.videos_of(source, with_options(IngestConfig(), {"layout": layout}))
+    assert listing.videos, f"the layout finds no video in '{source}'"
+    paths = [video.relative for video in listing.videos]
+    assert len(set(paths)) == len(paths), "a layout must list a video once"
+    for video in listing.videos:
+        assert (listing.root / video.relative).exists(), f"'{video.relative}' is not there"
+        assert video.label and video.split in ("", "train", "val", "test"), f"'{video.relative}' has no class or split"
+
+
+def check_storage(storage: Any, path: Path, encodings: tuple[type[Encoding], ...] = ()) -> None:
+    """A storage keeps videos: a set is read back as it was saved, and shows the key-frames that it was given.
+
+    Args:
+        path: a file to write.
+        encodings: the encodings of your own that a reader has to know.
+    """
+    check_name(STORAGES, storage)
+    storage.check()
+    frames = torch.rand((2, 4, 3, 16, 16), generator=generator(0, "frames"))
+    encoding = storage.encode(frames, torch.ones(2, 4, dtype=torch.bool), 1)
+    from prism.artifacts.clips import Normalisation
+
+    made = CondensedSet(encoding, torch.tensor([0, 1]), ("a", "b"), Normalisation((0.5,) * 3, (0.25,) * 3), True)
+    made.save(path)
+    loaded = CondensedSet.load(path, encodings=encodings)
+    assert loaded.to_bytes() == made.to_bytes(), "a set must be read back to the same bytes"
+    assert made.render().shape == frames.shape, "clips must have the shape of the frames"
+    assert torch.equal(loaded.render(), made.render()), "a set must be shown as it was saved"
+    assert float((made.render() - frames).abs().mean()) < 0.25, "clips must resemble the frames"
+
+
+def _condensing(**options: Any) -> CondenseConfig:
+    return settled(with_options(CondenseConfig(), TINY | options))
+
+
+def _iterate(run: Condensation, num: int) -> None:
+    for _ in range(num):
+        run.step()
+
+
+def _check_resumes(store: ClipStore, config: CondenseConfig) -> CondensedSet:
+    """A run that goes on from a checkpoint gives the bytes of one that was never stopped."""
+    from prism.condensation.checkpoint import Checkpoint
+
+    whole, first, second = (Condensation(store, config, CPU) for _ in range(3))
+    _iterate(whole, whole.num_iterations)
+    _iterate(first, 2)
+    state = {name: tensor.clone() for name, tensor in first.tensors().items()}
+    second.restore(Checkpoint(first.iteration, {}, 0, 0.0, state))
+    _iterate(second, whole.num_iterations - 2)
+    made, resumed = (run.videos.condensed(store, config, {}) for run in (whole, second))
+    assert resumed.to_bytes() == made.to_bytes(), "a resumed run must give the bytes of one that was not stopped"
+    return made
+
+
+def _drawing_nothing_global(work: Callable[[], Any]) -> Any:
+    before = torch.get_rng_state()
+    found = work()
+    assert torch.equal(torch.get_rng_state(), before), "randomness must come from the generator alone"
+    return found
