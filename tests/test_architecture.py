@@ -28,7 +28,7 @@ LAYERS = [
 INTO_THE_HOUSE = "prism"
 
 BORDERS = {
-    "av": {"prism.ingestion.decode", "prism.ingestion.motion", "prism.artifacts.encodings.codecs"},
+    "av": {"prism.ingestion.decode", "prism.ingestion.motion", "prism.artifacts.encodings.h264"},
     "safetensors": {"prism.artifacts", "prism.condensation.checkpoint"},
     "cyclopts": {"prism.cli"},
     "distributed": {"prism.machine.executors"},

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.encodings import CODECS, DTYPES
-from prism.artifacts.options import STORAGES, StoreSplit
+from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import SPLITS
 from prism.condensation.options import METHODS as CONDENSE_METHODS
 from prism.condensation.options import RULES as RULE_NAMES
@@ -33,7 +32,6 @@ from prism.selection.select import METHODS as SELECTION_METHODS
         (NETWORKS.homes, MODELS),
         (SELECTIONS.homes, SELECTION_METHODS),
         (CONDENSE_METHODS.homes, PARAMETRISATIONS),
-        (STORAGES.homes, [*DTYPES, *CODECS]),
         (get_args(StoreSplit), SPLITS),
         (get_args(ProtocolName), PROTOCOLS),
     ],

@@ -85,7 +85,7 @@ class CondensedSet:
             frames: (V · takes, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
             mask: (V · takes, T) bool, True at key-frames.
             labels: (V,) int64, ascending.
-            storage: `float32`, `float16` or `uint8`, or compressed as `webp`, `h264` or `av1`.
+            storage: `float32`, `float16` or `uint8`, or compressed as `h264`.
             quality: of compression, in 0..100, higher keeps more.
         """
         encoding = keyframe_encoding(frames, mask, storage, quality)

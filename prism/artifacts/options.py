@@ -13,13 +13,11 @@ STORAGES = Parts(
         "float32": "prism.artifacts.encodings.storages:Float32",
         "float16": "prism.artifacts.encodings.storages:Float16",
         "uint8": "prism.artifacts.encodings.storages:UInt8",
-        "webp": "prism.artifacts.encodings.storages:WebP",
         "h264": "prism.artifacts.encodings.storages:H264",
-        "av1": "prism.artifacts.encodings.storages:AV1",
     },
     needs=("encode",),
 )
 """How the images of a set are stored."""
 
-COMPRESSED = ("webp", "h264", "av1")
+COMPRESSED = ("h264",)
 """Storage that keeps pictures at a quality, not numbers in a format."""

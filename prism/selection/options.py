@@ -34,11 +34,11 @@ the field compares with."""
     seed: int = 0
     """Seed of the choice."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "h264"
-    """Number format of the stored frames (uint8 keeps real clips exactly), or their compression: `webp` stills, \
-or `h264` or `av1` video."""
+    """Number format of the stored frames (uint8 keeps real clips exactly), or `h264`, \
+their compression as video."""
     quality: Annotated[int, between(0, 100)] = 35
-    """webp, h264 and av1: what the compression keeps, 0 to 100. WebP's own quality; H.264's constant rate factor \
-is 51 − 0.51·quality (55 is the usual 23), AV1's 63 − 0.62·quality."""
+    """h264: what the compression keeps, 0 to 100; the constant rate factor is 51 − 0.51·quality (55 is the \
+usual 23)."""
     model: Annotated[str, Group("The network of herding and k-center"), NETWORKS] = "convnet3d"
     """Herding and k-center: network that embeds the training clips."""
     width: Annotated[int, between(0, 4096)] = 0

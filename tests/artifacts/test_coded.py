@@ -1,4 +1,4 @@
-"""Compressed sets: the real size of real clips in a codec, readable for good, and safe to read from a stranger."""
+"""Compressed sets: the real size of real clips as H.264, readable for good, and safe to read from a stranger."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,22 +13,21 @@ from selections import select
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import CODECS, DTYPES, Coded, codecs, keyframe_encoding
+from prism.artifacts.encodings import Coded, h264, keyframe_encoding
 from prism.artifacts.info import describe
 from prism.artifacts.keyframes import enlarge
+from prism.artifacts.options import STORAGES
 from prism.condensation.loop import Condensation, condense
 from prism.condensation.options import CondenseConfig
 from prism.errors import CondensedError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
 from prism.reports.gallery import _share_outside
-from tests.artifacts.test_codecs import pictures
 from tests.artifacts.test_condensed import forge_of, int32, int64, refusal
+from tests.artifacts.test_h264 import pictures
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
-
-every_codec = pytest.mark.parametrize("storage", CODECS)
 
 
 def smooth_frames(num: int = 3, size: tuple[int, int] = (18, 24)) -> torch.Tensor:
@@ -37,7 +36,7 @@ def smooth_frames(num: int = 3, size: tuple[int, int] = (18, 24)) -> torch.Tenso
     return torch.cat([videos[:-1], videos[-1:] * 3 - 1])
 
 
-def coded_set(storage: str, quality: int = 90, **changes: Any) -> CondensedSet:
+def coded_set(storage: str = "h264", quality: int = 90, **changes: Any) -> CondensedSet:
     """Three videos of 2, 3 and 4 key-frames, no version and no clock."""
     return CondensedSet.pack(
         changes.pop("frames", smooth_frames()),
@@ -58,36 +57,32 @@ def images(condensed: CondensedSet) -> Coded:
     return keyframes
 
 
-@every_codec
-def test_a_file_of_the_first_day_is_still_read_to_its_pictures(storage):
+def test_a_file_of_the_first_day_is_still_read_to_its_pictures():
     """The encoder's next version may write other bytes; these must keep their meaning."""
-    condensed = CondensedSet.load(GOLDEN / f"coded-{storage}.safetensors")
-    assert (condensed.storage, condensed.num_frames, condensed.size) == (storage, 4, (18, 24))
+    condensed = CondensedSet.load(GOLDEN / "coded-h264.safetensors")
+    assert (condensed.storage, condensed.num_frames, condensed.size) == ("h264", 4, (18, 24))
     assert condensed.keyframe_counts.tolist() == [2, 3, 4]
     exact = coded_set("float32").render()
     error = (condensed.render() - exact).abs().flatten(1).mean(dim=1)
     assert (error < torch.tensor([0.02, 0.02, 0.05])).all()
 
 
-@every_codec
-def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path, storage):
-    made = coded_set(storage)
+def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path):
+    made = coded_set()
     made.save(tmp_path / "set")
     loaded = CondensedSet.load(tmp_path / "set")
-    assert loaded.to_bytes() == made.to_bytes() == coded_set(storage).to_bytes()
+    assert loaded.to_bytes() == made.to_bytes() == coded_set().to_bytes()
     assert torch.equal(loaded.render(), made.render())
     assert made.num_bytes == (tmp_path / "set").stat().st_size
-    assert describe(tmp_path / "set")["storage"] == describe(tmp_path / "set")["encoding"] == storage
+    assert describe(tmp_path / "set")["storage"] == describe(tmp_path / "set")["encoding"] == "h264"
 
 
-@every_codec
-def test_the_papers_count_knows_nothing_of_compression(storage):
-    assert coded_set(storage).float32_bytes == coded_set("float32").float32_bytes == 9 * 3 * 18 * 24 * 4
+def test_the_papers_count_knows_nothing_of_compression():
+    assert coded_set().float32_bytes == coded_set("float32").float32_bytes == 9 * 3 * 18 * 24 * 4
 
 
-@every_codec
-def test_a_video_that_leaves_the_pixels_range_keeps_its_own(storage):
-    condensed = coded_set(storage)
+def test_a_video_that_leaves_the_pixels_range_keeps_its_own():
+    condensed = coded_set()
     assert images(condensed).scale.tolist()[:2] == [pytest.approx(1 / 255)] * 2
     assert images(condensed).minimum.tolist()[:2] == [0, 0]
     exact, found = coded_set("float32").render()[2], condensed.render()[2]
@@ -99,13 +94,12 @@ def test_a_video_that_leaves_the_pixels_range_keeps_its_own(storage):
     assert _share_outside(condensed) == pytest.approx(_share_outside(coded_set("uint8")), abs=0.05)
 
 
-@every_codec
 @settings(max_examples=10)
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=4), st.data())
-def test_some_key_frames_are_all_of_them_and_picked(storage, rows, data):
+def test_some_key_frames_are_all_of_them_and_picked(rows, data):
     mask = torch.tensor([[True, *row, True] for row in rows])
     frames = torch.stack([pictures(5, (16, 16), seed) for seed in range(len(rows))]) / 255
-    coded = Coded.encode(storage, frames[mask], torch.cat([torch.zeros(1), mask.sum(1).cumsum(0)]).long(), 50)
+    coded = Coded.encode(frames[mask], torch.cat([torch.zeros(1), mask.sum(1).cumsum(0)]).long(), 50)
     everything = coded.decode()
     chosen = data.draw(st.lists(st.integers(0, len(coded) - 1), min_size=1, max_size=6))
     assert torch.equal(coded[torch.tensor(chosen)].decode(), everything[torch.tensor(chosen)])
@@ -113,11 +107,10 @@ def test_some_key_frames_are_all_of_them_and_picked(storage, rows, data):
     assert torch.equal(coded[first : first + 4].decode(), everything[first : first + 4])
 
 
-@every_codec
-def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_store, storage):
+def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_store):
     frames = torch.stack([pictures(8, (48, 48), seed) for seed in range(14)]).byte().numpy()
     store = make_store(frames=frames)
-    exact, coded = (select(store, vpc=2, storage=name, quality=40) for name in ("uint8", storage))
+    exact, coded = (select(store, vpc=2, storage=name, quality=40) for name in ("uint8", "h264"))
     assert coded.source["clips"] == exact.source["clips"]
     assert coded.source["config"]["quality"] == 40
     assert coded.mask.all()
@@ -127,9 +120,8 @@ def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_sto
     assert (result.subject.num_bytes, result.subject.float32_bytes) == (coded.num_bytes, exact.float32_bytes)
 
 
-@every_codec
-def test_a_coded_set_renders_the_same_from_the_same_seed(storage):
-    condensed = coded_set(storage)
+def test_a_coded_set_renders_the_same_from_the_same_seed():
+    condensed = coded_set()
     assert torch.equal(condensed.render(generator=generator(0, "draw")), condensed.render())
 
 
@@ -168,40 +160,42 @@ def spoiled_tensors(made: CondensedSet, name: str) -> dict[str, torch.Tensor | N
     return changed
 
 
-@every_codec
 @pytest.mark.parametrize("name", INCONSISTENT)
-def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, storage, name):
-    made = coded_set(storage)
+def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, name):
+    made = coded_set()
     assert "checksum" not in refusal(forge_of(made, tmp_path / "set", tensors=spoiled_tensors(made, name)))
 
 
-@every_codec
 @pytest.mark.parametrize(
     "size", [[0, 24], [18, -24], [18], [18, 24, 1], [18.0, 24], [10**30, 24], [4096, 4097], "no"]
 )
-def test_a_size_that_is_none_is_refused(tmp_path, storage, size):
-    refusal(forge_of(coded_set(storage), tmp_path / "set", metadata={"size": size}))
+def test_a_size_that_is_none_is_refused(tmp_path, size):
+    refusal(forge_of(coded_set(), tmp_path / "set", metadata={"size": size}))
+
+
+@pytest.mark.parametrize("codec", ["webp", "av1"])
+def test_a_codec_of_earlier_versions_is_refused_by_name(tmp_path, codec):
+    path = forge_of(coded_set(), tmp_path / "set", metadata={"encoding": codec})
+    assert f"has the encoding '{codec}', but this PRISM reads keyframes, static-dynamic, h264." in refusal(path)
 
 
 def test_a_forged_but_unchanged_file_is_read(tmp_path):
-    made = coded_set("h264")
+    made = coded_set()
     assert CondensedSet.load(forge_of(made, tmp_path / "set")).to_bytes() == made.to_bytes()
 
 
 UNDECODABLE: dict[str, Callable[[CondensedSet], dict[str, Any]]] = {
     "another size": lambda made: {"metadata": {"size": [36, 24]}},
     "a size of an even larger picture": lambda made: {"metadata": {"size": [2048, 2048]}},
-    "another codec": lambda made: {"metadata": {"encoding": "webp" if made.storage == "h264" else "h264"}},
     "zeros": lambda made: {"tensors": {"packets": torch.zeros_like(images(made).packets)}},
     "ones": lambda made: {"tensors": {"packets": torch.full_like(images(made).packets, 255)}},
     "packets that begin too late": lambda made: {"tensors": {"packets": images(made).packets.roll(-1)}},
 }
 
 
-@every_codec
 @pytest.mark.parametrize("name", UNDECODABLE)
-def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_rendered(tmp_path, storage, name):
-    made = coded_set(storage)
+def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_rendered(tmp_path, name):
+    made = coded_set()
     condensed = CondensedSet.load(forge_of(made, tmp_path / "set", **UNDECODABLE[name](made)))
     assert describe(tmp_path / "set")["kind"] == "condensed set"
     with pytest.raises(CondensedError, match=r"^video \d cannot be decoded as \w+: [^\n]*\.$"):
@@ -209,11 +203,9 @@ def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_ren
 
 
 def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
-    for storage in CODECS:
-        coded_set(storage).save(tmp_path / storage)
+    coded_set().save(tmp_path / "set")
     monkeypatch.setattr(Coded, "_video", None)
-    for storage in CODECS:
-        assert describe(tmp_path / storage)["videos"] == 3
+    assert describe(tmp_path / "set")["videos"] == 3
 
 
 def scaled_set(storage: str) -> CondensedSet:
@@ -222,7 +214,7 @@ def scaled_set(storage: str) -> CondensedSet:
     return replace(coded_set("uint8"), encoding=encoding)
 
 
-@pytest.mark.parametrize("storage", [*DTYPES, *CODECS])
+@pytest.mark.parametrize("storage", STORAGES.homes)
 def test_a_set_with_a_scale_is_read_back_and_renders_to_larger_clips(tmp_path, storage):
     made = scaled_set(storage)
     made.save(tmp_path / "set")
@@ -233,7 +225,7 @@ def test_a_set_with_a_scale_is_read_back_and_renders_to_larger_clips(tmp_path, s
     assert loaded.float32_bytes == coded_set(storage).float32_bytes
 
 
-@pytest.mark.parametrize("storage", [*DTYPES, *CODECS])
+@pytest.mark.parametrize("storage", STORAGES.homes)
 @pytest.mark.parametrize("scale", [0, -2, 5, 17, 10**30, 2.0, True, "2", None])
 def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
     made = scaled_set(storage)
@@ -253,7 +245,7 @@ def test_memories_are_not_stored_as_pictures():
 
 @pytest.mark.parametrize("verb", ["select", "condense"])
 def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monkeypatch, verb):
-    monkeypatch.setitem(codecs.CODECS, "av1", replace(codecs.AV1, encoder="libnone"))
+    monkeypatch.setattr(h264, "ENCODER", "libnone")
     monkeypatch.setattr("prism.networks.embeddings.train", None)
     monkeypatch.setattr(Condensation, "step", None)
     run = {
@@ -261,5 +253,5 @@ def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monke
         "condense": lambda **o: condense(store, **o),
     }
     with pytest.raises(ConfigError, match="without the encoder libnone"):
-        run[verb](storage="av1", output=tmp_path / "set")
+        run[verb](storage="h264", output=tmp_path / "set")
     assert not (tmp_path / "set").exists()

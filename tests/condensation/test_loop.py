@@ -18,8 +18,8 @@ import torch
 from conftest import CrashingAt
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import CODECS, DTYPES
 from prism.artifacts.keyframes import render
+from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation import journal, loop
@@ -277,7 +277,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
     **{f"insertion {name}": {"insertion": name} for name in RULES.homes if name != "budget"},
     "insertion budget": {"insertion": "budget", "budget": "4.5", "vpc": 2, "gradient_decay": 0.9},
-    **{f"storage {name}": {"storage": name} for name in [*DTYPES, *CODECS]},
+    **{f"storage {name}": {"storage": name} for name in STORAGES.homes},
     **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},
     "bfloat16": {"precision": "bfloat16"},
     "parameter reading": {"gradient": "parameter"},

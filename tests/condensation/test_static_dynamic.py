@@ -382,7 +382,7 @@ def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, nam
     [
         (
             "an unknown encoding",
-            "'wavelets', but this PRISM reads keyframes, static-dynamic, webp, h264, av1. Update prism-condense",
+            "'wavelets', but this PRISM reads keyframes, static-dynamic, h264. Update prism-condense",
         ),
         ("the weight has another shape", "weight of shape (3, 4, 3, 3, 3)"),
         ("too few dynamic memories", "2 static images and 2 dynamic memories for each video"),

@@ -37,7 +37,6 @@ from hypothesis.strategies import DrawFn
 
 from prism.artifacts.cache import remembered
 from prism.artifacts.condensed import CondensedSet, _digest
-from prism.artifacts.encodings import CODECS
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry
 from prism.errors import PrismError
@@ -103,26 +102,22 @@ def signed_metadata(folder: Path) -> Target:
     return Target(text.encode(), write, lambda: CondensedSet.load(path))
 
 
-def signed_packets(storage: str) -> Callable[[Path], Target]:
+def signed_packets(folder: Path) -> Target:
     """A compressed set whose packets are changed and then signed: what reaches a decoder."""
+    path = folder / "set"
+    KINDS["h264"].make(path)
+    whole = path.read_bytes()
+    with safetensors.safe_open(path, framework="pt") as file:
+        packets, sizes = file.get_tensor("packets"), file.get_tensor("packet_sizes")
 
-    def make(folder: Path) -> Target:
-        path = folder / "set"
-        KINDS[storage].make(path)
-        whole = path.read_bytes()
-        with safetensors.safe_open(path, framework="pt") as file:
-            packets, sizes = file.get_tensor("packets"), file.get_tensor("packet_sizes")
+    def write(content: bytes) -> None:
+        path.write_bytes(whole)
+        changed = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
+        # What was put in or cut out moves the packets behind it, and the last one takes the difference.
+        last = sizes[-1:] + len(changed) - len(packets)
+        corpus.signed_set(packets=changed, packet_sizes=torch.cat([sizes[:-1], last]))(path)
 
-        def write(content: bytes) -> None:
-            path.write_bytes(whole)
-            changed = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
-            # What was put in or cut out moves the packets behind it, and the last one takes the difference.
-            last = sizes[-1:] + len(changed) - len(packets)
-            corpus.signed_set(packets=changed, packet_sizes=torch.cat([sizes[:-1], last]))(path)
-
-        return Target(packets.numpy().tobytes(), write, lambda: KINDS[storage].read(path))
-
-    return make
+    return Target(packets.numpy().tobytes(), write, lambda: KINDS["h264"].read(path))
 
 
 def signed_clips(folder: Path) -> Target:
@@ -246,7 +241,7 @@ def timed(folder: Path) -> Target:
 TARGETS: dict[str, Callable[[Path], Target]] = {
     "set": of_kind("set"),
     "set, signed": signed_metadata,
-    **{f"{storage}, signed": signed_packets(storage) for storage in CODECS},
+    "h264, signed": signed_packets,
     "store.json": of_kind("store", "store.json"),
     "clips.csv, signed": signed_clips,
     "result, reported": said,

@@ -7,27 +7,20 @@ classes and metadata are the set's.
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings.codecs import CODECS, require_encoder
+from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.coded import Coded
 from prism.artifacts.encodings.encoding import Encoding
 from prism.artifacts.encodings.images import DTYPES, Encoded, scale_names
-from prism.artifacts.encodings.sparse import (
-    AV1Encoding,
-    CodedEncoding,
-    H264Encoding,
-    KeyFrameEncoding,
-    WebPEncoding,
-)
+from prism.artifacts.encodings.sparse import H264Encoding, KeyFrameEncoding
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 
 __all__ = [
-    "CODECS",
     "DTYPES",
     "ENCODINGS",
     "Coded",
-    "CodedEncoding",
     "Encoded",
     "Encoding",
+    "H264Encoding",
     "KeyFrameEncoding",
     "StaticDynamicEncoding",
     "keyframe_encoding",
@@ -35,15 +28,19 @@ __all__ = [
     "tensor_problem",
 ]
 
-CODED: dict[str, type[CodedEncoding]] = {
-    encoding.NAME: encoding for encoding in (WebPEncoding, H264Encoding, AV1Encoding)
+ENCODINGS: dict[str, type[Encoding]] = {
+    encoding.NAME: encoding for encoding in (KeyFrameEncoding, StaticDynamicEncoding, H264Encoding)
 }
 
-ENCODINGS: dict[str, type[Encoding]] = {
-    KeyFrameEncoding.NAME: KeyFrameEncoding,
-    StaticDynamicEncoding.NAME: StaticDynamicEncoding,
-    **CODED,
-}
+
+def require_encoder(storage: str) -> None:
+    """Refuse to begin what cannot be stored at its end.
+
+    Raises:
+        ConfigError: this installation has no encoder for this storage.
+    """
+    if storage not in DTYPES:
+        h264.require_encoder()
 
 
 def keyframe_encoding(
@@ -54,16 +51,16 @@ def keyframe_encoding(
     Args:
         frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
         mask: (V, T) bool, True at key-frames.
-        storage: a key of `DTYPES` or of `CODECS`.
-        quality: in 0..100, for a codec.
+        storage: a key of `DTYPES`, or `h264`.
+        quality: in 0..100, for H.264.
         scale: how many times as high and wide as these frames the clips are.
 
     Raises:
         ConfigError: this installation has no encoder for this storage.
     """
-    if storage in CODECS:
-        return CODED[storage].compress(frames, mask, quality, scale)
-    return KeyFrameEncoding.encode(frames, mask, storage, scale)
+    if storage in DTYPES:
+        return KeyFrameEncoding.encode(frames, mask, storage, scale)
+    return H264Encoding.compress(frames, mask, quality, scale)
 
 
 def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:

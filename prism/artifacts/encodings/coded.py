@@ -1,4 +1,4 @@
-"""Images as packets of a codec: decoded video by video, when they are asked for."""
+"""Images as packets of H.264: decoded video by video, when they are asked for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings.codecs import CODECS, UndecodableError
+from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.images import Encoded, level_ranges
 from prism.errors import CondensedError
 
@@ -20,7 +20,6 @@ class Coded:
     its own range. All images of a video are decoded together, and nothing of another.
 
     Attributes:
-        storage: the codec, a key of `CODECS`.
         size: height and width of an image.
         offsets: (V + 1,) int64; video v has the images offsets[v]..offsets[v + 1].
         packets: (B,) uint8, the bytes of all packets, one after another.
@@ -36,8 +35,8 @@ class Coded:
         "minimum": (torch.float32, 1),
     }
     """Name in a file, number format and rank, in the order of the attributes."""
+    storage: ClassVar[str] = "h264"
 
-    storage: str
     size: tuple[int, int]
     offsets: Tensor
     packets: Tensor
@@ -46,29 +45,29 @@ class Coded:
     minimum: Tensor
 
     @classmethod
-    def encode(cls, storage: str, frames: Tensor, offsets: Tensor, quality: int) -> "Coded":
+    def encode(cls, frames: Tensor, offsets: Tensor, quality: int) -> "Coded":
         """Compress float frames (K, 3, H, W), those of a video in one range of 256 levels.
 
         Raises:
-            ConfigError: this installation has no encoder for this storage.
+            ConfigError: this installation has no encoder.
         """
         packets, ranges = [], []
         for video in frames.split(offsets.diff().tolist()):
             scale, minimum = level_ranges(video.min(), video.max())
-            packets += CODECS[storage].encode(((video - minimum) / scale).clamp(0, 255), quality)
+            packets += h264.encode(((video - minimum) / scale).clamp(0, 255), quality)
             ranges.append(torch.stack([scale, minimum]))
         sizes = torch.tensor([len(packet) for packet in packets], dtype=torch.int32)
         content = torch.frombuffer(bytearray(b"".join(packets)), dtype=torch.uint8)
         size = frames.shape[2], frames.shape[3]
-        return cls(storage, size, offsets, content, sizes, *torch.stack(ranges, dim=1))
+        return cls(size, offsets, content, sizes, *torch.stack(ranges, dim=1))
 
     @classmethod
     def join(cls, parts: Sequence["Coded"]) -> "Coded":
-        """The images of all parts, one part after another; they have one storage and size."""
+        """The images of all parts, one part after another; they have one size."""
         counts = torch.cat([part.offsets.diff() for part in parts])
         offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
         joined = (torch.cat([getattr(part, name) for part in parts]) for name in cls.TENSORS)
-        return cls(parts[0].storage, parts[0].size, offsets, *joined)
+        return cls(parts[0].size, offsets, *joined)
 
     def problem(self) -> str | None:
         """What is wrong with it, or None; whether its packets decode is seen when they are."""
@@ -120,6 +119,6 @@ class Coded:
         sizes = self.packet_sizes[first:last].tolist()
         parts = self.packets[start : start + sum(sizes)].split(sizes)
         try:
-            return CODECS[self.storage].decode([part.numpy().tobytes() for part in parts], self.size)
-        except UndecodableError as problem:
+            return h264.decode([part.numpy().tobytes() for part in parts], self.size)
+        except h264.UndecodableError as problem:
             raise CondensedError(f"video {video} cannot be decoded as {self.storage}: {problem}.") from None

@@ -146,28 +146,29 @@ class KeyFrameEncoding:
 
 
 @dataclass(frozen=True)
-class CodedEncoding(KeyFrameEncoding):
-    """The same videos with their key-frames compressed by a codec of the same name.
+class H264Encoding(KeyFrameEncoding):
+    """The same videos with the key-frames of each as a stream of H.264.
 
     Attributes:
         keyframes: the packets, and what they have to decode to.
     """
 
+    NAME: ClassVar[str] = "h264"
     IMAGES: ClassVar[dict[str, int]] = {}
     OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {**KeyFrameEncoding.OTHERS, **Coded.TENSORS}
 
     keyframes: Coded
 
     @classmethod
-    def compress(cls, frames: Tensor, mask: Tensor, quality: int, scale: int) -> "CodedEncoding":
+    def compress(cls, frames: Tensor, mask: Tensor, quality: int, scale: int) -> "H264Encoding":
         """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T), at a quality in 0..100."""
         times, offsets, num_frames = _places(mask)
-        return cls(Coded.encode(cls.NAME, frames[mask], offsets, quality), times, offsets, num_frames, scale)
+        return cls(Coded.encode(frames[mask], offsets, quality), times, offsets, num_frames, scale)
 
     @classmethod
     def from_tensors(
         cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
-    ) -> "CodedEncoding":
+    ) -> "H264Encoding":
         """The encoding that a file's tensors make up; nothing is decoded.
 
         Raises:
@@ -177,35 +178,13 @@ class CodedEncoding(KeyFrameEncoding):
             raise ValueError(
                 f"clips of {size[0]}×{size[1]} pixels cannot be {scale} times as large as their key-frames"
             )
-        keyframes = Coded(
-            cls.NAME,
-            (size[0] // scale, size[1] // scale),
-            tensors["offsets"],
-            *(tensors[name] for name in Coded.TENSORS),
-        )
+        stored = (tensors[name] for name in Coded.TENSORS)
+        keyframes = Coded((size[0] // scale, size[1] // scale), tensors["offsets"], *stored)
         return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
 
     def problem(self, num_videos: int) -> str | None:
         """What is wrong with it for a set of so many videos, or None; a packet may still not decode."""
         return self.keyframes.problem() or super().problem(num_videos)
-
-
-class WebPEncoding(CodedEncoding):
-    """Key-frames as WebP stills."""
-
-    NAME: ClassVar[str] = "webp"
-
-
-class H264Encoding(CodedEncoding):
-    """The key-frames of each video as a stream of H.264."""
-
-    NAME: ClassVar[str] = "h264"
-
-
-class AV1Encoding(CodedEncoding):
-    """The key-frames of each video as a stream of AV1."""
-
-    NAME: ClassVar[str] = "av1"
 
 
 def _places(mask: Tensor) -> tuple[Tensor, Tensor, int]:

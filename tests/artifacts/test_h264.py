@@ -1,0 +1,155 @@
+"""H.264: one packet for each picture, the same bytes every time, and nothing decoded that is not as announced."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional as F
+
+from prism.artifacts.encodings import h264
+from prism.artifacts.encodings.h264 import UndecodableError, _to_levels, _to_planes, decode, encode
+from prism.errors import ConfigError
+
+
+def pictures(num: int = 5, size: tuple[int, int] = (18, 24), seed: int = 0) -> torch.Tensor:
+    """Smooth pictures (num, 3, H, W) that change slowly, in levels of 0..255."""
+    coarse = torch.rand(1, 3, 3, 4, 4, generator=torch.Generator().manual_seed(seed)) * 255
+    return (
+        F.interpolate(coarse, size=(num, *size), mode="trilinear", align_corners=True)[0]
+        .transpose(0, 1)
+        .contiguous()
+    )
+
+
+@pytest.mark.parametrize("quality", [0, 50, 100])
+@given(st.integers(1, 12), st.tuples(st.integers(1, 40), st.integers(1, 40)))
+def test_every_picture_is_one_packet_and_comes_back_in_its_size_and_place(quality, num, size):
+    levels = pictures(num, size)
+    packets = encode(levels, quality)
+    assert len(packets) == num
+    decoded = decode(packets, size)
+    assert decoded.shape == levels.shape
+    assert 0 <= decoded.min() <= decoded.max() <= 255
+
+
+def test_a_higher_quality_takes_more_bytes_and_errs_less():
+    levels = pictures(8, (32, 32))
+    levels += 20 * torch.randn(levels.shape, generator=torch.Generator().manual_seed(1))
+    levels.clamp_(0, 255)
+    lengths, errors = [], []
+    for quality in (0, 25, 50, 75, 100):
+        packets = encode(levels, quality)
+        lengths.append(sum(map(len, packets)))
+        errors.append(float((decode(packets, (32, 32)) - levels).abs().mean()))
+    assert lengths == sorted(lengths)
+    assert errors == sorted(errors, reverse=True)
+
+
+def test_pictures_come_back_in_the_order_of_time_whatever_the_order_of_decoding():
+    levels = pictures(16, (32, 32))
+    decoded = decode(encode(levels, 90), (32, 32))
+    distance = (decoded[:, None] - levels[None]).flatten(2).abs().mean(dim=2)
+    assert distance.argmin(dim=1).tolist() == list(range(16))
+    assert distance.diagonal().max() < 4
+
+
+ENCODE = """
+import sys, torch
+from prism.artifacts.encodings.h264 import encode
+torch.set_num_threads(int(sys.argv[1]))
+levels = torch.arange(6 * 3 * 40 * 36).view(6, 3, 40, 36).mul(37).remainder(256).float()
+print(b"".join(encode(levels, 40)).hex())
+"""
+
+
+def test_the_packets_are_the_same_in_every_process_and_with_any_number_of_threads():
+    root = str(Path(__file__).parents[2])
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", ENCODE, threads],
+            env={**os.environ, "PYTHONPATH": root, "MALLOC_PERTURB_": perturb},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for threads, perturb in (("1", "0"), ("2", "165"))
+    }
+    assert len(outputs) == 1
+
+
+def test_packets_say_nothing_of_the_encoder():
+    content = b"".join(encode(pictures(), 50)).lower()
+    assert not [word for word in (b"x264", b"lavc", b"options") if word in content]
+
+
+@given(st.integers(0, 255))
+def test_grey_passes_through_luma_and_chroma_unchanged(grey):
+    levels = torch.full((1, 3, 18, 16), float(grey))
+    torch.testing.assert_close(_to_levels(_to_planes(levels)), levels, atol=1e-3, rtol=0)
+
+
+@given(st.integers(0, 1000))
+def test_a_picture_of_one_colour_errs_by_two_levels_at_most(seed):
+    colour = torch.randint(0, 256, (1, 3, 1, 1), generator=torch.Generator().manual_seed(seed)).float()
+    levels = colour.expand(1, 3, 18, 16)
+    assert (_to_levels(_to_planes(levels)) - levels).abs().max() <= 2
+
+
+# What a stranger may send.
+
+
+def refusal(packets: list[bytes], size: tuple[int, int] = (18, 24)) -> str:
+    with pytest.raises(UndecodableError) as caught:
+        decode(packets, size)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("size", [(16, 24), (18, 26), (24, 18)])
+def test_pictures_of_another_size_are_refused(size):
+    assert refusal(encode(pictures(), 50), size)
+
+
+def test_no_picture_is_made_that_is_far_larger_than_announced():
+    """The decoder itself refuses, before it has one: it is not our comparison that says so."""
+    assert "FFmpeg says" in refusal(encode(pictures(2, (512, 512)), 0))
+
+
+def test_fewer_or_more_pictures_than_packets_are_refused():
+    packets = encode(pictures(6), 50)
+    assert refusal([b"".join(packets)])
+    assert refusal([*packets, packets[-1][:0] or b"\0"])
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0", b"\xff" * 60, b"\0" * 60, b"\0\0\1\x67" * 20])
+def test_packets_of_anything_else_are_refused(damage):
+    packets = encode(pictures(), 50)
+    assert refusal([damage, *packets[1:]])
+    assert refusal([damage] * 5)
+
+
+def test_a_packet_cut_short_is_refused_or_gives_pictures_but_nothing_else_happens():
+    packets = encode(pictures(), 50)
+    for length in range(0, len(packets[0]), 5):
+        try:
+            decoded = decode([packets[0][:length], *packets[1:]], (18, 24))
+        except UndecodableError:
+            continue
+        assert decoded.shape == (5, 3, 18, 24)
+
+
+def test_what_the_encoder_cannot_do_is_one_sentence():
+    with pytest.raises(ConfigError, match=r"^libx264 cannot encode 2×20000 pixels at quality 50: .*\. Choose"):
+        encode(torch.zeros(1, 3, 2, 20000), 50)
+
+
+def test_a_missing_encoder_or_decoder_is_named(monkeypatch):
+    monkeypatch.setattr(h264, "ENCODER", "libnone")
+    monkeypatch.setattr(h264, "DECODER", "nothing")
+    with pytest.raises(ConfigError, match=r"PyAV was built here without the encoder libnone\. Choose another"):
+        h264.require_encoder()
+    with pytest.raises(ConfigError, match=r"PyAV was built here without the decoder nothing\. Choose another"):
+        decode([b"\0"], (8, 8))
