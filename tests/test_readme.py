@@ -1,11 +1,13 @@
-"""What the README shows is what works: its commands parse, its programs run."""
+"""The README and the pages keep their word: commands parse, programs run, and files, links and names are there."""
 
+import ast
 import os
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from test_architecture import layer
 
 from prism.cli import app
 from prism.condensation.loop import condense
@@ -13,6 +15,7 @@ from prism.ingestion.motion import write_motion
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 
 
 def blocks(language: str) -> list[str]:
@@ -75,3 +78,111 @@ def test_the_demos_commands_are_understood(monkeypatch):
     for step in steps:
         arguments = shlex.split(step.replace("$out", "out").replace("$recipe", "demo"))
         app.parse_args(arguments, exit_on_error=False, print_error=False)
+
+
+def table(head: str) -> list[tuple[str, str]]:
+    """The rows of the README's table of two columns with this head."""
+    rows = README.partition(f"{head}\n|---|---|\n")[2].partition("\n\n")[0].splitlines()
+    return [(cells[1].strip(), cells[2].strip()) for cells in (row.split("|") for row in rows)]
+
+
+TASKS = table("| to read or change | open |")
+PLACES = [(task, path) for task, files in TASKS for path in re.findall(r"\]\((.*?)\)", files)]
+ROOMS = [room for rooms, _ in table("| room | holds |") for room in re.findall(r"`(\w+)`", rooms)]
+EMPTY_WORDS = {"the", "a", "of", "in", "an", "is", "to", "what", "how", "and", "their"}
+
+
+def subjects(text: str) -> set[str]:
+    """The beginnings of the words that say what a text is about: `trained` and `train` have the same one."""
+    return {word[:5] for word in re.findall(r"[a-z]+", text.lower()) if word not in EMPTY_WORDS}
+
+
+def first_screen(path: Path) -> str:
+    """What a file says of itself: a module's docstring, or the first paragraph of another file."""
+    text = path.read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(text)) or "" if path.suffix == ".py" else text.partition("\n\n")[0]
+
+
+NEWCOMERS_TASKS = [
+    "decode a frame",
+    "the loop",
+    "the insertion rule",
+    "the file format",
+    "what is trained in an evaluation",
+    "the table of the paper",
+    "what is trainable in a synthetic video",
+    "the networks",
+    "the options",
+]
+
+
+@pytest.mark.parametrize("task", NEWCOMERS_TASKS)
+def test_a_newcomer_finds_every_task_on_the_map(task):
+    assert any(task in row for row, _ in TASKS)
+
+
+@pytest.mark.parametrize(("task", "path"), PLACES)
+def test_the_first_screen_of_a_file_on_the_map_says_that_it_is_the_place(task, path):
+    assert subjects(task) & subjects(first_screen(ROOT / path))
+
+
+def test_every_room_is_on_the_map_once():
+    inside = [
+        path for path in (ROOT / "prism").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    ]
+    assert sorted(ROOMS) == sorted({path.stem for path in inside} - {"__init__"})
+
+
+def test_a_room_stands_below_those_that_import_from_it():
+    levels = [layer(room) for room in ROOMS]
+    assert levels == sorted(levels, reverse=True)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
+    for link in re.findall(r"\]\((?!https?:)(.*?)\)", PAGES[page].read_text(encoding="utf-8")):
+        name, _, anchor = link.partition("#")
+        target = PAGES[page].parent / name if name else PAGES[page]
+        assert target.exists(), f"{page} links to {link}"
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), f"{page} links to {link}"
+
+
+FILES = re.compile(r"\.(py|json|jsonl|csv|txt|u8|md|toml|svg|png|sh|html|tensors)$")
+# formats.md names keys of JSON texts in the form of code.
+PAGES_OF_CODE = [page for page in PAGES if page != "formats.md"]
+
+
+def is_in_the_code(name: str) -> bool:
+    """Whether a dotted name is a module, or its last word stands in a module that an earlier word names."""
+    *places, last = name.split(".")
+    stems = {"__init__" if place == "prism" else place for place in places}
+    modules = [
+        path for room in ("prism", "benchmarks") for path in (ROOT / room).rglob("*.py") if path.stem in stems
+    ]
+    is_module = any((ROOT / name.replace(".", "/")).with_suffix(suffix).exists() for suffix in ("", ".py"))
+    return is_module or any(re.search(rf"\b{last}\b", path.read_text(encoding="utf-8")) for path in modules)
+
+
+@pytest.mark.parametrize("page", PAGES_OF_CODE)
+def test_every_module_and_function_that_a_page_names_exists(page):
+    for name in re.findall(r"`(?:python -m )?([a-z]\w*(?:\.\w+)+)[`( ]", PAGES[page].read_text(encoding="utf-8")):
+        is_foreign = name.split(".")[0] in ("concurrent", "torch")
+        assert is_in_the_code(name) or is_foreign or FILES.search(name), f"{page} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_of_the_code_that_a_page_names_exists(page):
+    for name in re.findall(r"`(?:\w+ )?(\w+(?:/\w+)+\.(?:py|sh))[`:]", PAGES[page].read_text(encoding="utf-8")):
+        assert (ROOT / name).exists(), f"{page} names {name}"
+
+
+def test_the_terms_of_the_glossary_stand_in_the_order_of_the_alphabet():
+    terms = re.findall(r"^\*\*(.*?)\*\*: ", PAGES["glossary.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(terms) > 20
+    assert terms == sorted(terms, key=str.lower)
