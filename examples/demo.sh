@@ -1,5 +1,5 @@
 #!/bin/sh
-# Condense the built-in data set and show what the result is worth: every step is a command you can repeat.
+# Condense the built-in data set and score the result. Every step is a command that you can repeat.
 # Usage: PRISM=prism sh examples/demo.sh FOLDER
 set -eu
 out=$1
