@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism.artifacts.store import SPLITS, ClipStore
-from prism.config import as_dict, with_options
+from prism.config import as_dict
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Listing, VideoSource
@@ -24,6 +24,7 @@ from prism.ingestion.task import Limits, Task
 from prism.machine.executors import completed
 from prism.machine.files import check_output, discard_older, partial_path, replace_folder, writing
 from prism.machine.progress import Advance, note, progress_bar
+from prism.machine.run import Run, parted
 from prism.machine.signals import stop_signal
 from prism.machine.texts import canonical_json, parse_json, read_text
 
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 PLAN_VERSION = 2
 SHARD_VIDEOS = 16
 """Videos that an executor decodes in one item."""
-RARE = (
-    *("random_test_windows", "train_list"),
-    *("min_side", "max_pixels", "max_seconds", "max_decode_seconds", "max_decode_bytes"),
-)
-"""Options that are recorded only where they are used: without them a store has the bytes that it always had."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +119,9 @@ def ingest(
     source: str | Path,
     output: str | Path,
     config: IngestConfig | None = None,
+    run: Run | None = None,
     *,
     workers: int | None = None,
-    executor: Executor | None = None,
-    overwrite: bool = False,
-    progress: bool = True,
     **options: Any,
 ) -> ClipStore:
     """Decode a labelled folder of videos into a clip store.
@@ -140,12 +134,10 @@ def ingest(
             folder of frames), or a CSV file with the columns path, label and split; with an official layout,
             the folder of the data set.
         output: the store's folder; it appears when it is complete.
-        config: length, stride and size of clips, windows and splits; `options` replace single fields of it.
+        config: length, stride and size of clips, windows and splits.
+        run: how it runs, by default with a progress bar. Its executor gets `SHARD_VIDEOS` videos in one item.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
-        executor: decodes the videos in place of this process, `SHARD_VIDEOS` in one item, where the folders of
-            source and output are the same.
-        overwrite: replace a store that is already there.
-        progress: draw a progress bar where there is a terminal.
+        options: fields of `config` and of `prism.machine.run.Run`.
 
     Returns:
         The open store.
@@ -158,16 +150,16 @@ def ingest(
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
         EngineError: the executor lost what it was to decode; what is done stays.
     """
-    config, source = with_options(config or IngestConfig(), options), Path(source)
+    config, run = parted(config or IngestConfig(), run or Run(progress=True), options)
     output = Path(os.path.abspath(output))
     num_workers = _processors() if workers is None else workers
-    if num_workers < 1 or (workers and executor):
-        allowed = "left out with an engine, which has workers of its own" if executor else "at least 1"
+    if num_workers < 1 or (workers and run.executor):
+        allowed = "left out with an engine, which has workers of its own" if run.executor else "at least 1"
         raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
-    _check_store_output(output, overwrite)
-    plan = make_plan(source, config)
+    _check_store_output(output, run.overwrite)
+    plan = make_plan(Path(source), config)
     try:
-        build(plan, output, executor or num_workers, progress)
+        build(plan, output, run.executor or num_workers, run.progress)
     except KeyboardInterrupt:
         raise Interrupted("stopped. Run the same command again to go on.") from None
     return ClipStore.open(output, verify=False)

@@ -20,7 +20,6 @@ from typing import Any
 import av
 import numpy as np
 
-from prism.config import with_options
 from prism.errors import OutputError
 from prism.ingestion.options import MotionConfig
 from prism.machine.files import (
@@ -35,6 +34,7 @@ from prism.machine.files import (
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
+from prism.machine.run import Run, parted
 from prism.machine.texts import canonical_json
 
 FRAMES_PER_SECOND = 12
@@ -226,18 +226,16 @@ def _write_one(folder: Path, video: tuple[str, str, int], config: MotionConfig) 
 def write_motion(
     output: str | Path,
     config: MotionConfig | None = None,
-    *,
-    overwrite: bool = False,
-    progress: bool = True,
+    run: Run | None = None,
     **options: Any,
 ) -> Path:
     """Write the built-in data set: `OUTPUT/{train,test}/<class>/<index>.mp4` and its `prism.json`.
 
     Args:
         output: the folder to make; it appears when it is complete.
-        config: counts, length in frames, size in pixels and seed; `options` replace single fields of it.
-        overwrite: replace a motion data set that is already there.
-        progress: draw a progress bar where there is a terminal.
+        config: counts, length in frames, size in pixels and seed.
+        run: how it runs, by default with a progress bar.
+        options: fields of `config` and of `prism.machine.run.Run`.
 
     Returns:
         The folder.
@@ -245,18 +243,18 @@ def write_motion(
     Raises:
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
     """
-    config = with_options(config or MotionConfig(), options)
+    config, run = parted(config or MotionConfig(), run or Run(progress=True), options)
     output = Path(os.path.abspath(output))
     with claim(output):
         discard_older(output)
-        check_output(output, overwrite)
+        check_output(output, run.overwrite)
         if output.exists() and not (output / "prism.json").is_file():
             raise OutputError(f"output '{output}' is not a data set of prism motion, so it is not overwritten.")
         partial = partial_path(output)
         try:
             with writing(output):
                 shutil.rmtree(partial, ignore_errors=True)
-                _write_videos(partial, config, progress)
+                _write_videos(partial, config, run.progress)
                 replace_folder(partial, output)
         finally:
             shutil.rmtree(partial, ignore_errors=True)

@@ -31,6 +31,7 @@ from prism.ingestion.task import Limits, Outcome, Task
 from prism.ingestion.working import WorkingFolder, working_folder
 from prism.machine import files as runtime
 from prism.machine.files import partial_path
+from prism.machine.run import Run
 
 CONFIG = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
 
@@ -528,6 +529,9 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     make(source, tmp_path / "other", IngestConfig(num_frames=5, size=16))
     assert files(make(source, tmp_path / "other", overwrite=True).path) == expected
     assert leftovers(tmp_path / "other") == ["store"]
+    # How it runs may be said in one object as well.
+    ingest(source, tmp_path / "other", IngestConfig(num_frames=5, size=16), Run(overwrite=True))
+    assert ClipStore.open(tmp_path / "other").header.num_frames == 5
 
 
 def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):

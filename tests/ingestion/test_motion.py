@@ -17,6 +17,7 @@ from prism.ingestion.layouts import list_videos
 from prism.ingestion.motion import MOTIONS, course, draw, write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.files import partial_path
+from prism.machine.run import Run
 
 OPPOSITES = [
     ("left", "right"),
@@ -217,7 +218,7 @@ def test_an_output_that_is_there_is_kept(tmp_path):
     assert (output / "thesis.tex").exists()
     other = write_motion(tmp_path / "other", SMALL, progress=False)
     (other / "train/left/0000.mp4").unlink()
-    write_motion(other, SMALL, overwrite=True, progress=False)
+    write_motion(other, SMALL, Run(overwrite=True))
     assert (other / "train/left/0000.mp4").exists()
 
 
