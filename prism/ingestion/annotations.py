@@ -15,7 +15,7 @@ from typing import Any
 
 from prism.errors import SourceError
 from prism.ingestion.frames import is_image
-from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, require_folder
+from prism.ingestion.listing import VIDEO_SUFFIXES, Listing
 from prism.machine.texts import read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
@@ -32,12 +32,6 @@ class Entry:
 
 
 # Files
-
-
-def annotation_folders(source: Path, chosen: str, usual: Sequence[str]) -> list[Path]:
-    """Where annotation files may lie: in the folder that was chosen, else in the source or a usual one."""
-    require_folder(source)
-    return [source / chosen] if chosen else [source, *(source / folder for folder in usual)]
 
 
 def annotation_files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:

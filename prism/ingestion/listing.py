@@ -1,9 +1,13 @@
-"""What a source holds: the videos that a layout found, and what it left out and why."""
+"""What a layout is and what it gives: the videos of a source, and what it left out and why."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 from prism.errors import SourceError
+from prism.ingestion.options import LAYOUTS, IngestConfig
 
 VIDEO_SUFFIXES = (".mp4", ".avi", ".webm", ".mkv", ".mov")
 
@@ -24,8 +28,14 @@ class VideoSource:
 
 @dataclass
 class Listing:
-    """What a source holds: the root that paths are relative to, its videos, what was left out and why, and what
-    the user should know of it."""
+    """What a source holds.
+
+    Attributes:
+        root: the folder that paths are relative to.
+        videos: those that were found.
+        skipped: paths that were left out, with the reasons.
+        notes: sentences that the user should read.
+    """
 
     root: Path
     videos: list[VideoSource] = field(default_factory=list)
@@ -35,12 +45,75 @@ class Listing:
     def add(self, path: Path, label: str, split: str) -> None:
         """Take a video in, or note why it cannot be."""
         relative = path.relative_to(self.root).as_posix()
-        if not is_text(relative):
+        if relative != as_text(relative):
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
         elif not path.resolve().is_relative_to(self.root.resolve()):
             self.skipped[relative] = "it is a link that leaves the source."
         else:
             self.videos.append(VideoSource(path, relative, label, split))
+
+
+def as_text(name: str) -> str:
+    """A file name with the bytes that are not UTF-8 spelled out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+class Layout(ABC):
+    """Base of all layouts: which videos a source holds, and the class and split of each.
+
+    Write one for a source that names classes in its own way. This one takes the class from the start of a name:
+
+        class Prefixes(Layout):
+            def videos_of(self, source, config):
+                listing = Listing(source)
+                for path in sorted(source.glob("*.mp4")):
+                    listing.add(path, label=path.name.split("_")[0], split="")
+                return listing
+
+    `prism.ingest("videos", "store", layout=Prefixes())` uses it in Python, `--layout mymodule:Prefixes` on the
+    command line. A layout reads names, never videos. A field of the class is an option of the layout:
+    `--layout "mymodule:Prefixes(separator='-')"`.
+
+    Attributes:
+        num_splits: official splits that the data set has; `official_split` chooses one.
+        has_spare_videos: some videos are in neither official list; `train_list` can add them to the training list.
+        reads_annotations: it reads annotation files; `annotations` names their folder.
+    """
+
+    num_splits: ClassVar[int] = 1
+    has_spare_videos: ClassVar[bool] = False
+    reads_annotations: ClassVar[bool] = False
+
+    @abstractmethod
+    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
+        """Find the videos of a source.
+
+        Args:
+            source: a folder, or a CSV file.
+            config: options of `prism ingest`.
+
+        Returns:
+            A listing whose `add` was called with the path, class and split of each video. A split is `train`,
+            `val` or `test`, or empty where the source names none: then splits are cut.
+
+        Raises:
+            SourceError: the source does not fit the layout.
+        """
+
+    def relations(self, config: IngestConfig) -> Iterator[tuple[str, bool, str]]:
+        """For an option that depends on the layout its name, whether it fits, and what it must be.
+
+        By default an option of official lists is refused where it would do nothing.
+        """
+        name = LAYOUTS.name_of(config.layout)
+        splits = range(1, self.num_splits + 1)
+        promise = f"one of {', '.join(map(str, splits))} with layout {name}"
+        yield "official_split", config.official_split in splits, promise
+        fits = self.has_spare_videos or config.train_list == "official"
+        yield "train_list", fits, f"official with layout {name}; only hmdb51 has videos in neither list"
+        official = [name for name, home in LAYOUTS.homes.items() if home.startswith("prism.ingestion.official:")]
+        fits = self.reads_annotations or not config.annotations
+        yield "annotations", fits, f"empty unless the layout is one of {', '.join(official)}"
 
 
 def require_folder(source: Path) -> None:
@@ -51,13 +124,3 @@ def require_folder(source: Path) -> None:
     """
     if not source.is_dir():
         raise SourceError(f"source '{source}' is a file, but this layout needs a folder.")
-
-
-def is_text(name: str) -> bool:
-    """Whether a file name can be written as UTF-8."""
-    return name == as_text(name)
-
-
-def as_text(name: str) -> str:
-    """A file name with the bytes that are not UTF-8 spelled out."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

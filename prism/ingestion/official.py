@@ -1,32 +1,27 @@
-"""Data sets as their authors publish them: one function for each, from official annotation files to a `Listing`.
+"""Data sets as their authors publish them: one layout for each, which reads the official annotation files.
 
 Where test labels are not public (Kinetics, Something-Something), the validation videos are the test split, as
 in the literature. docs/datasets.md shows the trees.
 """
 
 import re
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 from prism.errors import SourceError
 from prism.ingestion.annotations import (
     Entry,
     annotation_files,
-    annotation_folders,
     csv_rows,
     find_listed,
     not_found,
     read_json,
     read_lines,
 )
-from prism.ingestion.listing import Listing
+from prism.ingestion.listing import Layout, Listing, require_folder
 from prism.ingestion.options import IngestConfig
-
-UCF_FOLDERS = ("ucfTrainTestlist", "annotations", "splits")
-HMDB_FOLDERS = ("testTrainMulti_7030_splits", "test_train_splits", "annotations", "splits")
-KINETICS_FOLDERS = ("annotations", "kinetics400", "kinetics400/annotations")
-SSV2_FOLDERS = ("labels", "annotations")
 
 NO_TEST_LABELS = "The test labels of this data set are not public: its validation videos are the test split."
 
@@ -44,34 +39,75 @@ MINIUCF = frozenset((
 """The 50 classes of UCF101 that make MiniUCF (Wang et al., arXiv 2312.00362)."""
 
 
-# UCF101 and MiniUCF
+class OfficialLists(Layout):
+    """Base of the layouts of published data sets: videos at any depth, with annotation files that list them.
+
+    Attributes:
+        usual_folders: where copies of the data set have the annotation files, beside the source itself.
+        num_parts: parts at the end of a path that tell videos apart: 1 for the file name, 2 with its folder.
+        ignores_case: the lists and the folders of some copies differ in case.
+        notes: sentences that the user should read.
+    """
+
+    reads_annotations = True
+    usual_folders: ClassVar[Sequence[str]] = ()
+    num_parts: ClassVar[int] = 1
+    ignores_case: ClassVar[bool] = False
+    notes: ClassVar[Sequence[str]] = ()
+
+    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
+        """Look up the listed videos under the source."""
+        require_folder(source)
+        usual = [source, *(source / folder for folder in self.usual_folders)]
+        folders = [source / config.annotations] if config.annotations else usual
+        entries = self.entries(source, folders, config)
+        fold = str.casefold if self.ignores_case else str
+        listing = find_listed(source, entries, parts=self.num_parts, fold=fold)
+        listing.notes.extend(self.notes)
+        return listing
+
+    @abstractmethod
+    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
+        """Read the annotation files.
+
+        Args:
+            source: the folder of the data set.
+            folders: where the files may lie.
+            config: options of `prism ingest`.
+        """
 
 
-def ucf101(source: Path, config: IngestConfig) -> Listing:
-    """`<class>/v_<class>_g01_c01.avi` with classInd.txt, trainlist0N.txt and testlist0N.txt."""
-    # The lists and the folders of some copies differ in case (HandstandPushups, HandStandPushups).
-    return find_listed(source, _ucf_entries(source, config), parts=2, fold=str.casefold)
+class Ucf101(OfficialLists):
+    """UCF101: `<class>/v_<class>_g01_c01.avi` with classInd.txt, trainlist0N.txt and testlist0N.txt."""
+
+    num_splits = 3
+    usual_folders = ("ucfTrainTestlist", "annotations", "splits")
+    num_parts = 2
+    # HandstandPushups, HandStandPushups.
+    ignores_case = True
+
+    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
+        """Read the classes and the two lists of a split."""
+        number = config.official_split
+        names = [("classInd.txt",), (f"trainlist0{number}.txt",), (f"testlist0{number}.txt",)]
+        index, train, test = annotation_files(folders, names)
+        classes = _ucf_classes(index)
+        return [*_ucf_list(train, "train", classes), *_ucf_list(test, "test", classes)]
 
 
-def miniucf(source: Path, config: IngestConfig) -> Listing:
-    """UCF101's tree and lists, of which 50 classes are taken."""
-    entries = [entry for entry in _ucf_entries(source, config) if entry.label in MINIUCF]
-    lacking = sorted(MINIUCF - {entry.label for entry in entries})
-    if lacking:
-        raise SourceError(
-            f"the lists under '{source}' have no videos of {len(lacking)} of MiniUCF's 50 classes, "
-            f"the first is '{lacking[0]}'."
-        )
-    return find_listed(source, entries, parts=2, fold=str.casefold)
+class MiniUcf(Ucf101):
+    """MiniUCF: UCF101's tree and lists, of which 50 classes are taken."""
 
-
-def _ucf_entries(source: Path, config: IngestConfig) -> list[Entry]:
-    number = config.official_split
-    names = [("classInd.txt",), (f"trainlist0{number}.txt",), (f"testlist0{number}.txt",)]
-    folders = annotation_folders(source, config.annotations, UCF_FOLDERS)
-    index, train, test = annotation_files(folders, names)
-    classes = _ucf_classes(index)
-    return [*_ucf_list(train, "train", classes), *_ucf_list(test, "test", classes)]
+    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
+        """Read UCF101's lists, and refuse those that lack one of the classes."""
+        entries = [entry for entry in super().entries(source, folders, config) if entry.label in MINIUCF]
+        lacking = sorted(MINIUCF - {entry.label for entry in entries})
+        if lacking:
+            raise SourceError(
+                f"the lists under '{source}' have no videos of {len(lacking)} of MiniUCF's 50 classes, "
+                f"the first is '{lacking[0]}'."
+            )
+        return entries
 
 
 def _ucf_classes(path: Path) -> dict[str, tuple[int, str]]:
@@ -104,31 +140,32 @@ def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]]) -> It
         yield Entry(f"{folder}/{video}", label, split, where)
 
 
-# HMDB51
+class Hmdb51(OfficialLists):
+    """HMDB51: `<class>/<name>.avi` with a file `<class>_test_splitN.txt` for each class."""
+
+    num_splits = 3
+    has_spare_videos = True
+    usual_folders = ("testTrainMulti_7030_splits", "test_train_splits", "annotations", "splits")
+    num_parts = 2
+
+    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
+        """Read one file for each class that any of the three splits names, from the first folder that has some."""
+        ending = f"_test_split{config.official_split}.txt"
+        for folder in folders:
+            # Copies made on a Mac have hidden files of the same names beside them.
+            found = {path.name for path in folder.glob("*_test_split[123].txt") if not path.name.startswith(".")}
+            if found:
+                wanted = sorted({re.sub(r"_test_split\d\.txt$", ending, name) for name in found})
+                files = annotation_files([folder], [(name,) for name in wanted])
+                return [entry for file in files for entry in _hmdb_list(file, HMDB_SPLITS[config.train_list])]
+        raise not_found([f"<class>{ending}"], folders)
+
 
 HMDB_SPLITS = {
     "official": {"0": "", "1": "train", "2": "test"},
     "all-but-test": {"0": "train", "1": "train", "2": "test"},
 }
-"""For each train list what the lists' numbers mean."""
-
-
-def hmdb51(source: Path, config: IngestConfig) -> Listing:
-    """`<class>/<name>.avi` with a file `<class>_test_splitN.txt` for each class."""
-    folders = annotation_folders(source, config.annotations, HMDB_FOLDERS)
-    files, splits = _hmdb_files(folders, config.official_split), HMDB_SPLITS[config.train_list]
-    return find_listed(source, [entry for path in files for entry in _hmdb_list(path, splits)], parts=2)
-
-
-def _hmdb_files(folders: list[Path], number: int) -> list[Path]:
-    """One file for each class that any of the three splits names, from the first folder that has some."""
-    for folder in folders:
-        # Copies made on a Mac have hidden files of the same names beside them.
-        found = {path.name for path in folder.glob("*_test_split[123].txt") if not path.name.startswith(".")}
-        if found:
-            wanted = sorted({re.sub(r"\d\.txt$", f"{number}.txt", name) for name in found})
-            return annotation_files([folder], [(name,) for name in wanted])
-    raise not_found([f"<class>_test_split{number}.txt"], folders)
+"""For each train list the meaning of the lists' numbers."""
 
 
 def _hmdb_list(path: Path, splits: dict[str, str]) -> Iterator[Entry]:
@@ -143,27 +180,23 @@ def _hmdb_list(path: Path, splits: dict[str, str]) -> Iterator[Entry]:
             yield Entry(f"{label}/{name}", label, splits[use], where)
 
 
-# Kinetics-400
+class Kinetics400(OfficialLists):
+    """Kinetics-400: `<youtube_id>_<start>_<end>.mp4`, flat or in folders, with train.csv and validate.csv."""
 
-KINETICS_FILES = {
-    "train": ("train.csv", "kinetics_train.csv"),
-    "test": ("validate.csv", "val.csv", "kinetics_val.csv"),
-}
+    usual_folders = ("annotations", "kinetics400", "kinetics400/annotations")
+    notes = (NO_TEST_LABELS,)
+
+    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
+        """Read the two lists, which some copies have renamed."""
+        names = [("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")]
+        train, validation = annotation_files(folders, names)
+        entries = [*_kinetics_list(train, "train"), *_kinetics_list(validation, "test")]
+        if not entries:
+            raise SourceError(f"'{train}' and '{validation}' list no videos.")
+        return entries
+
+
 KINETICS_SPLITS = {"train": ("train",), "test": ("validate", "val", "validation")}
-
-
-def kinetics400(source: Path, config: IngestConfig) -> Listing:
-    """`<youtube_id>_<start>_<end>.mp4`, flat or in folders, with train.csv and validate.csv."""
-    folders = annotation_folders(source, config.annotations, KINETICS_FOLDERS)
-    files = annotation_files(folders, list(KINETICS_FILES.values()))
-    entries = [
-        entry for split, path in zip(KINETICS_FILES, files, strict=True) for entry in _kinetics_list(path, split)
-    ]
-    if not entries:
-        raise SourceError(f"'{files[0]}' and '{files[1]}' list no videos.")
-    listing = find_listed(source, entries, parts=1)
-    listing.notes.append(NO_TEST_LABELS)
-    return listing
 
 
 def _kinetics_list(path: Path, split: str) -> Iterator[Entry]:
@@ -186,27 +219,23 @@ def _seconds(text: str, column: str, where: str) -> int:
     return int(float(text))
 
 
-# Something-Something V2
+class SomethingSomething(OfficialLists):
+    """Something-Something V2: `<id>.webm` in a folder, with JSON files of labels, training and validation."""
 
-SSV2_FILES = (
-    ("something-something-v2-labels.json", "labels.json"),
-    ("something-something-v2-train.json", "train.json"),
-    ("something-something-v2-validation.json", "validation.json"),
-)
+    usual_folders = ("labels", "annotations")
+    notes = (NO_TEST_LABELS,)
 
-
-def ssv2(source: Path, config: IngestConfig) -> Listing:
-    """`<id>.webm` in a folder, with the three JSON files of labels, training and validation."""
-    folders = annotation_folders(source, config.annotations, SSV2_FOLDERS)
-    labels, train, validation = annotation_files(folders, SSV2_FILES)
-    classes = _ssv2_classes(labels)
-    entries = [*_ssv2_list(train, "train", classes), *_ssv2_list(validation, "test", classes)]
-    unused = sorted(classes - {entry.label for entry in entries})
-    if unused:
-        raise SourceError(f"'{labels}' has class '{unused[0]}', which '{train}' has no video of.")
-    listing = find_listed(source, entries, parts=1)
-    listing.notes.append(NO_TEST_LABELS)
-    return listing
+    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
+        """Read the labels and the two lists; every class must have a video."""
+        names = [f"{name}.json" for name in ("labels", "train", "validation")]
+        choices = [(f"something-something-v2-{name}", name) for name in names]
+        labels, train, validation = annotation_files(folders, choices)
+        classes = _ssv2_classes(labels)
+        entries = [*_ssv2_list(train, "train", classes), *_ssv2_list(validation, "test", classes)]
+        unused = sorted(classes - {entry.label for entry in entries})
+        if unused:
+            raise SourceError(f"'{labels}' has class '{unused[0]}', which '{train}' has no video of.")
+        return entries
 
 
 def _ssv2_classes(path: Path) -> set[str]:
@@ -233,19 +262,14 @@ def _ssv2_list(path: Path, split: str, classes: set[str]) -> Iterator[Entry]:
         raise SourceError(f"'{path}' must be a list of videos.")
     for position, video in enumerate(videos, 1):
         where = f"entry {position} of '{path}'"
-        name, template = _ssv2_video(video, where)
+        if not isinstance(video, dict) or not {"id", "template"} <= video.keys():
+            raise SourceError(f"{where} must be an object with id and template.")
+        name, template = str(video["id"]), video["template"]
+        if not re.fullmatch(r"\d+", name, re.ASCII) or not isinstance(template, str):
+            raise SourceError(
+                f"{where} has id '{name}' and template '{template}', but they must be a number and a text."
+            )
         label = re.sub(r"[\[\]]", "", template)
         if label not in classes:
             raise SourceError(f"{where} has template '{template}', which is no class of the labels file.")
         yield Entry(f"{name}.webm", label, split, where)
-
-
-def _ssv2_video(video: Any, where: str) -> tuple[str, str]:
-    if not isinstance(video, dict) or not {"id", "template"} <= video.keys():
-        raise SourceError(f"{where} must be an object with id and template.")
-    name, template = str(video["id"]), video["template"]
-    if not re.fullmatch(r"\d+", name, re.ASCII) or not isinstance(template, str):
-        raise SourceError(
-            f"{where} has id '{name}' and template '{template}', but they must be a number and a text."
-        )
-    return name, template

@@ -21,11 +21,8 @@ LAYOUTS = Parts(
         "kinetics400": "prism.ingestion.official:Kinetics400",
         "ssv2": "prism.ingestion.official:SomethingSomething",
     },
-    needs=("videos_of",),
+    needs=("videos_of", "relations"),
 )
-
-OFFICIAL_SPLITS = {"ucf101": 3, "miniucf": 3, "hmdb51": 3, "kinetics400": 1, "ssv2": 1}
-"""Layouts that read official annotation files, with the number of official splits."""
 
 Sampling = Literal["stride", "fps", "even"]
 WindowPlace = Literal["random", "centre"]
@@ -121,17 +118,8 @@ recordings are set apart whole; empty: videos are set apart one by one."""
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """One window is all that a centre or an even spread has; the layout knows its official lists."""
+        """One window is all that a centre or an even spread has; the layout says which of its options fit."""
         one_window = self.window == "centre" or self.sampling == "even"
-        yield (
-            "clips_per_video",
-            self.clips_per_video == 1 or not one_window,
-            "1 with window centre or sampling even",
-        )
-        splits = range(1, OFFICIAL_SPLITS.get(self.layout, 1) + 1)
-        promise = f"one of {', '.join(map(str, splits))} with layout {self.layout}"
-        yield "official_split", self.official_split in splits, promise
-        has_rest = self.train_list == "official" or self.layout == "hmdb51"
-        yield "train_list", has_rest, f"official with layout {self.layout}; only hmdb51 has videos in neither list"
-        is_read = not self.annotations or self.layout in OFFICIAL_SPLITS
-        yield "annotations", is_read, f"empty unless the layout is one of {', '.join(OFFICIAL_SPLITS)}"
+        fits = self.clips_per_video == 1 or not one_window
+        yield "clips_per_video", fits, "1 with window centre or sampling even"
+        yield from LAYOUTS.make(self.layout, self).relations(self)

@@ -1,4 +1,4 @@
-"""How a verb runs: what it writes, where it computes, what it shows. None of it changes what the verb makes."""
+"""How a verb runs: what it writes, where it computes, and what it shows. None of it changes the result."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -11,7 +11,7 @@ from prism.config import AnyOptions, with_options
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a verb. In Python a verb takes every field as a keyword, too: `condense(store, output="set")`.
+    """One run of a verb; every field may also be given to the verb itself, as in `condense(store, output="set")`.
 
     Attributes:
         output: the file or folder to write; None writes nothing.

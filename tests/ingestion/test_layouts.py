@@ -2,17 +2,21 @@
 
 import os
 import re
+import subprocess
+import sys
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from videos import write_classes
 
+import prism
 from prism.errors import ConfigError, SourceError
 from prism.ingestion.layouts import list_videos
-from prism.ingestion.listing import VideoSource
+from prism.ingestion.listing import Layout, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import assign_splits, recording
 
@@ -188,6 +192,78 @@ def test_a_name_that_is_not_text_is_skipped(tmp_path):
     except OSError:
         pytest.skip("this file system allows only UTF-8 names")
     assert list_videos(tmp_path).skipped == {"jump/\\xff.mp4": "its name is not valid UTF-8."}
+
+
+# Somebody else's layout
+
+
+@dataclass(frozen=True)
+class Prefixes(Layout):
+    """The class is the start of a file name."""
+
+    separator: str = "_"
+
+    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
+        listing = Listing(source)
+        for path in sorted(source.glob("*.mp4")):
+            listing.add(path, path.name.split(self.separator)[0], "")
+        return listing
+
+
+BY_NAME = f"{__name__}:Prefixes"
+
+
+@pytest.mark.parametrize(
+    ("layout", "recorded"),
+    [
+        (Prefixes(), BY_NAME),
+        (Prefixes, BY_NAME),
+        (BY_NAME, BY_NAME),
+        (Prefixes(separator="-"), f"{BY_NAME}(separator='-')"),
+        (f"{BY_NAME}(separator='-')", f"{BY_NAME}(separator='-')"),
+    ],
+)
+def test_a_strangers_layout_is_used_and_recorded_by_its_name(layout, recorded, tmp_path):
+    folder = write_classes(tmp_path / "given", videos=2, num_frames=3)
+    (tmp_path / "videos").mkdir()
+    separator = "-" if "-" in recorded else "_"
+    for video in folder.rglob("*.mp4"):
+        video.rename(tmp_path / "videos" / f"{video.parent.name}{separator}{video.name}")
+    store = prism.ingest(
+        *(tmp_path / "videos", tmp_path / "store"), layout=layout, num_frames=2, size=8, workers=1, progress=False
+    )
+    assert list(store.classes) == sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    assert store.header.settings["layout"] == recorded
+
+
+def test_a_layout_refuses_options_that_it_has_no_use_for():
+    for option, value in {"official_split": 2, "train_list": "all-but-test", "annotations": "lists"}.items():
+        with pytest.raises(ConfigError, match=f"^ingest.{option} = {value!r}, but it must be "):
+            IngestConfig(layout=Prefixes(), **{option: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ("class", "layout = 'class', but it must be one of auto, classes, splits, csv, ucf101"),
+        ("prism.nowhere:Layout", "the layout 'prism.nowhere:Layout' cannot be imported"),
+        (f"{__name__}:Postfixes", f"module '{__name__}' has no layout 'Postfixes'"),
+        (f"{BY_NAME}(sep='-')", "cannot be made: .* unexpected keyword argument 'sep'"),
+        (f"{__name__}:touch", "touch' has no videos_of"),
+    ],
+)
+def test_a_layout_that_is_none_is_refused_in_one_sentence(layout, message):
+    with pytest.raises(ConfigError, match=message):
+        IngestConfig(layout=layout)
+
+
+def test_layouts_need_no_heavy_library():
+    """The options make the layout that they name, and `prism --help` makes the options."""
+    code = "import sys, prism.ingestion.options as o; o.IngestConfig(layout='hmdb51'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "prism.ingestion.official" in modules
+    assert not modules & {"torch", "numpy", "av", "PIL", "safetensors"}
 
 
 # Splits

@@ -187,7 +187,9 @@ def test_one_seed_gives_the_same_bytes_and_another_seed_others(tmp_path):
 
 def test_the_bytes_do_not_depend_on_what_was_in_memory(tmp_path):
     code = (
-        "import sys\nfrom prism.ingestion.options import MotionConfig\nfrom prism.ingestion.motion import write_motion\n"
+        "import sys\n"
+        "from prism.ingestion.motion import write_motion\n"
+        "from prism.ingestion.options import MotionConfig\n"
         "write_motion(sys.argv[1], MotionConfig(train_per_class=1, test_per_class=1, num_frames=12, size=32))"
     )
     contents = []
