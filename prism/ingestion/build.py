@@ -23,6 +23,7 @@ from prism.ingestion.splits import assign_splits
 from prism.ingestion.task import Limits, Task
 from prism.machine.executors import completed
 from prism.machine.files import check_output, discard_older, partial_path, replace_folder, writing
+from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import Run, parted
 from prism.machine.signals import stop_signal
@@ -156,16 +157,20 @@ def ingest(
     if num_workers < 1 or (workers and run.executor):
         allowed = "left out with an engine, which has workers of its own" if run.executor else "at least 1"
         raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
-    _check_store_output(output, run.overwrite)
-    plan = make_plan(Path(source), config)
-    try:
-        build(plan, output, run.executor or num_workers, run.progress)
-    except KeyboardInterrupt:
-        raise Interrupted("stopped. Run the same command again to go on.") from None
+    # A folder that cannot be written is named as such before it is claimed.
+    check_output(output, overwrite=True)
+    with claim(output):
+        _check_store_output(output, run.overwrite)
+        plan = make_plan(Path(source), config)
+        try:
+            build(plan, output, run.executor or num_workers, run.progress)
+        except KeyboardInterrupt:
+            raise Interrupted("stopped. Run the same command again to go on.") from None
     return ClipStore.open(output, verify=False)
 
 
 def _processors() -> int:
+    # The processors that this process may use, where the system tells; else all.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -250,30 +255,30 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
     if not any(video.split == "test" for video in plan.listing.videos):
         num_test = sum(video.split == "test" for video in plan.videos)
         note(f"The source names no test videos: {num_test} are set apart from train.", enabled=progress)
-    with working_folder(partial_path(output), plan.to_json(), plan.offsets) as folder:
-        if folder.restarted:
-            note("The source or the settings have changed: starting again.", enabled=progress)
-        elif folder.outcomes:
-            done = len(folder.outcomes)
-            note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
-        if not folder.is_complete:
-            _decode(plan, folder, workers, progress)
-            plan.check_unchanged()
-            _check_classes(plan, folder, progress)
-            with writing(output, plan.offsets[-1]):
-                assemble(
-                    folder,
-                    list(plan.videos),
-                    plan.listing.skipped,
-                    num_frames=plan.config.num_frames,
-                    size=plan.config.size,
-                    flip=plan.flip,
-                    settings=plan.settings,
-                )
-                folder.complete()
-        with writing(output):
-            replace_folder(folder.finished, output)
-        folder.remove()
+    folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
+    if folder.restarted:
+        note("The source or the settings have changed: starting again.", enabled=progress)
+    elif folder.outcomes:
+        done = len(folder.outcomes)
+        note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
+    if not folder.is_complete:
+        _decode(plan, folder, workers, progress)
+        plan.check_unchanged()
+        _check_classes(plan, folder, progress)
+        with writing(output, plan.offsets[-1]):
+            assemble(
+                folder,
+                list(plan.videos),
+                plan.listing.skipped,
+                num_frames=plan.config.num_frames,
+                size=plan.config.size,
+                flip=plan.flip,
+                settings=plan.settings,
+            )
+            folder.complete()
+    with writing(output):
+        replace_folder(folder.finished, output)
+    folder.remove()
 
 
 def _decode(plan: Plan, folder: "WorkingFolder", workers: int | Executor, progress: bool) -> None:

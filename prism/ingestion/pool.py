@@ -28,7 +28,7 @@ class Died(Exception):
     @property
     def is_late(self) -> bool:
         """Whether it was ended because the video took too long: it would again."""
-        return str(self) == signal.SIGALRM.name
+        return str(self) == "SIGALRM"
 
     def outcome(self, task: Task) -> Outcome:
         """What is noted of the video."""
@@ -50,8 +50,10 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
-            # Ctrl-C goes to the parent's process group; the parent decides what it means.
+            # Ctrl-C goes to the parent's process group; the parent decides what it means. Each line is one
+            # system's word for a group of one's own, and nothing on the other.
             process_group=0,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             env={**os.environ, "PYTHONPATH": path},
         )
         if self._line() != READY:

@@ -47,6 +47,7 @@ def decode_shard(shard: Shard) -> tuple[str, list[tuple[int, Outcome]]]:
             file.truncate(shard.end - shard.start)
         with Pool(tasks.__getitem__, list(tasks), 1) as pool:
             outcomes = [result for result in pool.results() if result is not None]
-        with path.open("rb") as file:
+        # Windows syncs only files that are open for writing.
+        with path.open("r+b") as file:
             os.fsync(file.fileno())
     return str(path), sorted(outcomes)

@@ -7,7 +7,6 @@ guard can ingest, nothing heavy is inherited, and the video that killed a proces
 import contextlib
 import json
 import os
-import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -70,10 +69,18 @@ def _bounded(limits: Limits) -> Iterator[None]:
     """Let the system keep the limits: what needs too much memory fails, what takes too long ends this process.
 
     A library that hangs or computes for hours comes to no line of Python, so nothing less than the end will do.
+    Windows has neither limit: there a video takes what it takes.
     """
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = limits.max_decode_bytes if most == resource.RLIM_INFINITY else min(limits.max_decode_bytes, most)
-    resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+    with contextlib.suppress(ImportError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = limits.max_decode_bytes if most == resource.RLIM_INFINITY else min(limits.max_decode_bytes, most)
+        # macOS has the limit, but takes no number for it.
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, limits.max_decode_seconds)
     try:

@@ -17,14 +17,13 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism.errors import OutputError
 from prism.ingestion.task import Outcome, count
 from prism.machine.files import sync_folder, write_synced, writing
-from prism.machine.locks import hold
 from prism.machine.texts import parse_json
 
 SYNC_SECONDS = 3.0
@@ -32,7 +31,7 @@ SYNC_SECONDS = 3.0
 
 @dataclass
 class WorkingFolder:
-    """The folder of an unfinished store, held by one process at a time.
+    """The folder of an unfinished store. Whoever has claimed the store may use it.
 
     Args:
         path: the folder.
@@ -74,7 +73,8 @@ class WorkingFolder:
     def sync(self) -> None:
         """Put all that is done on disk: the frames first, then the lines that promise them."""
         with writing(self.slots):
-            with self.slots.open("rb") as file:
+            # Windows syncs only files that are open for writing.
+            with self.slots.open("r+b") as file:
                 os.fsync(file.fileno())
             with self.journal.open("a", encoding="utf-8") as file:
                 file.writelines(self._waiting)
@@ -135,50 +135,31 @@ class WorkingFolder:
 
 def discard_named(path: Path) -> None:
     """Remove the working folder of a run that was killed after its store had got its name."""
-    with contextlib.suppress(OSError, OutputError), _held(path):
+    with contextlib.suppress(OSError):
         if {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
             shutil.rmtree(path)
 
 
-@contextlib.contextmanager
-def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> Iterator[WorkingFolder]:
-    """Hold the working folder of a plan: the one that is there, or a new one with room for every clip.
+def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFolder:
+    """The working folder of a plan: the one that is there, or a new one with room for every clip.
 
     Args:
-        path: the folder.
+        path: the folder; the caller has claimed the store.
         plan: what is being made; an unfinished folder is taken over only if its plan is the same text.
         offsets: see `WorkingFolder`.
 
     Raises:
-        OutputError: another process holds the folder, something else is there, or the disk is full.
+        OutputError: something else is there, or the disk is full.
     """
     with writing(path):
         path.mkdir(exist_ok=True)
-    with _held(path):
-        folder = WorkingFolder(path, plan, offsets)
-        if not _has_plan(path, plan):
-            folder.restarted = (path / "plan.json").exists()
-            _start(folder)
-        elif not (folder.slots.exists() and folder.journal.exists()) and not folder.is_complete:
-            _start(folder)
-        folder.read_journal()
-        yield folder
-
-
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
-    with writing(path):
-        descriptor = os.open(path, os.O_RDONLY)
-    try:
-        hold(descriptor, path)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _has_plan(path: Path, plan: str) -> bool:
-    file = path / "plan.json"
-    return file.is_file() and file.read_bytes() == plan.encode()
+    folder, file = WorkingFolder(path, plan, offsets), path / "plan.json"
+    is_same = file.is_file() and file.read_bytes() == plan.encode()
+    folder.restarted = file.exists() and not is_same
+    if not is_same or not (folder.is_complete or (folder.slots.exists() and folder.journal.exists())):
+        _start(folder)
+    folder.read_journal()
+    return folder
 
 
 def _start(folder: WorkingFolder) -> None:

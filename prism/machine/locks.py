@@ -1,40 +1,62 @@
 """Locks: one run at a time writes an output; the end of a process frees what it held."""
 
 import contextlib
-import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from prism.errors import BusyError
 from prism.machine.files import writing
 
+BEHIND_ALL = 2**62
+"""The byte of a file that is locked on Windows: no file is so long, and nobody may read a byte that is locked."""
+
 
 def hold(descriptor: int, path: Path) -> None:
-    """Keep other runs off an open file or folder until it is closed; the end of a process frees it.
+    """Keep other runs off an open file until it is closed; the end of a process frees it.
 
     Raises:
         BusyError: another run holds it; its process is named where the system tells it.
     """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
     except BlockingIOError:
         raise BusyError(
             f"another run is writing '{path}'{_holder(descriptor)}. Wait for it, or choose another output."
         ) from None
-    except OSError:
-        # A file system without locks: the user has to know how many runs there are.
+    except (OSError, ImportError):
+        # A file system or a platform without locks: the user has to know how many runs there are.
         return
+
+
+def _lock(descriptor: int) -> None:
+    """Lock an open file, or raise BlockingIOError if another run has locked it."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return
+    import msvcrt
+
+    position = os.lseek(descriptor, 0, os.SEEK_CUR)
+    os.lseek(descriptor, BEHIND_ALL, os.SEEK_SET)
+    try:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    except PermissionError:
+        raise BlockingIOError from None
+    finally:
+        os.lseek(descriptor, position, os.SEEK_SET)
 
 
 def _holder(descriptor: int) -> str:
     """` (process …)`, the one that holds an open file; empty where the system does not tell."""
-    found = os.fstat(descriptor)
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     with contextlib.suppress(OSError):
+        locks = Path("/proc/locks").read_text().splitlines()
+        found = os.fstat(descriptor)
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
         # 1: FLOCK  ADVISORY  WRITE 15672 fe:00:2146339 0 EOF; those that wait have an arrow after the number.
-        for line in Path("/proc/locks").read_text().splitlines():
-            fields = line.split()
+        for fields in map(str.split, locks):
             if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
                 return f" (process {fields[4]})"
     return ""
@@ -63,9 +85,15 @@ def claim(output: str | Path | None) -> Iterator[None]:
     try:
         yield
     finally:
-        # Before it is given up: a run that waits for nothing else must not lose its own.
-        lock.unlink(missing_ok=True)
-        os.close(descriptor)
+        if sys.platform == "win32":
+            # No open file can be removed there: neither this one nor that of a run which has just opened it.
+            os.close(descriptor)
+            with contextlib.suppress(PermissionError):
+                lock.unlink(missing_ok=True)
+        else:
+            # Before it is given up: a run that waits for nothing else must not lose its own.
+            lock.unlink(missing_ok=True)
+            os.close(descriptor)
 
 
 def _locked(lock: Path, output: Path) -> int:

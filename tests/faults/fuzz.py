@@ -174,15 +174,15 @@ def resumed_ingest(name: str) -> Callable[[Path], Target]:
 
     def make(folder: Path) -> Target:
         path, plan = folder / ".store.partial", "a plan"
-        with working_folder(path, plan, [0, 12, 24]) as working:
-            working.record(0, Outcome((Window(3, 2),), 20))
-            working.record(1, Outcome(reason="the file is empty."))
-            working.sync()
+        working = working_folder(path, plan, [0, 12, 24])
+        working.record(0, Outcome((Window(3, 2),), 20))
+        working.record(1, Outcome(reason="the file is empty."))
+        working.sync()
 
         def read() -> None:
-            with working_folder(path, plan, [0, 12, 24]) as found:
-                assert all(0 <= video < 2 for video in found.outcomes)
-                assert all(type(w.start) is int for outcome in found.outcomes.values() for w in outcome.windows)
+            found = working_folder(path, plan, [0, 12, 24])
+            assert all(0 <= video < 2 for video in found.outcomes)
+            assert all(type(w.start) is int for outcome in found.outcomes.values() for w in outcome.windows)
 
         return Target((path / name).read_bytes(), (path / name).write_bytes, read)
 

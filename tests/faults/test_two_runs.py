@@ -29,10 +29,6 @@ HOLD = {
         "from prism.artifacts.telemetry import TelemetryWriter, telemetry_path\n"
         "writer = TelemetryWriter(telemetry_path(output))\nwait()\n"
     ),
-    "its working folder": (
-        "from prism.ingestion.working import working_folder\nfrom prism.machine.files import partial_path\n"
-        "with working_folder(partial_path(output), 'plan', [0, 1]):\n    wait()\n"
-    ),
 }
 """What another run may hold, and how."""
 SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}
@@ -44,7 +40,7 @@ RUNS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
         ),
     ),
     "ingest": (
-        "its working folder",
+        "the output",
         lambda inputs, output: ingest(inputs / "videos", output, num_frames=4, stride=1, size=16, progress=False),
     ),
     "condense": (

@@ -31,6 +31,7 @@ from prism.ingestion.task import Limits, Outcome, Task
 from prism.ingestion.working import WorkingFolder, working_folder
 from prism.machine import files as runtime
 from prism.machine.files import partial_path
+from prism.machine.locks import claim
 from prism.machine.run import Run
 
 CONFIG = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
@@ -339,14 +340,13 @@ def test_what_a_run_leaves_that_is_stopped_once_its_store_has_a_name_goes(source
 
 
 def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plans_slots(source, tmp_path):
-    with working_folder(tmp_path / "folder", "old plan", [0, 10]) as old:
-        slots = old.slots
-    with working_folder(tmp_path / "folder", "new plan", [0, 10**6]) as new:
-        task = task_of(source / "jump/v0.mp4", slots)
-        with pytest.raises(OutputError, match="cannot be written"):
-            worker.decode(task)
-        assert not any(new.slots.read_bytes())
-        assert not slots.exists()
+    slots = working_folder(tmp_path / "folder", "old plan", [0, 10]).slots
+    new = working_folder(tmp_path / "folder", "new plan", [0, 10**6])
+    task = task_of(source / "jump/v0.mp4", slots)
+    with pytest.raises(OutputError, match="cannot be written"):
+        worker.decode(task)
+    assert not any(new.slots.read_bytes())
+    assert not slots.exists()
 
 
 def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_path, monkeypatch, capfd):
@@ -381,13 +381,9 @@ def test_a_foreign_folder_in_the_way_is_left_alone(source, tmp_path):
     assert (mine / "thesis.tex").exists()
 
 
-def test_two_runs_do_not_write_one_store(tmp_path):
-    with (
-        working_folder(tmp_path / "folder", "plan", [0, 10]),
-        pytest.raises(OutputError, match="another run is writing"),
-        working_folder(tmp_path / "folder", "plan", [0, 10]),
-    ):
-        pass
+def test_two_runs_do_not_write_one_store(source, tmp_path):
+    with claim(tmp_path / "store"), pytest.raises(OutputError, match=r"another run is writing '.*/store'"):
+        make(source, tmp_path / "store")
 
 
 def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
@@ -592,16 +588,15 @@ def test_only_training_pixels_are_counted(source, tmp_path):
 
 def test_a_journal_survives_any_cut(tmp_path):
     outcomes = [Outcome((Window(3, 2),), 20), Outcome(reason="the file is empty."), Outcome((Window(1, 1),), 9)]
-    with working_folder(tmp_path / "folder", "plan", [0, 1, 2, 3]) as folder:
-        for number, outcome in enumerate(outcomes):
-            folder.record(number, outcome)
-        folder.sync()
+    folder = working_folder(tmp_path / "folder", "plan", [0, 1, 2, 3])
+    for number, outcome in enumerate(outcomes):
+        folder.record(number, outcome)
+    folder.sync()
     whole = folder.journal.read_bytes()
     for length in range(len(whole) + 1):
         folder.journal.write_bytes(whole[:length])
-        with working_folder(tmp_path / "folder", "plan", [0, 1, 2, 3]) as again:
-            complete = whole[:length].count(b"\n")
-            assert again.outcomes == dict(enumerate(outcomes[:complete]))
+        again = working_folder(tmp_path / "folder", "plan", [0, 1, 2, 3])
+        assert again.outcomes == dict(enumerate(outcomes[: whole[:length].count(b"\n")]))
         assert json.loads(f"[{','.join(again.journal.read_text().splitlines())}]") is not None
 
 

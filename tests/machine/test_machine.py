@@ -103,7 +103,7 @@ def test_an_output_below_a_file_is_refused(tmp_path):
         check_output(tmp_path / "file" / "a")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write everywhere")
 def test_an_output_in_a_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o555)
     with pytest.raises(OutputError, match="read-only"):
