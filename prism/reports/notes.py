@@ -5,7 +5,7 @@ from typing import Any
 
 from prism.artifacts.results import Result
 from prism.evaluation.protocols import CLEAN, PROTOCOLS
-from prism.reports.tables import Row
+from prism.reports.rows import Row
 from prism.reports.text import in_shares, listed
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}

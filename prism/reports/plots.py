@@ -19,8 +19,9 @@ from matplotlib.transforms import ScaledTranslation, Transform
 
 from prism.artifacts.results import HEADINGS
 from prism.reports.curves import Curves, binned
+from prism.reports.rows import Row
 from prism.reports.series import BLACK, COLOURS, CYCLE, SHAPES, Mark, Series
-from prism.reports.tables import Row
+from prism.reports.sheet import Picture
 from prism.reports.text import significant
 
 BLUE, RED = COLOURS[0], COLOURS[1]
@@ -48,22 +49,6 @@ STYLE: Any = {
 }
 WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
 """Width and height in inches."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A picture for the page: its data URI, what it shows, and what to read from it."""
-
-    source: str
-    alt: str
-    caption: str
-    width: int
-    height: int
-
-    @property
-    def svg(self) -> bytes:
-        """The picture itself."""
-        return base64.b64decode(self.source.partition(",")[2])
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from prism.artifacts.results import HEADINGS
 from prism.artifacts.store import ClipStore
 from prism.reports.gallery import Gallery, galleries
 from prism.reports.notes import notes_on
-from prism.reports.plots import Picture, history_plots, score_plots
+from prism.reports.plots import history_plots, score_plots
+from prism.reports.rows import Row, build_rows, groups
 from prism.reports.series import Mark, Series, series_of
-from prism.reports.sheet import Column
+from prism.reports.sheet import Column, Picture
 from prism.reports.sources import Loaded, SetFile, find_sets, find_store
-from prism.reports.tables import Row, build_rows, columns_of, groups
+from prism.reports.tables import columns_of
 from prism.reports.text import counted, in_bytes, in_percent, in_seconds, in_shares, listed
 
 MAX_SCALE = 4

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from prism.reports.tables import Row
+from prism.reports.rows import Row
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")

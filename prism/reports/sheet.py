@@ -1,5 +1,6 @@
-"""Sheets: a table with its title and notes, however it is written."""
+"""Sheets: a table with its title, notes and pictures, and its forms: Markdown, or for a terminal."""
 
+import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,6 @@ from prism.reports.text import printable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from prism.reports.plots import Picture
-
 
 @dataclass(frozen=True)
 class Column:
@@ -19,6 +18,22 @@ class Column:
     heading: str
     text: Callable[[Any], str]
     is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for the page: its data URI, what it shows, and what to read from it."""
+
+    source: str
+    alt: str
+    caption: str
+    width: int
+    height: int
+
+    @property
+    def svg(self) -> bytes:
+        """The picture itself."""
+        return base64.b64decode(self.source.partition(",")[2])
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,7 @@ class Sheet:
     notes: Sequence[str]
     columns: Sequence[Column]
     rows: Sequence[Any]
-    plots: Sequence["Picture"] = ()
+    plots: Sequence[Picture] = ()
 
 
 def markdown(sheet: Sheet) -> str:

@@ -12,8 +12,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, Result
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.errors import ResultError
-from prism.reports.plots import Picture, Trade, trade_plot
-from prism.reports.sheet import Column, Sheet, markdown, terminal_table
+from prism.reports.plots import Trade, trade_plot
+from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
 from prism.reports.text import Score, in_bytes, in_percent, in_seconds, significant
 from prism.reproduction.paper import STORAGE, Cell, Exhibit, Printed
 from prism.reproduction.plan import Place

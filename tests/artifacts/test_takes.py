@@ -14,7 +14,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.trials import SetMaterial
 from prism.machine.randomness import generator
 from prism.recipes import read_recipe
-from prism.reports.tables import build_rows
+from prism.reports.rows import build_rows
 from prism.selection.options import SelectConfig
 
 SHOWN = 60

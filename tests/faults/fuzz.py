@@ -46,8 +46,8 @@ from prism.ingestion.sampling import Window
 from prism.ingestion.task import Outcome
 from prism.ingestion.working import working_folder
 from prism.reports.curves import Curves
+from prism.reports.rows import build_rows
 from prism.reports.sources import load_results
-from prism.reports.tables import build_rows
 from prism.reproduction.compare import _condense_seconds
 
 

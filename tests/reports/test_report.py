@@ -26,8 +26,9 @@ from prism.reports.curves import Curves, binned
 from prism.reports.notes import notes_on
 from prism.reports.page import report
 from prism.reports.plots import Trade, _dodges, _trades
+from prism.reports.rows import build_rows, groups
 from prism.reports.series import series_of
-from prism.reports.tables import build_rows, groups, summary_tables, to_csv, to_markdown
+from prism.reports.tables import summary_tables, to_csv, to_markdown
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
 
