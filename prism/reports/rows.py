@@ -1,19 +1,22 @@
 """Rows: the numbers of one result each, as tables and plots show them, in an order of their own."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
-from prism.artifacts.options import COMPRESSED
 from prism.artifacts.results import METRICS, Result, Subject
 from prism.machine.texts import canonical_json
-from prism.networks.build import MODELS
+from prism.networks.options import NETWORKS
 from prism.reports.text import Score
+
+Item = TypeVar("Item")
 
 FLOORS = ("random", "subset")
 CEILINGS = ("full",)
+NUMBERS = ("float32", "float16", "uint8")
+"""Storage that keeps every number; what any other keeps depends on its quality."""
 BUDGET_KEYS = {"vpc", "lr", "batch_real", "dynamic_lr", "hallucinator_lr"}
 """Options that change along one accuracy-against-compression curve (the paper tunes them per VPC)."""
 
@@ -25,11 +28,12 @@ class Row:
     Attributes:
         task: a key of `results.METRICS`.
         role: `floor` for random real clips, `ceiling` for all real training clips, else empty.
+        method: with the storage and the takes of its clips, where they are not the plain ones.
         network: architecture, with its width where that is not the paper's.
         clips: that an epoch of training shows.
         shown: clips that one network is trained on, over all epochs.
         scores: for each metric of the task its mean, deviation and number of runs.
-        chance: for each of them what guessing at random scores.
+        chance: for each metric of the task the score of a random guess.
         variant: equal for rows that differ only in their budget.
         seconds: mean training and scoring time of one run.
     """
@@ -92,65 +96,72 @@ def build_rows(results: Iterable[Result]) -> list[Row]:
     return sorted(map(_row, results), key=_place)
 
 
+def by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each task, which have different scores and therefore a table of their own."""
+    return {task: some for task in METRICS if (some := [row for row in rows if row.task == task])}
+
+
+def groups(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows apart by what they were scored on and how, each group in order."""
+    return apart(rows, lambda row: row.group)
+
+
+def apart(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+    """The items of each key, in the order in which the keys are first met."""
+    found: dict[Hashable, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return list(found.values())
+
+
 def _row(result: Result) -> Row:
     subject, data = result.subject, result.data
     network = _network(result.config)
     variant = {key: value for key, value in subject.config.items() if key not in BUDGET_KEYS}
     return Row(
-        result.label,
-        result.task,
-        _role(result),
-        _method(subject),
-        network,
-        result.protocol,
-        PurePath(data.path).name or data.path,
-        data.fingerprint,
-        data.split,
-        data.num_clips,
-        data.num_classes,
-        {metric: result.summary(metric) for metric in result.metrics},
-        data.chance,
-        subject.num_videos,
-        result.shown,
-        subject.num_keyframes,
-        subject.num_bytes,
-        subject.float32_bytes,
-        data.train_float32_bytes,
-        fmean(run.seconds for run in result.runs),
-        canonical_json([subject.method, network, variant]),
+        label=result.label,
+        task=result.task,
+        role=_role(result),
+        method=_method(subject),
+        network=network,
+        protocol=result.protocol,
+        data=PurePath(data.path).name or data.path,
+        fingerprint=data.fingerprint,
+        split=data.split,
+        num_test_clips=data.num_clips,
+        num_classes=data.num_classes,
+        scores={metric: result.summary(metric) for metric in result.metrics},
+        chance=data.chance,
+        clips=subject.num_videos,
+        shown=result.shown,
+        keyframes=subject.num_keyframes,
+        num_bytes=subject.num_bytes,
+        float32_bytes=subject.float32_bytes,
+        full_float32_bytes=data.train_float32_bytes,
+        seconds=fmean(run.seconds for run in result.runs),
+        variant=canonical_json([subject.method, network, variant]),
     )
 
 
 def _place(row: Row) -> tuple[Any, ...]:
     # By network and budget, so that rivals of equal size stand together, the floor first.
-    role = ("floor", "", "ceiling").index(row.role)
-    return (
-        row.data,
-        *row.group,
-        row.network,
-        row.clips,
-        role,
-        row.method,
-        row.label,
-        row.num_bytes,
-        row.lead,
-        row.variant,
-    )
+    budget = (row.network, row.clips, ("floor", "", "ceiling").index(row.role))
+    return (row.data, *row.group, *budget, row.method, row.label, row.num_bytes, row.lead, row.variant)
 
 
 def _network(config: dict[str, Any]) -> str:
     model, sizes = str(config.get("model", "unknown")), {key: config.get(key) or 0 for key in ("width", "hidden")}
-    if model in MODELS and sizes["width"] == MODELS[model].WIDTH:
+    # A result file is data: only our own networks are looked up, because that imports a module.
+    if model in NETWORKS.homes and sizes["width"] == getattr(NETWORKS.found(model)[0], "WIDTH", None):
         sizes["width"] = 0
     return ", ".join([model, *(f"{key} {size}" for key, size in sizes.items() if size)])
 
 
 def _method(subject: Subject) -> str:
-    """The method, how its clips are compressed and whether a video stands for several: what else decides how much
-    there is to see at equal bytes, and at equal clips."""
+    # Storage and takes decide, too, how much there is to see at equal bytes and at equal clips.
     storage = subject.config.get("storage")
-    compressed = f"{storage} {subject.config.get('quality')}" if storage in COMPRESSED else ""
-    return ", ".join(filter(None, [subject.method, compressed, "takes" if _has_takes(subject) else ""]))
+    kept = "" if storage in (None, *NUMBERS) else f"{storage} {subject.config.get('quality')}"
+    return ", ".join(filter(None, [subject.method, kept, "takes" if _has_takes(subject) else ""]))
 
 
 def _has_takes(subject: Subject) -> bool:
@@ -161,23 +172,6 @@ def _role(result: Result) -> str:
     subject = result.subject
     if subject.kind == "store" and subject.path != result.data.path:
         return ""  # Clips of another store are neither floor nor ceiling of this one.
-    return (
-        "floor"
-        if subject.method in FLOORS and not _has_takes(subject)
-        else "ceiling"
-        if subject.method in CEILINGS
-        else ""
-    )
-
-
-def by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each task, which have different scores and therefore a table of their own."""
-    return {task: some for task in METRICS if (some := [row for row in rows if row.task == task])}
-
-
-def groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows apart by what they were scored on and how, each group in order."""
-    apart: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        apart.setdefault(row.group, []).append(row)
-    return list(apart.values())
+    if subject.method in FLOORS and not _has_takes(subject):
+        return "floor"
+    return "ceiling" if subject.method in CEILINGS else ""

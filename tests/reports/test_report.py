@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -528,3 +529,25 @@ def test_a_network_is_named_with_the_sizes_that_are_not_the_published_ones(exhib
     for name, config in configs.items():
         (row,) = build_rows(load([exhibit.of_set(made, name, config=config)]))
         assert row.network == name
+
+
+def test_a_strangers_parts_are_named_and_a_result_never_makes_us_import_one(exhibit, monkeypatch, tmp_path):
+    (tmp_path / "mine.py").write_text("raise AssertionError('imported')", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = {"storage": "mine:Storage", "quality": 7}
+    subject = Subject("condensed", "set.safetensors", "mine:Method", 2, 16, 1000, 4000, config)
+    (row,) = build_rows(load([exhibit.save(subject, "a", config={"model": "mine:Net", "width": 64})]))
+    assert row.network == "mine:Net, width 64"
+    assert row.method == "mine:Method, mine:Storage 7"
+
+
+def test_only_a_set_that_was_chosen_from_real_clips_needs_no_telemetry(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    telemetry_path(made).unlink()
+    condensed = CondensedSet.load(made)
+    for source, is_needed in (
+        ({"method": "mine:Rule", "clips": ["a.mp4"]}, False),
+        ({"method": "mine:Rule"}, True),
+    ):
+        replace(condensed, source=source).save(made)
+        assert ("Telemetry" in page_of([exhibit.of_set(made)])) is is_needed
