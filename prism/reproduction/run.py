@@ -1,7 +1,6 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import retrieve
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.progress import note
+from prism.machine.run import Run
 from prism.machine.texts import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, Made, Progress, compare
@@ -31,33 +31,31 @@ def reproduce(
     name: str,
     data: Sequence[ClipStore | str | Path],
     output: str | Path = "runs/reproduce",
+    run: Run | None = None,
     *,
     scale: str = "full",
     seeds: int = 1,
     recipes: Sequence[str | Path] = (),
     dry_run: bool = False,
-    device: str = "auto",
-    executor: Executor | None = None,
-    progress: bool = False,
+    **options: Any,
 ) -> Comparison:
     """Set the paper's numbers of a table or figure beside ours.
 
-    Sets and results are kept under `output` and shared by all tables: what is there is not made again, what
-    was interrupted goes on where it stopped. The table is written after every step, as Markdown and CSV; at the
-    end come a page, and its plots as SVG.
+    Sets and results are kept under `output` and shared by all tables. A file that is there is not made again, and
+    an interrupted one goes on where it stopped. The table is written after every step, as Markdown and CSV; at
+    the end come a page, and its plots as SVG.
 
     Args:
         name: a key of `exhibits()`.
         data: clip stores, or their folders.
         output: the folder of everything.
+        run: its device, executor and progress, for every verb. The executor condenses the classes of a set, and
+            trains the networks of a result, side by side; a set whose classes depend on each other is made here.
         scale: `full`, the paper's settings, or `small`, for two CPU cores.
         seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated on its own.
         recipes: recipes whose options win, one after the other.
         dry_run: only say which commands are missing.
-        device: `auto`, `cpu` or `cuda`.
-        executor: condenses the classes of a set, and trains the networks of a result, side by side in place of
-            this process; sets whose classes cannot be parted are condensed here.
-        progress: show what is being done.
+        options: fields of `prism.machine.run.Run`.
 
     Raises:
         ConfigError: the table or an option is unknown, or the data does not fit it.
@@ -65,37 +63,31 @@ def reproduce(
         EngineError: the executor lost what it was to compute; the same command goes on.
         Interrupted: Ctrl-C or SIGTERM; the same command goes on.
     """
-    chosen, folder = exhibit(name), Path(output)
+    chosen, folder, run = exhibit(name), Path(output), replace(run or Run(), **options)
     stores = [store if isinstance(store, ClipStore) else ClipStore.open(store) for store in data]
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)
-    how = {"device": device, "executor": executor, "progress": progress}
     if dry_run:
-        _say_what_is_missing(steps, done)
+        missing = [command(step, store) for step, store in steps if not _take(step, store, done)]
+        there = f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there."
+        for line in missing or [there]:
+            note(line)
         return compare(chosen, scale, places, done)
     for count, (step, store) in enumerate(steps, 1):
         if _take(step, store, done):
             continue
-        note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=progress)
-        _run(step, store, done, how)
+        note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
+        _run(step, store, done, run)
         _write(compare(chosen, scale, places, done), table)
     found = compare(chosen, scale, places, done)
     _write(found, table)
-    page = table.with_name(f"{table.name}.html")
     plots = found.plots
     for cost, plot in plots.items():
         _replace(table.with_name(f"{table.name}-{cost}.svg"), plot.svg)
-    report(list(done.results), page, sheets=[replace(found.sheet, plots=list(plots.values()))], overwrite=True)
+    sheet = replace(found.sheet, plots=list(plots.values()))
+    report(list(done.results), table.with_name(f"{table.name}.html"), sheets=[sheet], overwrite=True)
     return found
-
-
-def _say_what_is_missing(steps: Sequence[tuple[SetStep | ScoreStep, ClipStore]], done: Progress) -> None:
-    missing = [command(step, store) for step, store in steps if not _take(step, store, done)]
-    for line in missing:
-        note(line)
-    if not missing:
-        note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
 
 
 def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:
@@ -141,35 +133,37 @@ def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
         )
 
 
-def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, how: dict[str, Any]) -> None:
+def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) -> None:
     if isinstance(step, ScoreStep) and step.made is not None and step.made.path in done.failures:
         return
     try:
-        if isinstance(step, SetStep):
-            done.sets[step.path] = Made.of(_make(step, store, **how), step.path)
-        else:
-            done.results[step.path] = _score(step, store, **how)
+        made = _made(step, store, run)
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)
-        note(f"prism: {error}", enabled=how["progress"])
+        note(f"prism: {error}", enabled=run.progress)
     except Interrupted:
         raise Interrupted("stopped; run the same command again to go on.") from None
+    else:
+        if isinstance(made, Result):
+            done.results[step.path] = made
+        else:
+            done.sets[step.path] = Made.of(made, step.path)
 
 
-def _make(step: SetStep, store: ClipStore, *, executor: Executor | None, **how: Any) -> CondensedSet:
+def _made(step: SetStep | ScoreStep, store: ClipStore, run: Run) -> CondensedSet | Result:
+    """The set or result of a step. Verbs are called here and nowhere else."""
+    how: Any = {"output": step.path, "resume": True, "device": run.device, "progress": run.progress}
+    if isinstance(step, ScoreStep):
+        condensed, train_store = (step.made.path, None) if step.made else (None, store)
+        how |= {"executor": run.executor, "train_store": train_store, "label": step.label}
+        if isinstance(step.config, RetrieveConfig):
+            return retrieve(condensed, store, step.config, **how)
+        return evaluate(condensed, store, step.config, **how)
     if isinstance(step.config, SelectConfig):
-        return select(store, step.config, output=step.path, device=how["device"])
-    by_class = executor if has_independent_classes(step.config) else None
-    return condense(store, step.config, output=step.path, resume=True, executor=by_class, **how)
-
-
-def _score(step: ScoreStep, store: ClipStore, **how: Any) -> Result:
-    places = {"train_store": None if step.made else store, "output": step.path, "label": step.label}
-    condensed = step.made.path if step.made else None
-    if isinstance(step.config, RetrieveConfig):
-        return retrieve(condensed, store, step.config, **places, resume=True, **how)
-    return evaluate(condensed, store, step.config, **places, resume=True, **how)
+        return select(store, step.config, output=step.path, device=run.device)
+    executor = run.executor if has_independent_classes(step.config) else None
+    return condense(store, step.config, **how, executor=executor)
 
 
 def _write(found: Comparison, table: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
+from prism.machine.run import Run
 from prism.recipes import read_recipe, shipped_recipes
 from prism.reproduction import run
 from prism.reproduction.compare import COSTS, Comparison, Line, _trades
@@ -221,9 +222,8 @@ def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_pat
     reproduced(store, tmp_path / "out", tiny)
     before = contents(tmp_path / "out")
     made: list[Path] = []
-    make, score = run._make, run._score
-    monkeypatch.setattr(run, "_make", lambda step, *at, **how: made.append(step.path) or make(step, *at, **how))
-    monkeypatch.setattr(run, "_score", lambda step, *at, **how: made.append(step.path) or score(step, *at, **how))
+    make = run._made
+    monkeypatch.setattr(run, "_made", lambda step, *at: made.append(step.path) or make(step, *at))
     reproduced(store, tmp_path / "out", tiny)
     assert made == []
     assert contents(tmp_path / "out") == before
@@ -255,6 +255,15 @@ def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_ma
     assert sets[0] == sets[1]
     # The classes of PRISM's set, and the networks of each result.
     assert Counting.submitted == 2 + 2 * len(list((tmp_path / "there").rglob("*.retrieval.json")))
+
+
+def test_how_it_runs_is_given_as_a_run_or_as_its_fields(store, tmp_path, tiny, monkeypatch):
+    given: list[Run] = []
+    monkeypatch.setattr(run, "_run", lambda step, store, done, how: given.append(how))
+    reproduce("table6a", [store], tmp_path, Run(device="cpu"), scale="small", recipes=[tiny], progress=True)
+    assert set(given) == {Run(device="cpu", progress=True)}
+    with pytest.raises(TypeError, match="devise"):
+        reproduce("table6a", [store], tmp_path, devise="cpu")
 
 
 def test_more_evaluation_seeds_train_only_those_that_are_missing(store, tmp_path, tiny):
