@@ -21,8 +21,6 @@ from prism.evaluation.protocols import PROTOCOLS
 from prism.networks.build import MODELS
 from prism.networks.options import NETWORKS
 from prism.recipes import SECTIONS, read_recipe
-from prism.selection.options import SELECTIONS
-from prism.selection.select import METHODS as SELECTION_METHODS
 
 
 @pytest.mark.parametrize(
@@ -30,7 +28,6 @@ from prism.selection.select import METHODS as SELECTION_METHODS
     [
         (RULE_NAMES.homes, RULES),
         (NETWORKS.homes, MODELS),
-        (SELECTIONS.homes, SELECTION_METHODS),
         (CONDENSE_METHODS.homes, PARAMETRISATIONS),
         (get_args(StoreSplit), SPLITS),
         (get_args(ProtocolName), PROTOCOLS),

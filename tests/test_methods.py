@@ -24,9 +24,9 @@ from prism.errors import ConfigError, DivergedError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.machine.randomness import generator
-from prism.selection.select import METHODS as SELECTIONS
+from prism.selection.options import SELECTIONS
 
-METHODS = [*CONDENSATIONS.homes, *SELECTIONS]
+METHODS = [*CONDENSATIONS.homes, *SELECTIONS.homes]
 CONDENSES = {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}
 SELECTS = {"width": 2, "epochs": 1}
 FOREVER = {"iterations": 10**9, "epochs": 10**9}
@@ -102,7 +102,7 @@ def test_a_rendered_set_has_the_shape_of_the_stores_clips_and_values_in_units_of
         assert clips.dtype == torch.float32
         assert clips.isfinite().all()
         # Real pixels lie in 0..1. Synthetic ones may exceed that, but not by as much as 0..255 would.
-        low, high = (0, 1) if method in SELECTIONS else (-8, 9)
+        low, high = (0, 1) if method in SELECTIONS.homes else (-8, 9)
         assert low <= clips.min() < clips.max() <= high
 
 

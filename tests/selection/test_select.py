@@ -1,5 +1,7 @@
 """Coreset selection: real clips, in the same form as condensed ones."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from selections import CORESET
@@ -9,7 +11,8 @@ from prism.errors import ConfigError
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.embeddings import Embedder, train_embeddings
-from prism.selection.select import METHODS, herding, k_center
+from prism.selection.methods import Herding, KCenter, Selection
+from prism.selection.options import SELECTIONS
 
 SMALL = CORESET | {"width": 2, "epochs": 1, "device": "cpu"}
 
@@ -18,7 +21,7 @@ def select(store, **options):
     return prism.select(store, **(SMALL | options))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SELECTIONS.homes)
 @pytest.mark.parametrize("vpc", [1, 3])
 def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method, vpc):
     chosen = select(store, method=method, vpc=vpc)
@@ -30,7 +33,7 @@ def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method
     assert chosen.source["clips"] == [store.sources[i].path for i in found]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SELECTIONS.homes)
 def test_every_frame_of_a_selected_clip_is_a_keyframe(store, method):
     chosen = select(store, method=method)
     assert chosen.mask.all()
@@ -47,7 +50,7 @@ def test_herding_agrees_with_trying_every_clip(seed):
         left = [i for i in range(7) if i not in chosen]
         means = {i: sum(cloud[j] for j in [*chosen, i]) / (len(chosen) + 1) for i in left}
         chosen.append(min(left, key=lambda i: float((means[i] - cloud.mean(dim=0)).square().sum())))
-        assert herding(cloud, len(chosen), generator(0, "x")) == chosen
+        assert Herding().choose(cloud, len(chosen), generator(0, "x")) == chosen
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -57,13 +60,13 @@ def test_k_center_agrees_with_measuring_every_distance(seed):
     while len(chosen) < 7:
         left = [i for i in range(7) if i not in chosen]
         chosen.append(max(left, key=lambda i: min(float((cloud[i] - cloud[j]).norm()) for j in chosen)))
-        assert k_center(cloud, len(chosen), generator(0, "x")) == chosen
+        assert KCenter().choose(cloud, len(chosen), generator(0, "x")) == chosen
 
 
-@pytest.mark.parametrize("method", [herding, k_center])
+@pytest.mark.parametrize("method", [Herding(), KCenter()])
 @pytest.mark.parametrize("vpc", range(1, 6))
 def test_no_clip_is_picked_twice_even_where_all_are_alike(method, vpc):
-    assert len(set(method(torch.ones(5, 3), vpc, generator(0, "x")))) == vpc
+    assert len(set(method.choose(torch.ones(5, 3), vpc, generator(0, "x")))) == vpc
 
 
 @pytest.mark.parametrize("method", ["herding", "k-center"])
@@ -99,3 +102,41 @@ def test_another_network_has_embeddings_of_its_own(store):
     cpu = torch.device("cpu")
     found = [train_embeddings(store, Embedder("convnet3d", 2, 0, seed), cpu) for seed in (0, 1)]
     assert not torch.equal(*found)
+
+
+@dataclass(frozen=True)
+class Outermost(Selection):
+    """A method of somebody else: the clips farthest from a point, or nonsense."""
+
+    centre: float = 0.0
+    chooses: str = "all"
+
+    def choose(self, embeddings, num, generator):
+        order = (embeddings - self.centre).norm(dim=1).argsort(descending=True).tolist()
+        return {"all": order[:num], "few": order[: num - 1], "twice": order[:1] * num, "outside": [-1] * num}[
+            self.chooses
+        ]
+
+
+NAME = f"{__name__}:Outermost"
+
+
+def test_a_method_of_ones_own_chooses_as_an_object_and_by_its_name(store):
+    as_object = select(store, method=Outermost(centre=2.5), vpc=2)
+    by_name = select(store, method=f"{NAME}(centre=2.5)", vpc=2)
+    assert as_object.source == by_name.source
+    assert as_object.source["method"] == as_object.source["config"]["method"] == f"{NAME}(centre=2.5)"
+    assert as_object.source["clips"] != select(store, method=Outermost(centre=-9.0), vpc=2).source["clips"]
+    assert select(store, method=Outermost).source["method"] == NAME
+
+
+def test_a_method_without_embeddings_trains_no_network(make_store):
+    store = make_store()
+    select(store, method="random", model="no.such:Network")
+    assert not (store.path / "cache").exists()
+
+
+@pytest.mark.parametrize("chooses", ["few", "twice", "outside"])
+def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses):
+    with pytest.raises(ConfigError, match=r"class 'class0', but it must choose 2 different positions in 0\.\.3"):
+        select(store, method=Outermost(chooses=chooses), vpc=2)

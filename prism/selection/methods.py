@@ -1,0 +1,83 @@
+"""How the clips that stand for a class are chosen: one class for each method."""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+
+class Selection(ABC):
+    """A method of choosing clips. Derive from it, write `choose`, and pass an object to `prism.select`.
+
+        @dataclass(frozen=True)
+        class Outermost(Selection):
+            centre: float = 0.0
+
+            def choose(self, embeddings, num, generator):
+                return (embeddings - self.centre).norm(dim=1).argsort(descending=True)[:num].tolist()
+
+        prism.select(store, method=Outermost(centre=0.5), takes=1)
+
+    Its fields are its options. On the command line it is `--method "mymodule:Outermost(centre=0.5)"`.
+
+    Attributes:
+        needs_embeddings: whether it looks at embeddings. If not, no network is trained, and D is 0.
+    """
+
+    needs_embeddings: ClassVar[bool] = True
+
+    @abstractmethod
+    def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
+        """Choose clips of one class.
+
+        Args:
+            embeddings: (N, D) float64, of the training clips of the class.
+            num: clips to choose, at most N.
+            generator: source of everything random.
+
+        Returns:
+            `num` different positions in 0..N-1.
+        """
+
+
+class Random(Selection):
+    """Different clips, drawn uniformly."""
+
+    needs_embeddings = False
+
+    def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
+        """See `Selection.choose`."""
+        return torch.randperm(len(embeddings), generator=generator)[:num].tolist()
+
+
+class Herding(Selection):
+    """Clips whose running mean stays as close as possible to the mean of all (Welling, 2009)."""
+
+    def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
+        """See `Selection.choose`. The first clip is the one nearest the mean; nothing is random."""
+        mean, total, chosen = embeddings.mean(dim=0), torch.zeros_like(embeddings[0]), []
+        for count in range(1, num + 1):
+            distance = ((total + embeddings) / count - mean).norm(dim=1)
+            distance[chosen] = torch.inf
+            chosen.append(int(distance.argmin()))
+            total = total + embeddings[chosen[-1]]
+        return chosen
+
+
+class KCenter(Selection):
+    """The clip nearest the mean, then each time the clip farthest from its nearest chosen one.
+
+    Sener and Savarese, 2018.
+    """
+
+    def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
+        """See `Selection.choose`. Nothing is random."""
+        chosen = [int((embeddings - embeddings.mean(dim=0)).norm(dim=1).argmin())]
+        nearest = (embeddings - embeddings[chosen[0]]).norm(dim=1)
+        while len(chosen) < num:
+            # Where clips coincide, all distances are 0: -1 keeps a chosen clip from being chosen again.
+            nearest[chosen] = -1.0
+            chosen.append(int(nearest.argmax()))
+            nearest = nearest.minimum((embeddings - embeddings[chosen[-1]]).norm(dim=1))
+        return chosen
