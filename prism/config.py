@@ -1,33 +1,35 @@
-"""The one validator: what an option may be is said once, in its annotation.
+"""The one validator: the range of an option is said once, in its annotation.
 
     vpc: Annotated[int, at_least(1)] = 1
     \"\"\"Synthetic videos per class.\"\"\"
 
-The annotation gives the check, its sentence and the range in the help; the docstring below it is the help. The
-options of a verb are a frozen dataclass of these, in the `options.py` of its room. Nothing here imports torch, so
-`prism --help` stays fast.
+From the annotation come the check, its sentence and the range in the help; the text of the help is the docstring
+below it. The options of a verb are a frozen dataclass of such fields, in the `options.py` of its room. Nothing
+here imports torch, so that `prism --help` stays fast.
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from prism.errors import ConfigError
-from prism.parts import Parts, fields_shared
+from prism.parts import Parts
 
 MAX_COUNT = 2**40
 """No count is larger: beyond 64 bits the libraries below would raise errors of their own."""
+PLAIN: tuple[type, ...] = (bool, int, float, list, dict, tuple, type(None))
+"""Values of a recipe that are neither a part nor its name."""
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What a value must be.
+    """A range of values.
 
     Attributes:
-        text: in words that follow `it must be`.
-        holds: whether a value is that.
+        text: the range, in words that follow `it must be`.
+        holds: whether a value lies in it.
     """
 
     text: str
@@ -74,7 +76,7 @@ class Field:
         kind: int, float, bool or str.
         choices: the texts that it may be; empty where it is free.
         parts: the kind of part that it names, or None.
-        promises: what its value must be.
+        promise: what its value must be, or None.
         group: its heading in the help, or empty.
         is_rare: it is recorded only where it differs from its default.
     """
@@ -84,20 +86,21 @@ class Field:
     default: Any
     choices: tuple[str, ...]
     parts: Parts | None
-    promises: tuple[Promise, ...]
+    promise: Promise | None
     group: str
     is_rare: bool
 
     @property
     def range(self) -> str:
-        """What it must be, in words; empty where the type says it all."""
-        if self.parts:
-            return self.parts.promise
-        return f"one of {', '.join(self.choices)}" if self.choices else ", ".join(p.text for p in self.promises)
+        """Its values in words; empty where the type alone tells them."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        promise = self.parts.promise if self.parts else self.promise and self.promise.text
+        return promise or ""
 
     def problem(self, value: Any) -> str | None:
-        """What a value must be and is not, or None."""
-        if self.parts and not isinstance(value, bool | int | float):
+        """The requirement that a value breaks, in words that follow `it must be`, or None."""
+        if self.parts and not isinstance(value, PLAIN):
             return None if not isinstance(value, str) or self.parts.is_name(value) else self.parts.promise
         if type(value) is not self.kind:
             return f"of type {self.kind.__name__}"
@@ -105,7 +108,7 @@ class Field:
             return None if value in self.choices else self.range
         if self.kind is int and value > MAX_COUNT:
             return f"at most {MAX_COUNT}"
-        return next((promise.text for promise in self.promises if not promise.holds(value)), None)
+        return None if self.promise is None or self.promise.holds(value) else self.range
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,11 @@ class Options:
         cls.section = section or cls.section
 
     def __post_init__(self) -> None:
-        for name, field in described(type(self)).items():
+        known = described(type(self))
+        for field in known.values():
+            if field.parts:
+                self._take_in(field, field.parts)
+        for name, field in known.items():
             value = getattr(self, name)
             if field.kind is float and type(value) is int:
                 object.__setattr__(self, name, value := float(value))
@@ -133,12 +140,25 @@ class Options:
             if not fits:
                 raise self.refusal(name, promise)
 
+    def _take_in(self, field: Field, parts: Parts) -> None:
+        """Set the verb's options that a part brings, and write one of our parts as its short name."""
+        value, known = getattr(self, field.name), described(type(self))
+        for key, brought in parts.options_of(value).items():
+            if key in known and getattr(self, key) == known[key].default:
+                object.__setattr__(self, key, brought)
+            elif key in known and getattr(self, key) != brought:
+                raise self.refusal(key, f"{brought!r}, as in the part that is given")
+        if (name := parts.name_of(value, known)) in parts.homes:
+            object.__setattr__(self, field.name, name)
+
     def refusal(self, name: str, promise: str) -> ConfigError:
         """The error that names an option, its value and what that must be."""
-        return ConfigError(f"{self.section}.{name} = {getattr(self, name)!r}, but it must be {promise}.")
+        value, parts = getattr(self, name), described(type(self))[name].parts
+        guess = nearest(value, parts.homes) if parts and promise == parts.promise else ""
+        return ConfigError(f"{self.section}.{name} = {value!r}, but it must be {promise}.{guess}")
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """For an option that depends on others its name, whether it fits them, and what it must be."""
+        """For each option that depends on others: its name, whether it fits them, and what it must be."""
         return iter(())
 
 
@@ -153,22 +173,18 @@ def described(config_type: type[Options]) -> dict[str, Field]:
         hint = hints[field.name]
         kind, *said = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
         group = next((mark.heading for mark in said if isinstance(mark, Group)), group)
-        choices = _choices(kind)
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
         found[field.name] = Field(
             field.name,
             str if choices else kind,
             field.default,
             choices,
             next((mark for mark in said if isinstance(mark, Parts)), None),
-            tuple(mark for mark in said if isinstance(mark, Promise)),
+            next((mark for mark in said if isinstance(mark, Promise)), None),
             group,
             any(isinstance(mark, Rare) for mark in said),
         )
     return found
-
-
-def _choices(kind: Any) -> tuple[str, ...]:
-    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def as_dict(config: Options) -> dict[str, Any]:
@@ -176,36 +192,51 @@ def as_dict(config: Options) -> dict[str, Any]:
     known = described(type(config))
     values = {name: getattr(config, name) for name in known}
     return {
-        name: field.parts.name_of(values[name], tuple(known)) if field.parts else values[name]
+        name: field.parts.name_of(values[name], known) if field.parts else values[name]
         for name, field in known.items()
         if not field.is_rare or values[name] != field.default
     }
 
 
-def nearest(word: str, allowed: list[str]) -> str:
-    """` Did you mean 'x'?` for the most similar allowed word, or nothing."""
-    found = difflib.get_close_matches(word, allowed, n=1, cutoff=0.5)
-    return f" Did you mean '{found[0]}'?" if found else ""
+def nearest(word: str, allowed: Iterable[str], said: Callable[[str], str] = str) -> str:
+    """` Did you mean 'x'?` for the most similar allowed word, or nothing.
+
+    Args:
+        word: the one that is not allowed.
+        allowed: those that are.
+        said: how the sentence writes one of them.
+    """
+    found = difflib.get_close_matches(word, list(allowed), n=1, cutoff=0.5)
+    return f" Did you mean '{said(found[0])}'?" if found else ""
 
 
-def with_options(config: AnyOptions, options: Mapping[str, Any]) -> AnyOptions:
+def with_options(
+    config: AnyOptions, options: Mapping[str, Any], others: Collection[str] = frozenset()
+) -> AnyOptions:
     """Options with some of them replaced, as the verbs take them in Python and recipes and files hold them.
 
-    A part that is given as an object brings its fields: `insertion=GradientConflict(epsilon=0.1)` also sets
-    `epsilon`, where the verb has an option of that name.
+    A part brings its own options: `insertion=GradientConflict(epsilon=0.1)` also sets the verb's `epsilon`.
+
+    Args:
+        config: the options to start from.
+        options: new values by name.
+        others: names that the caller takes besides, for the sentence about a misspelt one.
 
     Raises:
-        ConfigError: a key is unknown (the nearest valid one is named), or a value has the wrong type or lies
-            outside its range.
+        ConfigError: a key is unknown (the nearest valid one is named), a value has the wrong type or lies
+            outside its range, or it is not the one that a part brings.
     """
-    known, values = described(type(config)), dict(options)
+    known, brought = described(type(config)), {}
     for key, value in options.items():
         if key not in known:
-            guess = nearest(key, list(known)).replace("'", f"'{config.section}.", 1)
+            guess = nearest(
+                key, [*known, *others], lambda name: f"{config.section}.{name}" if name in known else name
+            )
             raise ConfigError(f"unknown key '{config.section}.{key}'.{guess}")
-        parts = known[key].parts
-        if parts and not isinstance(value, str):
-            values |= fields_shared(value, config)
-            name = parts.name_of(value, tuple(known))
-            values[key] = name if name in parts.homes else value
-    return replace(config, **values)
+        if parts := known[key].parts:
+            brought |= {name: item for name, item in parts.options_of(value).items() if name in known}
+    for key in brought.keys() & options.keys():
+        if options[key] != brought[key]:
+            promise = f"{brought[key]!r}, as in the part that is given"
+            raise ConfigError(f"{config.section}.{key} = {options[key]!r}, but it must be {promise}.")
+    return replace(config, **{**brought, **options})

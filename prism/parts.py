@@ -1,9 +1,9 @@
-"""Parts: what a researcher may put in the place of something of ours, as an object or by its name.
+"""Parts: the pieces of a method that a researcher may replace, as an object or by a name.
 
-A part is a small object whose fields are its options: `GradientConflict(epsilon=0.1)`. In Python it is given as it
-is. On the command line and in recipes it has a name: a short one for the parts that PRISM ships (`gradient`), and
-`package.module:Name`, or `package.module:Name(option=value)`, for one of your own. docs/extending.md has an
-example of every kind.
+A part is a small object whose fields are its options: `GradientConflict(epsilon=0.1)`. In Python the object itself
+is given. On the command line and in recipes it has a name: a short one for the parts of PRISM (`gradient`), and
+`package.module:Name` or `package.module:Name(option=value)` for one of your own. docs/extending.md has an example
+of every kind.
 """
 
 import ast
@@ -11,22 +11,24 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prism.errors import ConfigError
 
-NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_][\w.]*)(\(.*\))?", re.ASCII | re.DOTALL)
+WORDS = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
+NAME = re.compile(rf"({WORDS}):({WORDS})(\(.*\))?", re.ASCII | re.DOTALL)
+"""`module:Name` or `module:Name(option=value)`."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """One kind of part: the names that PRISM gives to its own, and what every part of the kind must have.
+    """One kind of part: the names of those that PRISM ships, and the methods that every part of the kind has.
 
     Attributes:
-        kind: what a sentence calls it, as in `insertion rule`.
-        homes: for each short name where the part lives, as `module:Name`.
+        kind: its noun in sentences, as `insertion rule`.
+        homes: for each short name the place of the part, as `module:Name`.
         needs: the methods that a part must have.
     """
 
@@ -36,7 +38,7 @@ class Parts:
 
     @property
     def promise(self) -> str:
-        """What a value must be, in words."""
+        """The names that are allowed, in words."""
         return f"one of {', '.join(self.homes)}, or a part of your own as module:Name"
 
     def is_name(self, value: object) -> bool:
@@ -44,35 +46,43 @@ class Parts:
         return isinstance(value, str) and (value in self.homes or NAME.fullmatch(value) is not None)
 
     def found(self, value: Any) -> tuple[Any, dict[str, Any]]:
-        """The class, function or object that a value stands for, and the options that its name gives.
+        """The class, function or object that a value stands for, and the options that the value gives to it.
+
+        Args:
+            value: a part, its class, a `functools.partial` of its class, or its name.
 
         Raises:
-            ConfigError: there is no such module or name, or the options are not plain values.
+            ConfigError: there is no such module or name, or the options of a name are not literals.
         """
         if isinstance(value, functools.partial):
-            return value.func, dict(value.keywords)
+            return value.func, self.options_of(value)
         if not isinstance(value, str):
             return value, {}
-        match = NAME.fullmatch(self.homes.get(value, value))
+        match = NAME.fullmatch(place := self.homes.get(value, value))
         if match is None:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
-        module, name, options = match.groups()
+        given = self.options_of(place)
         try:
-            part = functools.reduce(getattr, name.split("."), importlib.import_module(module))
+            module = importlib.import_module(match[1])
         except ImportError as error:
-            raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {error}.") from None
+            raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {error}.") from error
+        except Exception as error:
+            # Somebody else's module runs here: whatever it raises, the name is the remedy's place.
+            problem = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {problem}.") from error
+        try:
+            return functools.reduce(getattr, match[2].split("."), module), given
         except AttributeError:
-            raise ConfigError(f"module '{module}' has no {self.kind} '{name}'.") from None
-        return part, _options_in(options, value) if options else {}
+            raise ConfigError(f"module '{match[1]}' has no {self.kind} '{match[2]}'.") from None
 
     def make(self, value: Any, options: object) -> Any:
         """The part that a value stands for, ready for use.
 
-        A class is called with the options of its name; those of its parameters that are options of the verb, too,
-        get the verb's values.
+        A class is called with the options that its name gives. Its other parameters get the values of the verb's
+        options of the same names.
 
         Args:
-            value: a part, its class, or its name.
+            value: a part, its class, a `functools.partial` of its class, or its name.
             options: of the verb.
 
         Raises:
@@ -80,60 +90,82 @@ class Parts:
         """
         part, given = self.found(value)
         if isinstance(part, type):
-            known = set(inspect.signature(part).parameters)
-            shared = {key: getattr(options, key) for key in known - given.keys() if hasattr(options, key)}
+            open_options = _parameters(part).keys() - given.keys()
+            shared = {key: item for key, item in vars(options).items() if key in open_options}
             try:
                 part = part(**shared, **given)
-            except TypeError as error:
-                raise ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {error}.") from None
+            except (TypeError, ValueError) as error:
+                problem = str(error).rstrip(".")
+                raise ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.") from error
+        elif given:
+            raise ConfigError(f"the {self.kind} '{self.name_of(value)}' takes no options, as it is not a class.")
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
         if lacking:
             raise ConfigError(
-                f"the {self.kind} {self.name_of(value)!r} has no {lacking[0]}(…). docs/extending.md shows one."
+                f"the {self.kind} '{self.name_of(value)}' has no {lacking[0]}(…). docs/extending.md shows one."
             )
         return part
 
-    def name_of(self, value: Any, leave_out: tuple[str, ...] = ()) -> str:
+    def options_of(self, value: Any) -> dict[str, Any]:
+        """The options that a value brings: those in its name, or the parameters of its class that it keeps.
+
+        Raises:
+            ConfigError: the options of a name are not literals.
+        """
+        if isinstance(value, str):
+            match = NAME.fullmatch(value)
+            return _literals(match[3], value) if match and match[3] else {}
+        if isinstance(value, functools.partial):
+            return dict(zip(_parameters(value.func), value.args, strict=False)) | value.keywords
+        if hasattr(value, "__qualname__"):
+            return {}
+        return {key: getattr(value, key) for key in _parameters(type(value)) if hasattr(value, key)}
+
+    def name_of(self, value: Any, leave_out: Collection[str] = ()) -> str:
         """The name under which a part is recorded: short for ours, else `module:Name` and its options.
 
         Args:
-            value: a part, its class, or its name.
-            leave_out: fields that are recorded elsewhere.
+            value: a part, its class, a `functools.partial` of its class, or its name.
+            leave_out: options that are recorded elsewhere.
         """
+        options = self.options_of(value)
         if isinstance(value, str):
-            return value
-        part, given = self.found(value)
-        named = part if hasattr(part, "__qualname__") else type(part)
-        home = f"{named.__module__}:{named.__qualname__}"
-        given = given or {key: item for key, item in _fields_of(part).items() if key not in leave_out}
-        if home in self.homes.values():
-            # Two of our parts may be one class with other options: the first that is called like it.
-            return next(name for name, place in self.homes.items() if place == home)
-        said = ", ".join(f"{key}={item!r}" for key, item in sorted(given.items()))
-        return f"{home}({said})" if said else home
+            home = value.partition("(")[0]
+        else:
+            part, _ = self.found(value)
+            named = part if hasattr(part, "__qualname__") else type(part)
+            home = f"{named.__module__}:{named.__qualname__}"
+            defaults = {key: repr(word.default) for key, word in _parameters(named).items()}
+            options = {key: item for key, item in options.items() if repr(item) != defaults.get(key)}
+        # The memory address in the text of a function would differ in every run.
+        said = ", ".join(
+            f"{key}={getattr(item, '__qualname__', None) or repr(item)}"
+            for key, item in sorted(options.items())
+            if key not in leave_out
+        )
+        name = f"{home}({said})" if said else home
+        return next((short for short, place in self.homes.items() if place == name), name)
 
 
-def fields_shared(part: Any, options: object) -> dict[str, Any]:
-    """The fields of a part that are options of the verb as well, with the part's values."""
-    if not is_dataclass(part) or isinstance(part, type):
+def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(part).parameters
+    except (TypeError, ValueError):
+        # Classes that are written in C may have no signature.
         return {}
-    return {field.name: getattr(part, field.name) for field in fields(part) if hasattr(options, field.name)}
 
 
-def _fields_of(part: Any) -> dict[str, Any]:
-    """The fields of an object that differ from their defaults."""
-    if not is_dataclass(part) or isinstance(part, type):
-        return {}
-    values = {field.name: (getattr(part, field.name), field.default) for field in fields(part)}
-    return {name: value for name, (value, default) in values.items() if value != default}
-
-
-def _options_in(text: str, name: str) -> dict[str, Any]:
+def _literals(text: str, name: str) -> dict[str, Any]:
     """The options in `(epsilon=0.1, name='x')`: literals only, so that a recipe holds no code."""
     try:
         call = ast.parse(f"part{text}", mode="eval").body
-        if not isinstance(call, ast.Call) or call.args or any(word.arg is None for word in call.keywords):
-            raise ValueError("options have the form key=value")
-        return {str(word.arg): ast.literal_eval(word.value) for word in call.keywords}
-    except (ValueError, SyntaxError) as error:
-        raise ConfigError(f"the options of '{name}' cannot be read: {error}.") from None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and not call.args:
+            options = {str(word.arg): ast.literal_eval(word.value) for word in call.keywords if word.arg}
+            if len(options) == len(call.keywords):
+                return options
+    except (TypeError, ValueError, SyntaxError, RecursionError, MemoryError):
+        pass
+    raise ConfigError(
+        f"the options of '{name}' cannot be read. Write each once as key=value, with a number, a text in quotes, "
+        "True, False, None, or a list of these."
+    )

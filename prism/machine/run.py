@@ -49,4 +49,4 @@ def parted(config: AnyOptions, run: Run | None, given: Mapping[str, Any]) -> tup
     names = {field.name for field in fields(Run)}
     of_run = {key: value for key, value in given.items() if key in names}
     options = {key: value for key, value in given.items() if key not in names}
-    return with_options(config, options), replace(run or Run(), **of_run)
+    return with_options(config, options, names), replace(run or Run(), **of_run)

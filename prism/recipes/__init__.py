@@ -42,7 +42,7 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
         tables = _extended(_find_recipe(path), ())
         for section, values in tables.items():
             if section not in SECTIONS or not isinstance(values, dict):
-                guess = nearest(section, list(SECTIONS))
+                guess = nearest(section, SECTIONS)
                 raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
         recipe = _overlaid(recipe, tables)
     # Checked as a whole: an option may need another one that stands in a recipe below it.

@@ -1,0 +1,270 @@
+"""Parts: a name, a class, a partial and an object of one part mean the same, and are recorded the same."""
+
+import contextlib
+import functools
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prism.config import Options, Rare, as_dict, at_least, with_options
+from prism.errors import ConfigError
+from prism.parts import Parts
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A part as PRISM ships them; the verb has its option as well."""
+
+    epsilon: float = 0.0
+
+    def propose(self) -> float:
+        return self.epsilon
+
+
+@dataclass(frozen=True)
+class Theirs:
+    """A part of somebody else: one option that the verb has, others that it has not."""
+
+    epsilon: float = 0.0
+    threshold: float = 0.5
+    names: tuple[str, ...] = ()
+    derived: float = field(init=False, default=1.0)
+
+    def propose(self) -> float:
+        return self.epsilon + self.threshold
+
+
+class Plain:
+    """A part that is no dataclass."""
+
+    def __init__(self, threshold: float, power: int = 2) -> None:
+        if threshold < 0:
+            raise ValueError("threshold must not be negative.")
+        self.threshold, self.power = threshold, power
+
+    def propose(self) -> float:
+        return self.threshold**self.power
+
+    class Inner(Ours):
+        """A part inside a class."""
+
+
+class Without:
+    """No part: it lacks the method."""
+
+
+INSTANCE = Theirs(threshold=3.0)
+HERE = __name__
+RULES = Parts("rule", {"ours": f"{HERE}:Ours", "strict": f"{HERE}:Theirs(threshold=9.0)"}, needs=("propose",))
+
+
+def function() -> None:
+    """No part: a function has no method."""
+
+
+@dataclass(frozen=True)
+class Config(Options, section="verb"):
+    rule: Annotated[str, RULES] = "ours"
+    second: Annotated[Any, RULES, Rare()] = "ours"
+    epsilon: Annotated[float, at_least(0)] = 0.0
+    count: Annotated[int, at_least(1)] = 1
+
+
+def made(value: Any, **options: Any) -> Any:
+    config = with_options(Config(), {"rule": value, **options})
+    return RULES.make(config.rule, config)
+
+
+# Ways to say the same part.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Theirs(threshold=0.25),
+        functools.partial(Theirs, threshold=0.25),
+        functools.partial(Theirs, 0.0, 0.25),
+        f"{HERE}:Theirs(threshold=0.25)",
+        f"{HERE}:Theirs( threshold = 0.25, )",
+        f"{HERE}:Theirs(threshold=0.25, epsilon=0.0)",
+    ],
+)
+def test_an_object_a_partial_and_a_name_are_the_same_part_under_the_same_name(value):
+    assert made(value) == Theirs(threshold=0.25)
+    assert as_dict(with_options(Config(), {"rule": value}))["rule"] == f"{HERE}:Theirs(threshold=0.25)"
+
+
+@pytest.mark.parametrize("value", ["ours", Ours, Ours(), functools.partial(Ours), f"{HERE}:Ours"])
+def test_a_part_of_ours_is_its_short_name_however_it_is_given(value):
+    assert made(value) == Ours()
+    assert with_options(Config(), {"rule": value}) == Config(rule=value) == Config()
+
+
+def test_a_short_name_may_stand_for_a_class_with_options():
+    assert made("strict") == Theirs(threshold=9.0)
+    assert with_options(Config(), {"rule": Theirs(threshold=9.0)}).rule == "strict"
+
+
+def test_a_nested_name_and_an_object_in_a_module_are_found():
+    assert made(f"{HERE}:Plain.Inner") == Plain.Inner()
+    assert made(f"{HERE}:INSTANCE") is INSTANCE
+
+
+def test_a_class_that_is_no_dataclass_is_recorded_with_the_parameters_that_it_keeps():
+    assert RULES.name_of(Plain(0.5)) == f"{HERE}:Plain(threshold=0.5)"
+    assert RULES.name_of(Plain(0.5, 3)) == f"{HERE}:Plain(power=3, threshold=0.5)"
+    assert made(f"{HERE}:Plain(power=3, threshold=0.5)").propose() == 0.125
+
+
+def test_a_function_as_an_option_is_recorded_without_its_address():
+    assert RULES.name_of(functools.partial(Theirs, threshold=function)) == f"{HERE}:Theirs(threshold=function)"
+
+
+@given(
+    threshold=st.floats(allow_nan=False, allow_infinity=False),
+    names=st.lists(st.text(st.characters(codec="utf-8"))).map(tuple),
+    epsilon=st.floats(0, 1),
+)
+def test_a_recorded_name_gives_an_equal_part(threshold, names, epsilon):
+    config = Config(rule=Theirs(epsilon, threshold, names))  # type: ignore[arg-type]
+    again = with_options(Config(), as_dict(config))
+    assert RULES.make(again.rule, again) == config.rule
+    assert as_dict(again) == as_dict(config)
+
+
+# Options that a part shares with the verb.
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Theirs(epsilon=0.1), functools.partial(Theirs, epsilon=0.1), f"{HERE}:Theirs(epsilon=0.1)", Ours(0.1)],
+)
+def test_an_option_that_a_part_shares_with_the_verb_is_recorded_once_with_the_verb(value):
+    for config in (with_options(Config(), {"rule": value}), Config(rule=value)):
+        assert config.epsilon == as_dict(config)["epsilon"] == 0.1
+        assert "epsilon" not in as_dict(config)["rule"]
+        assert RULES.make(config.rule, config).epsilon == 0.1
+
+
+def test_a_class_gets_the_options_of_the_verb_and_its_own_defaults_for_the_rest():
+    assert made(Theirs, epsilon=0.2) == made(f"{HERE}:Theirs", epsilon=0.2) == Theirs(0.2, 0.5)
+
+
+def test_a_later_part_wins_over_the_option_of_an_earlier_configuration():
+    assert with_options(Config(epsilon=0.2), {"rule": Ours(0.0)}).epsilon == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_a_part_and_an_option_that_contradict_each_other_are_refused(epsilon):
+    with pytest.raises(ConfigError, match=rf"verb\.epsilon = {epsilon}, but it must be 0\.1, as in the part"):
+        with_options(Config(), {"rule": Theirs(epsilon=0.1), "epsilon": epsilon})
+
+
+def test_an_option_that_a_part_brings_is_checked_like_any_other():
+    with pytest.raises(ConfigError, match=r"verb\.epsilon = -1\.0, but it must be at least 0\."):
+        Config(rule=Theirs(epsilon=-1.0))  # type: ignore[arg-type]
+
+
+def test_a_rare_part_is_recorded_where_it_is_used():
+    assert "second" not in as_dict(Config(second=Ours))
+    assert as_dict(Config(second=Theirs))["second"] == f"{HERE}:Theirs"
+
+
+def test_a_local_class_works_in_python_and_its_name_tells_that_it_cannot_be_found_again():
+    class Local:
+        def __init__(self) -> None:
+            self.unpicklable = lambda: 1
+
+        def propose(self) -> int:
+            return self.unpicklable()
+
+    assert made(Local()).propose() == made(Local).propose() == 1
+    name = as_dict(with_options(Config(), {"rule": Local()}))["rule"]
+    assert "<locals>.Local" in name
+    with pytest.raises(ConfigError, match="but it must be one of ours, strict, or a part of your own"):
+        with_options(Config(), {"rule": name})
+
+
+# Mistakes.
+
+
+def test_nothing_is_imported_before_a_part_is_made():
+    assert Config(rule="no.such.module:Rule").rule == "no.such.module:Rule"
+
+
+def test_a_misspelt_name_is_told_the_names_and_the_nearest():
+    promise = r"one of ours, strict, or a part of your own as module:Name\. Did you mean 'ours'\?$"
+    with pytest.raises(ConfigError, match=rf"^verb\.rule = 'outs', but it must be {promise}"):
+        Config(rule="outs")
+
+
+@pytest.mark.parametrize("value", [1, 0.5, True, None, ["ours"], {"ours": 1}])
+def test_what_is_neither_a_name_nor_a_part_is_refused(value):
+    with pytest.raises(ConfigError, match=r"verb\.rule = .*, but it must be of type str\."):
+        Config(rule=value)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ("no.such:Rule", "the rule 'no.such:Rule' cannot be imported: No module named 'no'."),
+        (f"{HERE}:Nothing", f"module '{HERE}' has no rule 'Nothing'."),
+        (f"{HERE}:Plain.Nothing", f"module '{HERE}' has no rule 'Plain.Nothing'."),
+        (
+            f"{HERE}:Plain(thresh=1)",
+            "cannot be made: Plain.__init__() got an unexpected keyword argument 'thresh'.",
+        ),
+        (f"{HERE}:Plain", "made: Plain.__init__() missing 1 required positional argument: 'threshold'."),
+        (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),
+        (Without, f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
+        (Without(), f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
+        (function, f"the rule '{HERE}:function' has no propose(…). docs/extending.md shows one."),
+        (f"{HERE}:INSTANCE(threshold=1)", "takes no options, as it is not a class."),
+    ],
+)
+def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence) + "$"):
+        made(value)
+
+
+@pytest.mark.parametrize("program", ["raise NameError('no rule')", "def", "import no_such_library"])
+def test_a_module_that_fails_is_refused_in_one_sentence(tmp_path, monkeypatch, program):
+    (tmp_path / "failing_rules.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match=r"the rule 'failing_rules:Rule' cannot be imported: .+\.$"):
+        made("failing_rules:Rule")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "(threshold=__import__('os').getpid())",
+        "(threshold=print(1))",
+        "(threshold=epsilon)",
+        "(threshold={[]: 1})",
+        "(threshold=[i for i in (1, 2)])",
+        "(threshold=1)(epsilon=2)",
+        "(1.0)",
+        "(*[1])",
+        "(**{'threshold': 1})",
+        "(threshold=1, threshold=2)",
+        "(threshold=)",
+        "(threshold='\n)",
+        "(threshold=" + "(" * 5000 + ")" * 5000 + ")",
+    ],
+)
+def test_the_options_of_a_name_are_literals_and_never_code(options, capsys):
+    with pytest.raises(ConfigError, match=r"cannot be read\. Write each once as key=value, with a number"):
+        made(f"{HERE}:Theirs{options}")
+    assert capsys.readouterr().out == ""
+
+
+@given(st.text(max_size=20))
+def test_no_text_raises_anything_but_a_config_error(text):
+    for name in (text, f"{HERE}:{text}", f"{HERE}:Theirs({text})"):
+        with contextlib.suppress(ConfigError):
+            made(name)
