@@ -1,55 +1,81 @@
 """The `prism` command: one function for each verb. The only place that parses arguments or prints."""
 
 import errno
+import inspect
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Parameter
+from cyclopts import App, ArgumentCollection, CycloptsError, Group, Parameter
 from cyclopts.config import Dict
 
 from prism.condensation.options import CondenseConfig
+from prism.config import Options, described
 from prism.errors import ConfigError, PrismError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.devices import Device
 from prism.machine.executors import Engine, opened
 from prism.machine.provenance import versions
+from prism.machine.run import Run
+from prism.parts import NAME
 from prism.recipes import read_recipe
 from prism.reproduction.options import Scale
 from prism.selection.options import SelectConfig
 
+WHERE = Group("Where it runs", sort_key=99)
+FLAT = Parameter(name="*")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
 Output = Annotated[Path, Parameter(name=["--output", "-o"])]
-Recipe = Annotated[
-    list[Path] | None,
-    Parameter(
-        negative="",
-        help="TOML recipe with a table of this verb's options, or the name of one that PRISM ships (miniucf). Of "
-        "several the later ones win (--recipe hmdb51 --recipe ablations/dm); options given here win over all.",
-    ),
-]
-Overwrite = Annotated[bool, Parameter(negative="", help="Replace an existing output.")]
-DeviceOption = Annotated[Device, Parameter(help="Where networks run; auto takes a GPU if there is one.")]
-SideBySide = Annotated[
-    int | None,
-    Parameter(
-        help="Networks that are trained side by side, at most; all cores by default. No score depends on it."
-    ),
-]
-EngineOption = Annotated[
-    Engine,
-    Parameter(
-        help="Where the work is done: local, in this process; dask, on the Dask cluster at --address, whose "
-        "workers see the same files. The output is the same."
-    ),
-]
-AddressOption = Annotated[
-    str | None, Parameter(help="Scheduler of the engine's cluster, as tcp://127.0.0.1:8786.")
-]
-ProgressOption = Annotated[bool, Parameter(help="Show a progress bar on a terminal.")]
-Options = Parameter(name="*")
+Flag = Annotated[bool, Parameter(negative="")]
+Paths = Annotated[list[Path], Parameter(negative="", consume_multiple=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a verb runs. A command offers those of these options that its verb has a use for."""
+
+    recipe: Annotated[list[Path] | None, Parameter(negative="")] = None
+    """TOML recipe with a table of this verb's options, or the name of one that PRISM ships (miniucf). Of several \
+the later ones win (--recipe hmdb51 --recipe ablations/dm); options given here win over all."""
+    resume: Annotated[bool, Parameter(negative="", group=WHERE)] = False
+    """Continue from the checkpoint of an interrupted run, to the same bytes."""
+    overwrite: Annotated[bool, Parameter(negative="", group=WHERE)] = False
+    """Replace an existing output."""
+    device: Annotated[Device, Parameter(group=WHERE)] = "auto"
+    """Where networks run; auto takes a GPU if there is one."""
+    engine: Annotated[Engine, Parameter(group=WHERE)] = "local"
+    """Where the work is done: local, in this process; dask, on the Dask cluster at --address, whose workers see \
+the same files. The output is the same."""
+    address: Annotated[str | None, Parameter(group=WHERE)] = None
+    """Scheduler of the engine's cluster, as tcp://127.0.0.1:8786."""
+    progress: Annotated[bool, Parameter(group=WHERE)] = True
+    """Show a progress bar on a terminal."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Running):
+    """How `evaluate` and `retrieve` run, and on which data."""
+
+    data: Path
+    """Clip store to score on."""
+    train: Path | None = None
+    """Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor."""
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None
+    """Result to write (.json); it grows with every seed."""
+    label: str | None = None
+    """Name of the row in tables."""
+    resume: Annotated[bool, Parameter(negative="", group=WHERE)] = False
+    """Keep the seeds that the result has already, and train those it lacks."""
+    workers: Annotated[int | None, Parameter(group=WHERE)] = None
+    """Networks that are trained side by side, at most; all cores by default. No score depends on it."""
+
+
+LOCAL = Running()
 
 
 def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -71,15 +97,69 @@ app = App(
 )
 
 
-@app.command
-def motion(
-    *,
-    output: Output,
-    recipe: Recipe = None,
-    overwrite: Overwrite = False,
-    progress: ProgressOption = True,
-    config: Annotated[MotionConfig, Options] = MotionConfig(),  # noqa: B008
-) -> None:
+def command(config: type[Options] | None = None, without: tuple[str, ...] = ()) -> Callable[[Verb], Verb]:
+    """Make a function a command of `prism`.
+
+    Args:
+        config: the options of its verb.
+        without: fields of `Running` that its verb has no use for.
+    """
+
+    def registered(function: Verb) -> Verb:
+        hints = function.__annotations__
+        if config is not None:
+            hints["config"] = Annotated[_grouped(config), FLAT]
+        if "run" in hints:
+            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in without]
+            hints["run"] = Annotated[_derived(hints["run"], hidden), FLAT]
+        app.command(function)
+        return function
+
+    return registered
+
+
+def _grouped(config: type[Options]) -> type:
+    """The options of a verb with groups and ranges for the help; calling this class makes a plain `config`."""
+    groups: dict[str, Group] = {}
+    fields = []
+    for name, field in described(config).items():
+        parameter = Parameter(
+            group=groups.setdefault(field.group, Group(field.group, sort_key=len(groups))),
+            show_default=_default_and_range(field.range) if field.range and not field.choices else True,
+            validator=reach_own_parts if field.parts else None,
+        )
+        fields.append((name, Annotated[config.__annotations__[name], parameter], field.default))
+    return _derived(config, fields, __new__=lambda cls, **given: config(**given))
+
+
+def _default_and_range(limits: str) -> Callable[[Any], str]:
+    return lambda default: f"{default}; {limits}"
+
+
+def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -> type:
+    # Python puts such classes into the module `types`, and cyclopts takes them for simple types there.
+    namespace["__module__"] = __name__
+    return make_dataclass(base.__name__, fields, bases=(base,), namespace=namespace, frozen=True, kw_only=True)
+
+
+def reach_own_parts(kind: Any, value: Any) -> None:
+    """Make the working directory importable, as `python -m` does, if a value names a part of the user's own."""
+    if isinstance(value, str) and NAME.fullmatch(value) and "" not in sys.path:
+        sys.path.insert(0, "")
+
+
+def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> Any:
+    """Call a verb with a run as the command line describes it."""
+    with opened(run.engine, run.address) as executor:
+        how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
+        # A verb that takes no Run yet gets those of its fields that it names.
+        known = inspect.signature(verb).parameters.keys() - {"output"}
+        said = {"run": how} if "run" in known else {key: item for key, item in vars(how).items() if key in known}
+        return verb(*inputs, **said, **given)
+
+
+@command(MotionConfig, without=("resume", "device", "engine", "address"))
+def motion(*, output: Output, run: Running = LOCAL, config: MotionConfig | None = None) -> None:
     """Write the built-in data set: real video files whose classes differ only in motion.
 
     Example: prism motion -o runs/motion
@@ -91,23 +171,19 @@ def motion(
     """
     from prism.ingestion.motion import write_motion
 
-    write_motion(output, config, overwrite=overwrite, progress=progress)
+    call(write_motion, output, config=config, run=run)
     say(f"Wrote {output}. Next: prism ingest {output} -o STORE")
 
 
-@app.command
+@command(IngestConfig, without=("resume", "device"))
 def ingest(
     source: Path,
     /,
     *,
     output: Output,
-    workers: int | None = None,
-    recipe: Recipe = None,
-    overwrite: Overwrite = False,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    progress: ProgressOption = True,
-    config: Annotated[IngestConfig, Options] = IngestConfig(),  # noqa: B008
+    workers: Annotated[int | None, Parameter(group=WHERE)] = None,
+    run: Running = LOCAL,
+    config: IngestConfig | None = None,
 ) -> None:
     """Decode a labelled folder of videos into a clip store. Run it again after a kill: it goes on.
 
@@ -125,9 +201,7 @@ def ingest(
     """
     from prism.ingestion.build import ingest as build
 
-    options = {"workers": workers, "overwrite": overwrite, "progress": progress}
-    with opened(engine, address) as executor:
-        store = build(source, output, config, executor=executor, **options)
+    store = call(build, source, output, config=config, run=run, workers=workers)
     say(repr(store))
     if store.header.num_skipped:
         say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
@@ -138,21 +212,15 @@ def ingest(
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
 
 
-@app.command
+@command(CondenseConfig)
 def condense(
     store: Path,
     /,
     *,
     output: Output,
-    checkpoint_seconds: float = 60.0,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    recipe: Recipe = None,
-    overwrite: Overwrite = False,
-    device: DeviceOption = "auto",
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    progress: ProgressOption = True,
-    config: Annotated[CondenseConfig, Options] = CondenseConfig(),  # noqa: B008
+    checkpoint_seconds: Annotated[float, Parameter(group=WHERE)] = 60.0,
+    run: Running = LOCAL,
+    config: CondenseConfig | None = None,
 ) -> None:
     """Turn the training clips of a store into a few synthetic videos per class.
 
@@ -166,37 +234,15 @@ def condense(
         Condensed set to write (.safetensors); telemetry goes beside it.
     checkpoint_seconds
         Seconds between two checkpoints: what a kill can lose.
-    resume
-        Continue from the checkpoint of an interrupted run, to the same bytes.
     """
-    from prism.condensation.loop import condense as run
+    from prism.condensation.loop import condense as verb
 
-    with opened(engine, address) as executor:
-        condensed = run(
-            store,
-            config,
-            output=output,
-            resume=resume,
-            overwrite=overwrite,
-            checkpoint_seconds=checkpoint_seconds,
-            device=device,
-            executor=executor,
-            progress=progress,
-        )
+    condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     say(repr(condensed))
 
 
-@app.command
-def select(
-    store: Path,
-    /,
-    *,
-    output: Output,
-    recipe: Recipe = None,
-    overwrite: Overwrite = False,
-    device: DeviceOption = "auto",
-    config: Annotated[SelectConfig, Options] = SelectConfig(),  # noqa: B008
-) -> None:
+@command(SelectConfig, without=("resume", "engine", "address", "progress"))
+def select(store: Path, /, *, output: Output, run: Running = LOCAL, config: SelectConfig | None = None) -> None:
     """Pick real training clips: coded takes by default, the field's baselines with their recipes.
 
     Example: prism select runs/store -o runs/random.safetensors --recipe random --vpc 1
@@ -208,30 +254,13 @@ def select(
     output
         Condensed set to write (.safetensors).
     """
-    from prism.selection.select import select as pick
+    from prism.selection.select import select as verb
 
-    say(repr(pick(store, config, output=output, overwrite=overwrite, device=device)))
+    say(repr(call(verb, store, config=config, run=run, output=output)))
 
 
-@app.command
-def evaluate(
-    condensed: Path | None = None,
-    /,
-    *,
-    data: Path,
-    train: Path | None = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    label: str | None = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    recipe: Recipe = None,
-    overwrite: Overwrite = False,
-    device: DeviceOption = "auto",
-    workers: SideBySide = None,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    progress: ProgressOption = True,
-    config: Annotated[EvaluateConfig, Options] = EvaluateConfig(),  # noqa: B008
-) -> None:
+@command(EvaluateConfig)
+def evaluate(condensed: Path | None = None, /, *, run: Scoring, config: EvaluateConfig | None = None) -> None:
     """Train fresh networks on a set and score them on real clips; the default protocol chooses nothing on those.
 
     Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
@@ -240,56 +269,14 @@ def evaluate(
     ----------
     condensed
         Condensed set to train on; leave it out with --train.
-    data
-        Clip store to score on.
-    train
-        Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor.
-    output
-        Result to write (.json); it grows with every seed.
-    label
-        Name of the row in tables.
-    resume
-        Keep the seeds that the result has already, and train those it lacks.
     """
-    from prism.evaluation.evaluate import evaluate as run
+    from prism.evaluation.evaluate import evaluate as verb
 
-    with opened(engine, address) as executor:
-        result = run(
-            condensed,
-            data,
-            config,
-            train_store=train,
-            output=output,
-            label=label,
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            workers=workers,
-            executor=executor,
-            progress=progress,
-        )
-    say(str(result))
+    _score(verb, condensed, run, config)
 
 
-@app.command
-def retrieve(
-    condensed: Path | None = None,
-    /,
-    *,
-    data: Path,
-    train: Path | None = None,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    label: str | None = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    recipe: Recipe = None,
-    overwrite: Overwrite = False,
-    device: DeviceOption = "auto",
-    workers: SideBySide = None,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    progress: ProgressOption = True,
-    config: Annotated[RetrieveConfig, Options] = RetrieveConfig(),  # noqa: B008
-) -> None:
+@command(RetrieveConfig)
+def retrieve(condensed: Path | None = None, /, *, run: Scoring, config: RetrieveConfig | None = None) -> None:
     """Train embeddings on a set and score them by the real training clips nearest to each test clip.
 
     Example: prism retrieve runs/set.safetensors --data runs/store --epochs 500 -o runs/set-retrieval.json
@@ -298,53 +285,42 @@ def retrieve(
     ----------
     condensed
         Condensed set to train on; leave it out with --train.
-    data
+    run.data
         Clip store: its test clips are the queries, its training clips the gallery.
-    train
-        Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor.
-    output
-        Result to write (.json); it grows with every seed.
-    label
-        Name of the row in tables.
-    resume
-        Keep the seeds that the result has already, and train those it lacks.
     """
-    from prism.evaluation.retrieve import retrieve as run
+    from prism.evaluation.retrieve import retrieve as verb
 
-    with opened(engine, address) as executor:
-        result = run(
-            condensed,
-            data,
-            config,
-            train_store=train,
-            output=output,
-            label=label,
-            resume=resume,
-            overwrite=overwrite,
-            device=device,
-            workers=workers,
-            executor=executor,
-            progress=progress,
-        )
+    _score(verb, condensed, run, config)
+
+
+def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, config: Options | None) -> None:
+    result = call(
+        verb,
+        condensed,
+        run.data,
+        config=config,
+        run=run,
+        output=run.output,
+        train_store=run.train,
+        label=run.label,
+        workers=run.workers,
+    )
     say(str(result))
 
 
-@app.command
+@command(without=("recipe", "resume", "overwrite"))
 def reproduce(
     name: str = "",
     /,
     *,
-    data: Annotated[list[Path], Parameter(negative="", consume_multiple=True)] = [],  # noqa: B006
+    data: Paths = [],  # noqa: B006
     output: Output = Path("runs/reproduce"),
     scale: Scale = "full",
     seeds: int = 1,
-    recipe: Annotated[list[Path], Parameter(negative="", consume_multiple=True)] = [],  # noqa: B006
+    recipe: Paths = [],  # noqa: B006
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
-    dry_run: Annotated[bool, Parameter(negative="")] = False,
-    device: DeviceOption = "auto",
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    progress: ProgressOption = True,
+    dry_run: Flag = False,
+    run: Running = LOCAL,
 ) -> None:
     """Run what a table of the paper needs and is not there yet, and set the paper's numbers beside ours.
 
@@ -379,29 +355,20 @@ def reproduce(
         return
     if not data:
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
-    from prism.reproduction.run import reproduce as run
+    from prism.reproduction.run import reproduce as verb
 
-    with opened(engine, address) as executor:
-        found = run(
-            name,
-            data,
-            output,
-            scale=scale,
-            seeds=seeds,
-            recipes=recipe,
-            dry_run=dry_run,
-            device=device,
-            executor=executor,
-            progress=progress,
-        )
+    for options in read_recipe(*recipe).values():
+        for value in options.values():
+            reach_own_parts(str, value)
+    found = call(verb, name, data, output, run=run, scale=scale, seeds=seeds, recipes=recipe, dry_run=dry_run)
     if not dry_run:
         Console().print(found.summary_table())
         say(f"Page: {(output / f'{name}-{scale}.html').resolve()}")
 
 
-@app.command
+@command(without=("recipe", "resume", "device", "engine", "address", "progress"))
 def report(
-    results: Annotated[list[Path], Parameter(negative="")], /, *, output: Output, overwrite: Overwrite = False
+    results: Annotated[list[Path], Parameter(negative="")], /, *, output: Output, run: Running = LOCAL
 ) -> None:
     """Make one self-contained page of results: table, plots, and the condensed videos playing.
 
@@ -420,14 +387,14 @@ def report(
     from prism.reports.page import report as write
     from prism.reports.tables import summary_tables
 
-    page = write(results, output, overwrite=overwrite)
+    page = write(results, output, overwrite=run.overwrite)
     for table in summary_tables(Result.load(path) for path in results):
         Console().print(table)
     say(f"Page: {page.resolve()}")
 
 
-@app.command
-def info(path: Path, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> None:
+@command()
+def info(path: Path, /, *, json: Flag = False) -> None:
     """Say what a store, condensed set or result is, in a few lines.
 
     Example: prism info runs/set.safetensors
