@@ -1,6 +1,5 @@
-"""Evaluation: what fresh networks learn from a set, judged by a named protocol."""
+"""Evaluation: fresh networks are trained on a set, and guess the classes of real clips."""
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import METRICS, Result
 from prism.artifacts.store import ClipStore
-from prism.config import with_options
 from prism.evaluation.options import EvaluateConfig
-from prism.evaluation.protocols import PROTOCOLS
-from prism.evaluation.trials import Examination, run_trials
+from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
+from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.machine.run import Run, parted
 from prism.networks.network import Network
 from prism.networks.training import Draw, outputs_of, top_k, train
 
@@ -23,37 +22,24 @@ def evaluate(
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,
     config: EvaluateConfig | None = None,
+    run: Run | None = None,
     *,
     train_store: ClipStore | str | Path | None = None,
-    output: str | Path | None = None,
     label: str | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    device: str = "auto",
     workers: int | None = None,
-    executor: Executor | None = None,
-    progress: bool = False,
     **options: Any,
 ) -> Result:
-    """Train fresh networks on a set and score them; nothing is chosen on the clips that score, unless
-    `config.protocol` is one of earlier work that does.
+    """Train fresh networks on a set and score them by their guesses of each real clip's class.
+
+    Nothing is chosen on the clips that score, unless `config.protocol` is one of earlier work that does.
+    `prism.evaluation.trials.Trials` describes `condensed`, `data`, `train_store`, `label` and `workers`.
 
     Args:
         condensed: the set, or its file. None with `train_store`.
         data: the store whose `config.split` is scored; its training pixels fix the normalisation.
-        config: network and schedule; `options` replace single fields of it.
-        train_store: train on real clips of this store instead: all of them (the ceiling), or
-            `config.train_vpc` random ones of each class, anew for each seed (the floor).
-        output: the result file; it is written after every seed. None: no file.
-        label: the row's name in tables; the method by default.
-        resume: keep the runs of the result that is there and train the seeds that it lacks.
-        overwrite: replace an output.
-        device: `auto`, `cpu` or `cuda`.
-        workers: networks that are trained side by side, at most; by default as many as PyTorch would use
-            threads. The scores do not depend on it.
-        executor: trains them in place of this process, each in one item, where it finds store and set under the
-            same paths.
-        progress: show a progress bar.
+        config: network, schedule and protocol.
+        run: how it runs; its output is the result file, which is written after every seed.
+        options: fields of `config` and of `prism.machine.run.Run`.
 
     Raises:
         ConfigError: the set and the data do not fit each other, the network or the protocol, or training
@@ -61,47 +47,30 @@ def evaluate(
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
     """
-    config = with_options(config or EvaluateConfig(), options)
-    return run_trials(
-        "evaluate",
-        config,
-        PROTOCOLS[config.protocol],
-        lambda store, num_clips: _prepare(store, config, num_clips),
-        condensed,
-        data,
-        train_store=train_store,
-        output=output,
-        label=label,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-        workers=workers,
-        executor=executor,
-        progress=progress,
-    )
-
-
-def _prepare(store: ClipStore, config: EvaluateConfig, num_clips: int) -> Examination:
-    # What the store lacks is said before anything is trained.
-    PROTOCOLS[config.protocol].passes(store, config.split)
-    return Classification(store, config, num_clips)
+    config, run = parted(config or EvaluateConfig(), run, options)
+    return run_trials(Trials(condensed, data, train_store, label, workers), Classification, config, run)
 
 
 @dataclass(frozen=True)
-class Classification:
-    """A network is trained to tell the classes apart, and scored by its guesses.
+class Classification(Examination):
+    """A network is trained to tell the classes apart, and scored by its guesses."""
 
-    Attributes:
-        num_clips: clips that it is trained on.
-    """
-
-    store: ClipStore
+    TASK = "classification"
+    DOING = "Evaluating"
     config: EvaluateConfig
-    num_clips: int
+
+    @property
+    def protocol(self) -> EvaluationProtocol:
+        """The protocol that the options name."""
+        return PROTOCOLS[self.config.protocol]
+
+    def check(self) -> None:
+        """Refuse a store that lacks the clips of the protocol."""
+        self.protocol.passes(self.store, self.config.split)
 
     @property
     def chance(self) -> dict[str, float]:
-        """What guessing at random scores."""
+        """The scores of random guesses."""
         return {f"top{k}": min(1.0, k / len(self.store.classes)) for k in (1, 5)}
 
     @property
@@ -111,7 +80,7 @@ class Classification:
 
     def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
         """Train the network and score it when the protocol says so; for each metric the best score counts."""
-        store, config, protocol = self.store, self.config, PROTOCOLS[self.config.protocol]
+        store, config, protocol = self.store, self.config, self.protocol
         checkpoints, scores = protocol.checkpoints(config.epochs), []
 
         def look(epoch: int) -> None:
@@ -123,11 +92,8 @@ class Classification:
         return loss, {metric: max(one[metric] for one in scores) for metric in METRICS["classification"]}
 
     def _score(self, network: Network, flips: torch.Generator | None) -> dict[str, float]:
-        protocol = PROTOCOLS[self.config.protocol]
-        passes, normalisation = (
-            protocol.passes(self.store, self.config.split),
-            protocol.standardisation(self.store),
-        )
+        protocol, store = self.protocol, self.store
+        passes, normalisation = protocol.passes(store, self.config.split), protocol.standardisation(store)
         # In batches no larger than those of training, so that scoring takes no memory that was not counted; but
         # where a batch is standardised, its size is part of the protocol.
         shown = self.config.batch_size if protocol.standardises_batches else self.batch_size

@@ -1,7 +1,7 @@
 """Protocols: how the clips of an evaluation are shown to a network, and when it is scored.
 
 A protocol is a value. `clean` is ours; others exist so that numbers can be put beside those of earlier work.
-docs/method.md names what they differ in.
+docs/method.md names their differences.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from prism.machine.randomness import generator
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """In what a protocol may differ from the clean one, which has the defaults.
+class EvaluationProtocol:
+    """The points in which protocols differ; the defaults are those of the clean one.
 
     Attributes:
         name: as options and results say it.
@@ -34,7 +34,7 @@ class Protocol:
     num_checkpoints: int = 1
 
     def standardisation(self, store: ClipStore) -> Standardisation:
-        """What turns pixels into a network's input."""
+        """How pixels become a network's input."""
         return BatchStandardisation() if self.standardises_batches else store.normalisation
 
     def split(self, asked: str) -> str:
@@ -58,7 +58,7 @@ class Protocol:
         return store.passes()
 
     def flips(self, store: ClipStore, seed: int, epoch: int) -> torch.Generator | None:
-        """What mirrors the scored clips, or None where they stay as they are."""
+        """The generator that mirrors the scored clips, or None where they stay as they are."""
         return generator(seed, "test flip", epoch) if self.num_windows and store.flip else None
 
     def checkpoints(self, epochs: int) -> set[int]:
@@ -66,6 +66,6 @@ class Protocol:
         return {-(-epochs * k // self.num_checkpoints) for k in range(1, self.num_checkpoints + 1)}
 
 
-CLEAN = Protocol("clean")
-WANG2024 = Protocol("wang2024", standardises_batches=True, num_windows=3, num_checkpoints=10)
+CLEAN = EvaluationProtocol("clean")
+WANG2024 = EvaluationProtocol("wang2024", standardises_batches=True, num_windows=3, num_checkpoints=10)
 PROTOCOLS = {protocol.name: protocol for protocol in (CLEAN, WANG2024)}

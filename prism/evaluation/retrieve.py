@@ -1,7 +1,6 @@
 """Retrieval: whether an embedding learned from a set brings real clips of one class together."""
 
 import math
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,10 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.config import with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import RetrieveConfig
-from prism.evaluation.protocols import CLEAN
-from prism.evaluation.trials import Examination, run_trials
+from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.machine.run import Run, parted
 from prism.networks.network import Network
 from prism.networks.training import Draw, outputs_of, train
 
@@ -32,76 +30,43 @@ def retrieve(
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,
     config: RetrieveConfig | None = None,
+    run: Run | None = None,
     *,
     train_store: ClipStore | str | Path | None = None,
-    output: str | Path | None = None,
     label: str | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    device: str = "auto",
     workers: int | None = None,
-    executor: Executor | None = None,
-    progress: bool = False,
     **options: Any,
 ) -> Result:
     """Train embeddings on a set and score each once, by the real training clips nearest to each real query.
 
+    `prism.evaluation.trials.Trials` describes `condensed`, `data`, `train_store`, `label` and `workers`.
+
     Args:
         condensed: the set, or its file. None with `train_store`.
         data: the store whose `config.split` are the queries and whose training clips are the gallery.
-        config: network, loss and schedule; `options` replace single fields of it.
-        train_store: train on real clips of this store instead: all of them (the ceiling), or
-            `config.train_vpc` random ones of each class, anew for each seed (the floor).
-        output: the result file; it is written after every seed. None: no file.
-        label: the row's name in tables; the method by default.
-        resume: keep the runs of the result that is there and train the seeds that it lacks.
-        overwrite: replace an output.
-        device: `auto`, `cpu` or `cuda`.
-        workers: networks that are trained side by side, at most; by default as many as PyTorch would use
-            threads. The scores do not depend on it.
-        executor: trains them in place of this process, each in one item, where it finds store and set under the
-            same paths.
-        progress: show a progress bar.
+        config: network, loss and schedule.
+        run: how it runs; its output is the result file, which is written after every seed.
+        options: fields of `config` and of `prism.machine.run.Run`.
 
     Raises:
         ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
     """
-    config = with_options(config or RetrieveConfig(), options)
-    return run_trials(
-        "retrieve",
-        config,
-        CLEAN,
-        lambda store, num_clips: _prepare(store, config, num_clips),
-        condensed,
-        data,
-        train_store=train_store,
-        output=output,
-        label=label,
-        resume=resume,
-        overwrite=overwrite,
-        device=device,
-        workers=workers,
-        executor=executor,
-        progress=progress,
-    )
+    config, run = parted(config or RetrieveConfig(), run, options)
+    return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)
 
 
-class Embedder(nn.Module):
-    """A network without its classifier: clips are compared by the cosine of their embeddings.
+class Backbone(nn.Module):
+    """A network without its classifier: clips are compared by the cosine of their embeddings."""
 
-    Args:
-        network: an entry of `models.MODELS`.
-    """
-
-    def __init__(self, network: nn.Module) -> None:
+    def __init__(self, network: Network) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to embeddings (N, D), not normalised."""
-        return self.network.embed(clips)  # type: ignore[operator]
+        return self.network.embed(clips)
 
 
 def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
@@ -159,32 +124,27 @@ def chance_of_recall(query_labels: Tensor, gallery_labels: Tensor, ks: tuple[int
     }
 
 
-def _prepare(store: ClipStore, config: RetrieveConfig, num_clips: int) -> Examination:
-    store.clips(config.split)
-    num_searched = len(store.clips("train"))
-    if num_searched < max(KS):
-        raise ConfigError(
-            f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{store.path}' has {num_searched} training "
-            "clips. Ingest more."
-        )
-    return Retrieval(store, config, num_clips)
-
-
 @dataclass(frozen=True)
-class Retrieval:
-    """An embedding is trained to bring a class's clips together, and scored by the neighbours of each query.
+class Retrieval(Examination):
+    """A network is trained to embed the clips of a class together, and scored by the neighbours of each query."""
 
-    Attributes:
-        num_clips: clips that it is trained on.
-    """
-
-    store: ClipStore
+    TASK = "retrieval"
+    DOING = "Retrieving"
     config: RetrieveConfig
-    num_clips: int
+
+    def check(self) -> None:
+        """Refuse a store without queries, or with fewer clips to search than the largest K."""
+        self.store.clips(self.config.split)
+        num_searched = len(self.store.clips("train"))
+        if num_searched < max(KS):
+            raise ConfigError(
+                f"Recall@{max(KS)} needs {max(KS)} clips to search, but '{self.store.path}' has {num_searched} "
+                "training clips. Ingest more."
+            )
 
     @property
     def chance(self) -> dict[str, float]:
-        """What neighbours drawn at random score."""
+        """The recall of neighbours drawn at random."""
         return chance_of_recall(self.store.clips(self.config.split).labels, self.store.clips("train").labels)
 
     @property
@@ -194,9 +154,9 @@ class Retrieval:
 
     def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
         """Train the embedding of a network, then score it once."""
-        store, config, embedder = self.store, self.config, Embedder(network)
+        store, config, backbone = self.store, self.config, Backbone(network)
         loss = train(
-            embedder,
+            backbone,
             clips,
             store.normalisation,
             config.schedule,
@@ -207,7 +167,7 @@ class Retrieval:
         )
         queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.
-        q, g = (outputs_of(embedder, shown, store.normalisation, self.batch_size) for shown in (queries, gallery))
+        q, g = (outputs_of(backbone, shown, store.normalisation, self.batch_size) for shown in (queries, gallery))
         return loss, recall_at(q, queries.labels, g, gallery.labels)
 
     def _loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:

@@ -1,28 +1,29 @@
-"""Trials: what is trained on, once for each seed, and the result that grows with every one of them."""
+"""Trials: one network for each seed is trained and scored, and the result grows with every one of them."""
 
 import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from typing import Protocol as Interface
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
+from prism.artifacts import results
 from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import HEADINGS, Data, Result, Run, Subject, relative_to_result
+from prism.artifacts.results import HEADINGS, Data, Result, Subject, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import CondensedError, ConfigError, Interrupted, ResultError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
-from prism.evaluation.protocols import Protocol
+from prism.evaluation.protocols import CLEAN, EvaluationProtocol
 from prism.machine.devices import in_one_thread, pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
@@ -31,23 +32,59 @@ from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import provenance
 from prism.machine.randomness import generator
+from prism.machine.run import Run
 from prism.machine.texts import first_difference
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
 from prism.networks.training import Draw
 from prism.networks.training_memory import TrainingMemory, check_memory, num_side_by_side
 
-TASKS = {"evaluate": "classification", "retrieve": "retrieval"}
-"""Verb: its task, a key of `results.METRICS`."""
-
 Config = EvaluateConfig | RetrieveConfig
 
 
-class Material(Interface):
-    """What networks are trained on."""
+@dataclass(frozen=True)
+class Trials:
+    """What networks are trained on and scored on: the arguments that `evaluate` and `retrieve` share.
+
+    Attributes:
+        condensed: the set, or its file. None with `train_store`.
+        data: the store, or its folder, whose `config.split` is scored.
+        train_store: train on real clips of this store instead: on all of them (the ceiling), or on
+            `config.train_vpc` random ones of each class, drawn anew for each seed (the floor).
+        label: the row's name in tables; the method by default.
+        workers: how many networks are trained side by side at most, where memory suffices; by default as many as
+            PyTorch would use threads. On a GPU it is always one, and an executor has workers of its own. The
+            scores do not depend on it.
+    """
+
+    condensed: CondensedSet | str | Path | None
+    data: ClipStore | str | Path
+    train_store: ClipStore | str | Path | None = None
+    label: str | None = None
+    workers: int | None = None
+
+    def check(self, verb: str, run: Run) -> None:
+        """Refuse arguments that contradict each other.
+
+        Raises:
+            ConfigError: they do.
+        """
+        if self.workers is not None and (self.workers < 1 or run.executor is not None):
+            allowed = (
+                "at least 1" if run.executor is None else "left out with an engine, which has workers of its own"
+            )
+            raise ConfigError(f"workers = {self.workers}, but it must be {allowed}.")
+        if (self.condensed is None) == (self.train_store is None):
+            raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
+        if run.resume and run.output is None:
+            raise ConfigError("resume needs the result to go on with. Name it with --output.")
+
+
+class Material(Protocol):
+    """The clips that networks are trained on."""
 
     def clips(self, seed: int) -> Clips | Draw:
-        """What is shown to the network of a seed."""
+        """The clips for the network of a seed."""
         ...
 
     def check_unchanged(self) -> None:
@@ -59,26 +96,54 @@ class Material(Interface):
         ...
 
 
-class Examination(Interface):
-    """How one verb judges what it is given; made for a store before anything is trained."""
+@dataclass(frozen=True)
+class Examination(ABC):
+    """How a verb trains a network and scores it on a store.
+
+    Attributes:
+        TASK: a key of `results.METRICS`.
+        DOING: the verb in the progress bar.
+        store: the clips that are scored.
+        config: the options of the verb.
+        num_clips: clips that a network is trained on.
+    """
+
+    TASK: ClassVar[str]
+    DOING: ClassVar[str]
+    store: ClipStore
+    config: Config
+    num_clips: int
 
     @property
+    def protocol(self) -> EvaluationProtocol:
+        """How clips are shown, and when the network is scored."""
+        return CLEAN
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse a store that lacks clips to score.
+
+        Raises:
+            ConfigError: it does, or StoreError for an empty split.
+        """
+
+    @property
+    @abstractmethod
     def chance(self) -> dict[str, float]:
-        """For each metric of the task what guessing at random scores, in 0..1."""
-        ...
+        """The scores of random guesses, in 0..1, for each metric of the task."""
 
     @property
+    @abstractmethod
     def batch_size(self) -> int:
         """Clips of a training step."""
-        ...
 
+    @abstractmethod
     def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
         """Train a network on clips from a seed and score it.
 
         Returns:
             The mean loss of the last epoch, and for each metric the score, in 0..1.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -86,20 +151,17 @@ class Trial:
     """One network for each seed, trained and scored by itself, here or where an executor computes.
 
     Attributes:
-        config: says which network.
         device: `auto`, `cpu` or `cuda` of the machine that it is trained on.
         stopped: once it is set, training ends at the network's next layer; None where nobody could set it.
     """
 
-    config: Config
-    store: ClipStore
     material: Material
     examination: Examination
     device: str
     stopped: threading.Event | None = None
 
-    def __call__(self, seed: int) -> Run:
-        """Train and score the network of a seed; the scores depend on nothing but what is above.
+    def __call__(self, seed: int) -> results.Run:
+        """Train and score the network of a seed; the scores depend on nothing but the seed and the fields.
 
         Raises:
             DivergedError: the loss is not finite.
@@ -108,22 +170,23 @@ class Trial:
         """
         started, device = time.monotonic(), pick_device(self.device)
         network = allocate(self.blank(), device)
+        # Python cannot end a thread from outside, so a stopped training looks for itself, before every layer.
         for module in network.modules():
             module.register_forward_pre_hook(self._go_on)
         with in_one_thread(device):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed)
-        run = Run(seed, scores, loss, round(time.monotonic() - started, 3))
-        for read in (self.store, self.material):
+        run = results.Run(seed, scores, loss, round(time.monotonic() - started, 3))
+        for read in (self.examination.store, self.material):
             read.check_unchanged()
         return run
 
-    def elsewhere(self, seed: int) -> Run:
-        """Like a call, on a machine of which it is not known yet whether the training fits into its memory."""
+    def elsewhere(self, seed: int) -> results.Run:
+        """Like a call, on a machine whose memory was not asked before."""
         self.check_memory()
         return self(seed)
 
     def check_memory(self) -> TrainingMemory:
-        """What training one network takes.
+        """The memory that training one network takes.
 
         Raises:
             ConfigError: that is more than this machine has.
@@ -132,129 +195,80 @@ class Trial:
 
     def blank(self) -> Network:
         """The network on the meta device."""
-        config = self.config
-        return build_for(self.store, config.model, "meta", width=config.width, hidden=config.hidden)
+        config = self.examination.config
+        return build_for(self.examination.store, config.model, "meta", width=config.width, hidden=config.hidden)
 
     def _go_on(self, *_: object) -> None:
         if self.stopped and self.stopped.is_set():
             raise Interrupted("stopped.")
 
 
-def run_trials(
-    verb: str,
-    config: Config,
-    protocol: Protocol,
-    prepare: Callable[[ClipStore, int], Examination],
-    condensed: CondensedSet | str | Path | None,
-    data: ClipStore | str | Path,
-    *,
-    train_store: ClipStore | str | Path | None,
-    output: str | Path | None,
-    label: str | None,
-    resume: bool,
-    overwrite: bool,
-    device: str,
-    workers: int | None,
-    executor: Executor | None,
-    progress: bool,
-) -> Result:
-    """Train on a set, or on real clips, once for each seed; write the result after every one.
+def run_trials(trials: Trials, examination_type: type[Examination], config: Config, run: Run) -> Result:
+    """Train a network for each seed and score it; write the result after every one.
 
-    Everything that can be refused is refused before the first network is trained. A seed draws nothing from
-    other seeds, so a resumed result has the runs of an uninterrupted one, and on a CPU, where every network is
-    trained in one thread, the number of threads and of networks side by side changes no score.
+    Everything that can be refused is refused before the first network is trained. No seed draws from another
+    one, so a resumed result has the runs of an uninterrupted one. On a CPU every network is trained in one thread,
+    so neither the number of threads nor that of networks side by side changes a score.
 
     Args:
-        verb: a key of `TASKS`.
-        config: its `seeds`, `seed`, `split` and `train_vpc` are used here.
-        protocol: its name goes into the result, and it says which clips are scored.
-        prepare: makes the examination, from the store and the number of clips to train on.
-        condensed: the set, or its file. None with `train_store`.
-        data: the store whose `config.split` is scored.
-        train_store: train on real clips of this store instead: all of them, or `config.train_vpc` random
-            ones of each class, anew for each seed.
-        output: the result file. None: no file.
-        label: the row's name in tables; the method by default.
-        resume: keep the runs of the result that is there and train the seeds that it lacks.
-        overwrite: replace an output.
-        device: `auto`, `cpu` or `cuda`.
-        workers: networks that are trained side by side, if there are so many and memory suffices; None: as many
-            as PyTorch would use threads. On a GPU always one.
-        executor: trains them in place of this process, where the folders of store and set are the same.
-        progress: show a progress bar.
+        trials: what networks are trained on and scored on.
+        examination_type: how the verb trains and scores.
+        config: options of the verb.
+        run: how it runs.
 
     Raises:
         ConfigError: the set and the data do not fit each other, or training would take more memory than there is.
         StoreError: the split is empty, or a store was changed meanwhile.
-        ResultError: `resume` finds the result of another run.
+        ResultError: `run.resume` finds the result of another run.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
-    task = TASKS[verb]
-    if workers is not None and (workers < 1 or executor is not None):
-        allowed = "at least 1" if executor is None else "left out with an engine, which has workers of its own"
-        raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
-    store = data if isinstance(data, ClipStore) else ClipStore.open(data)
-    if (condensed is None) == (train_store is None):
-        raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
-    if resume and output is None:
-        raise ConfigError("resume needs the result to go on with. Name it with --output.")
-    with claim(output):
-        if output is not None:
-            check_output_file(Path(output), overwrite or resume)
-        material, subject = _material(condensed, train_store, store, config, output, verb)
-        name, scored = label or subject.method, _data(store, protocol.split(config.split), output)
-        result = Result(name, task, protocol.name, subject, scored, as_dict(config), (), provenance())
-        found = _found(Path(output), result) if resume and output and Path(output).exists() else None
-        if found and {run.seed for run in found.runs} >= set(_seeds(config)):
-            return found
-        examination = prepare(store, subject.num_videos)
-        runs = found.runs if found else ()
-        result = replace(result, data=replace(scored, chance=examination.chance), runs=runs)
-        seeds = [seed for seed in _seeds(config) if seed not in {run.seed for run in runs}]
-        trial = Trial(config, store, material, examination, device)
-        if executor is None:
-            most = min(len(seeds), torch.get_num_threads() if workers is None else workers)
-            with _threads(trial, most) as (threads, stoppable):
-                return _grown(result, completed(threads, stoppable, seeds), output, progress)
-        return _grown(result, completed(executor, trial.elsewhere, seeds), output, progress)
+    trials.check(config.section, run)
+    store, path = _opened(trials.data), run.path
+    with claim(path):
+        if path is not None:
+            check_output_file(path, run.overwrite or run.resume)
+        material, subject = _material(trials, store, config, path)
+        examination = examination_type(store, config, subject.num_videos)
+        result = _without_runs(examination, subject, trials.label or subject.method, path)
+        if run.resume and path and path.exists():
+            found = _found(path, result)
+            if {one.seed for one in found.runs} >= set(_seeds(config)):
+                return found
+            result = replace(result, runs=found.runs)
+        examination.check()
+        result = replace(result, data=replace(result.data, chance=examination.chance))
+        seeds = [seed for seed in _seeds(config) if seed not in {one.seed for one in result.runs}]
+        trial = Trial(material, examination, run.device)
+        if run.executor is not None:
+            return _grown(result, completed(run.executor, trial.elsewhere, seeds), examination.DOING, run)
+        most = min(len(seeds), torch.get_num_threads() if trials.workers is None else trials.workers)
+        with _threads(trial, most) as (threads, stoppable):
+            return _grown(result, completed(threads, stoppable, seeds), examination.DOING, run)
 
 
-def _grown(result: Result, found: Iterator[tuple[int, Run]], output: str | Path | None, progress: bool) -> Result:
-    """The result with more runs beside those it has, saved after every one."""
-    lead, total, done = result.metrics[0], result.config["seeds"], len(result.runs)
-    what = "Evaluating" if result.task == "classification" else "Retrieving"
-    with progress_bar(what, total, "seeds", enabled=progress, done=done) as advance:
-        for _, run in found:
-            runs = tuple(sorted([*result.runs, run], key=lambda run: run.seed))
-            result = replace(result, runs=runs, provenance=provenance())
-            if output is not None:
-                result.save(output)
-            advance(1, **{HEADINGS[lead]: f"{100 * run.scores[lead]:.1f}%"})
-    return result
-
-
-@contextlib.contextmanager
-def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]:
-    """Threads that train networks side by side, and what they call; None where one is trained after the other.
-
-    PyTorch computes without Python's lock, so threads are about as fast as processes would be.
-    """
-    needs, device = trial.check_memory(), pick_device(trial.device)
-    num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
-    if num == 1:
-        yield None, trial
-        return
-    stopped = threading.Event()
-    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as executor:
-        try:
-            yield executor, replace(trial, stopped=stopped)
-        finally:
-            # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
-            stopped.set()
+def _opened(store: ClipStore | str | Path) -> ClipStore:
+    return store if isinstance(store, ClipStore) else ClipStore.open(store)
 
 
 def _seeds(config: Config) -> range:
     return range(config.seed, config.seed + config.seeds)
+
+
+def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:
+    """The result before the first network; chance is filled in when the store has been checked."""
+    store, protocol = examination.store, examination.protocol
+    split = protocol.split(examination.config.split)
+    data = Data(
+        relative_to_result(store.path, output),
+        store.fingerprint,
+        split,
+        len(store.positions(split)),
+        len(store.classes),
+        {},
+        4 * store.clip_bytes * len(store.positions("train")),
+    )
+    config = as_dict(examination.config)
+    return Result(label, examination.TASK, protocol.name, subject, data, config, (), provenance())
 
 
 def _found(path: Path, wanted: Result) -> Result:
@@ -268,28 +282,42 @@ def _found(path: Path, wanted: Result) -> Result:
     return found
 
 
-def _data(store: ClipStore, split: str, output: str | Path | None) -> Data:
-    """What is scored on; its chance is known to the examination only."""
-    train_bytes = 4 * store.clip_bytes * len(store.positions("train"))
-    num_clips = len(store.positions(split))
-    path = relative_to_result(store.path, output)
-    return Data(path, store.fingerprint, split, num_clips, len(store.classes), {}, train_bytes)
+def _grown(result: Result, found: Iterator[tuple[int, results.Run]], doing: str, run: Run) -> Result:
+    """The result with more runs beside those it has, saved after every one."""
+    lead, total, done = result.metrics[0], result.config["seeds"], len(result.runs)
+    with progress_bar(doing, total, "seeds", enabled=run.progress, done=done) as advance:
+        for _, one in found:
+            # Networks that are trained side by side end in any order.
+            runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
+            result = replace(result, runs=runs, provenance=provenance())
+            if run.path is not None:
+                result.save(run.path)
+            advance(1, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
+    return result
 
 
-def _material(
-    condensed: CondensedSet | str | Path | None,
-    train_store: ClipStore | str | Path | None,
-    store: ClipStore,
-    config: Config,
-    output: str | Path | None,
-    verb: str,
-) -> tuple[Material, Subject]:
-    """What is trained on, and what the result says of it."""
-    if condensed is not None:
-        return _set_material(condensed, store, config, output, verb)
-    assert train_store is not None
-    opened = train_store if isinstance(train_store, ClipStore) else ClipStore.open(train_store)
-    return _store_material(opened, store, config, output, verb)
+@contextlib.contextmanager
+def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]:
+    """Threads that train networks side by side, and the trial that they call; None for one after the other.
+
+    PyTorch releases Python's lock while it computes, so threads are about as fast as processes would be, and
+    they share the clips.
+    """
+    needs, device = trial.check_memory(), pick_device(trial.device)
+    # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
+    num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
+    if num == 1:
+        yield None, trial
+        return
+    stopped = threading.Event()
+    # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
+    # The trials set it as well; they find one, and so put back one while others still compute.
+    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as executor:
+        try:
+            yield executor, replace(trial, stopped=stopped)
+        finally:
+            # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
+            stopped.set()
 
 
 @dataclass(frozen=True)
@@ -366,14 +394,24 @@ class StoreMaterial:
         self.store.check_unchanged()
 
 
+def _material(trials: Trials, store: ClipStore, config: Config, output: Path | None) -> tuple[Material, Subject]:
+    """The clips to train on, and what the result says of them."""
+    if trials.condensed is not None:
+        return _set_material(trials.condensed, store, config, output)
+    assert trials.train_store is not None
+    return _store_material(_opened(trials.train_store), store, config, output)
+
+
 def _set_material(
-    condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: str | Path | None, verb: str
+    condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: Path | None
 ) -> tuple[Material, Subject]:
     file = None if isinstance(condensed, CondensedSet) else Path(condensed)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
-        raise ConfigError(f"{verb}.train_vpc needs --train STORE; a condensed set is trained on as a whole.")
+        raise ConfigError(
+            f"{config.section}.train_vpc needs --train STORE; a condensed set is trained on as a whole."
+        )
     source, made_by = condensed.source, condensed.source.get("config")
     subject = Subject(
         "condensed",
@@ -390,10 +428,10 @@ def _set_material(
 
 
 def _store_material(
-    source: ClipStore, store: ClipStore, config: Config, output: str | Path | None, verb: str
+    source: ClipStore, store: ClipStore, config: Config, output: Path | None
 ) -> tuple[Material, Subject]:
     _check_same_shape(source, store, "the store to train on")
-    source.require_vpc(max(1, config.train_vpc), f"{verb}.train_vpc")
+    source.require_vpc(max(1, config.train_vpc), f"{config.section}.train_vpc")
     material = StoreMaterial(source, config.train_vpc)
     counts = source.counts("train")
     num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
