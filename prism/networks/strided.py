@@ -38,12 +38,18 @@ class _ThroughFrozenWeights(torch.autograd.Function):
 def input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
     """The gradient of a convolution's input, as an ordinary convolution without a stride.
 
-    Pixels that lie at the same place between two steps of the kernel see the same of its weights, so every
-    such place becomes an output channel; a shuffle then puts the pixels side by side.
+    In one dimension, with stride s and 2p + 1 weights, output j sees input i through the weight i − s·j + p:
+
+        gradient of input i  =  Σ_j  gradient of output j · weight[i − s·j + p]
+
+    Write i = s·q + φ, where the phase φ is in 0..s − 1. The weight is then the one at s·(q − j) + φ + p, which
+    depends on q and j only by their difference. So all inputs of one phase are an ordinary convolution of the
+    outputs' gradients, with every s-th weight, and there are s such phases (a polyphase decomposition). One call
+    computes all of them, as s output channels; then the phases of each q are put side by side.
 
     Args:
         gradient: (N, after, T', H', W') of the output.
-        weight: (after, before, …) with odd sides, padded by half of each.
+        weight: (after, before, …) with odd sides, where the input was padded by half of each.
         stride: steps in time, down and across.
         size: frames, rows and columns of the input.
 
@@ -52,19 +58,24 @@ def input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], si
     """
     after, before = weight.shape[:2]
     halves = [side // 2 for side in weight.shape[2:]]
-    # Whole strides that half a kernel reaches back, and that it reaches ahead from the last place of a stride.
+    # q − j is at most p // s, for the first phase, and at least −(p / s rounded up), for the last one: outputs so
+    # far behind an input, and so far ahead of it, see the input.
     behind = [half // step for half, step in zip(halves, stride, strict=True)]
     ahead = [-(-half // step) for half, step in zip(halves, stride, strict=True)]
+    # With zeros on both sides the kernel has (behind + ahead + 1) · s weights, and the one for q − j and φ lies at
+    # s · (q − j + ahead) + φ: a view splits it into differences (t, h, w) and phases (r, s, u).
     margins = [
         (a * step - half, (b + 1) * step - half - 1)
         for half, step, b, a in zip(halves, stride, behind, ahead, strict=True)
     ]
     padded = functional.pad(weight, [zeros for margin in reversed(margins) for zeros in margin])
     (t, r), (h, s), (w, u) = ((b + a + 1, step) for b, a, step in zip(behind, ahead, stride, strict=True))
-    places = padded.view(after, before, t, r, h, s, w, u).flip(2, 4, 6).permute(3, 5, 7, 1, 0, 2, 4, 6)
-    found = functional.conv3d(gradient, places.reshape(r * s * u * before, after, t, h, w), padding=ahead)
-    # Both sides are padded alike: where the kernel reaches farther ahead than behind, the first result is void.
+    # The differences are reversed, since `conv3d` runs over j − q; phases become output channels.
+    phases = padded.view(after, before, t, r, h, s, w, u).flip(2, 4, 6).permute(3, 5, 7, 1, 0, 2, 4, 6)
+    found = functional.conv3d(gradient, phases.reshape(r * s * u * before, after, t, h, w), padding=ahead)
+    # `conv3d` pads both sides alike. Where `ahead` is one more than `behind`, the first result lies before q = 0.
     found = found[:, :, ahead[0] - behind[0] :, ahead[1] - behind[1] :, ahead[2] - behind[2] :]
+    # Input s·q + φ is phase φ of step q; beyond the last input there is nothing to keep.
     num_clips, _, *steps = found.shape
     pixels = found.unflatten(1, (r, s, u, before)).permute(0, 4, 5, 1, 6, 2, 7, 3)
     frames, rows, columns = (num * step for num, step in zip(steps, stride, strict=True))

@@ -1,4 +1,4 @@
-"""Train one network on clips and score it; the protocol that every set is judged by."""
+"""Training: one network learns from clips by a schedule, and its outputs are scored."""
 
 from collections.abc import Callable
 
@@ -38,9 +38,8 @@ def train(
     shown is flipped at random, where that keeps the labels, and shifted by up to `schedule.shift` of each extent.
 
     Args:
-        network: from `models.build`; its values are replaced.
-        clips: what to train on, on any device; batches move to the network's. A function draws them anew in
-            every epoch.
+        network: its values are replaced.
+        clips: on any device; batches move to the network's. A function draws them anew in every epoch.
         seed: seed of initial values, order, dropout, flips and shifts.
         flip: mirror each clip with probability one half.
         criterion: mean loss of a batch, from the network's outputs and the labels.
@@ -54,6 +53,9 @@ def train(
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device
+    # Every kind of draw has a stream of its own, so that a training without flips still has the same order. Order,
+    # flips and shifts are drawn on the CPU, the same ones for every device; values and dropout masks are many, and
+    # are drawn where they are used.
     initialise(network, generator(seed, "init", device=device))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
@@ -67,6 +69,7 @@ def train(
         total, num_clips = torch.zeros((), device=device), len(shown)
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
+            # First all clips, then all of them again: each view is flipped and shifted by draws of its own.
             frames = shown.frames.index_select(0, batch.repeat(views))
             frames = flip_at_random(frames, flips) if flip else frames
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
@@ -75,6 +78,7 @@ def train(
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
+            # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * len(batch)
         decay.step()
         if not total.isfinite():
