@@ -1,7 +1,18 @@
 """Dropout whose randomness is a parameter, like all randomness here."""
 
+from typing import Protocol, runtime_checkable
+
 import torch
 from torch import Tensor, nn
+
+from prism.errors import ConfigError
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A layer that draws numbers while it trains, from a generator that training sets."""
+
+    generator: torch.Generator | None
 
 
 class Dropout(nn.Module):
@@ -21,7 +32,21 @@ class Dropout(nn.Module):
 
 
 def use_generator(network: nn.Module, generator: torch.Generator) -> None:
-    """Let every dropout of a network draw from `generator`."""
+    """Let every layer of a network that draws while it trains draw from `generator`.
+
+    Raises:
+        ConfigError: one of PyTorch's own would draw from its global generator, so that no seed repeats a training.
+    """
     for module in network.modules():
-        if isinstance(module, Dropout):
-            module.generator = generator
+        match module:
+            case Drawing():
+                module.generator = generator
+            case (
+                nn.modules.dropout._DropoutNd(p=rate)
+                | nn.RNNBase(dropout=rate)
+                | nn.MultiheadAttention(dropout=rate)
+            ) if rate > 0:
+                raise ConfigError(
+                    f"dropout = {rate} of the layer {type(module).__name__} does not depend on the seed. "
+                    "Set it to 0, or use prism.networks.dropout.Dropout."
+                )

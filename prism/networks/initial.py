@@ -1,35 +1,83 @@
 """Initial values: PyTorch's own where a layer has no others, drawn from a generator that the caller names."""
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
-from prism.networks.residual import HeConv3d
+from prism.errors import ConfigError
 
 
 @torch.no_grad()
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Give a network the initial values it is published with, drawn from `generator`, in place.
+    """Give a network fresh initial values, drawn from `generator`, in place.
 
-    Nothing of what it was before is left, running statistics of normalisation layers included.
+    Nothing of its earlier values is left, running statistics of normalisation layers included. PyTorch's layers
+    get the distributions that PyTorch gives them. A layer with a method `initialise(generator)` is filled by that.
+
+    Raises:
+        ConfigError: a layer holds values, and no initial ones are known for it.
     """
-    for module in network.modules():
-        if isinstance(module, HeConv3d):
-            module.reset_parameters(generator)
-        elif isinstance(module, nn.Conv2d | nn.Conv3d | nn.Linear):
-            _fill(module, 1 / math.sqrt(module.weight[0].numel()), generator)
-        elif isinstance(module, nn.RNNBase):
-            _fill(module, 1 / math.sqrt(module.hidden_size), generator)
-        elif isinstance(module, nn.GroupNorm | nn.BatchNorm3d):
-            # Scale one, shift zero, no statistics yet: nothing random.
-            module.reset_parameters()
-        elif any(True for _ in module.parameters(recurse=False)):
-            raise NotImplementedError(f"no initial values are known for {type(module).__name__}")
+    for layer in _inside_out(network, set()):
+        if callable(own := getattr(layer, "initialise", None)):
+            own(generator)
+        elif any(True for _ in (*layer.parameters(recurse=False), *layer.buffers(recurse=False))):
+            _fill(layer, generator)
 
 
-def _fill(module: nn.Module, bound: float, generator: torch.Generator) -> None:
-    for parameter in module.parameters(recurse=False):
+def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
+    """A module behind all modules inside it, each once: it may then replace their values."""
+    seen.add(module)
+    for child in module.children():
+        if child not in seen:
+            yield from _inside_out(child, seen)
+    yield module
+
+
+def _fill(layer: nn.Module, generator: torch.Generator) -> None:
+    """Draw the values of a layer of PyTorch's as its `reset_parameters` does, which only draws globally."""
+    match layer:
+        case nn.Linear() | nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            _uniform(layer, layer.weight[0].numel(), generator)
+        case nn.ConvTranspose1d() | nn.ConvTranspose2d() | nn.ConvTranspose3d():
+            _uniform(layer, layer.weight[0].numel(), generator)
+        case nn.Bilinear():
+            _uniform(layer, layer.in1_features, generator)
+        case nn.RNNBase() | nn.RNNCellBase():
+            _uniform(layer, layer.hidden_size, generator)
+        case nn.Embedding() | nn.EmbeddingBag():
+            layer.weight.normal_(generator=generator)
+            if layer.padding_idx is not None:
+                layer.weight[layer.padding_idx] = 0
+        case nn.MultiheadAttention():
+            _fill_attention(layer, generator)
+        case nn.modules.batchnorm._NormBase() | nn.GroupNorm() | nn.LayerNorm() | nn.RMSNorm() | nn.PReLU():
+            # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.
+            layer.reset_parameters()
+        case _:
+            raise ConfigError(
+                f"no initial values are known for the layer {type(layer).__name__}. Give it a method "
+                "initialise(generator), which draws them."
+            )
+
+
+def _uniform(layer: nn.Module, fan: int, generator: torch.Generator) -> None:
+    bound = 1 / math.sqrt(fan)
+    for parameter in layer.parameters(recurse=False):
         # In the order of the indices, however the parameter lies in memory: a layout changes no draw.
         values = torch.empty_like(parameter, memory_format=torch.contiguous_format)
         parameter.copy_(values.uniform_(-bound, bound, generator=generator))
+
+
+def _fill_attention(layer: nn.MultiheadAttention, generator: torch.Generator) -> None:
+    for name, value in layer.named_parameters(recurse=False):
+        if name.endswith("weight"):
+            nn.init.xavier_uniform_(value, generator=generator)
+        elif name in ("bias_k", "bias_v"):
+            nn.init.xavier_normal_(value, generator=generator)
+        else:
+            nn.init.zeros_(value)
+    # Its output layer was filled before, as any linear one; here it starts without a bias.
+    if layer.out_proj.bias is not None:
+        nn.init.zeros_(layer.out_proj.bias)

@@ -76,9 +76,13 @@ class HeConv3d(nn.Conv3d):
     ) -> None:
         super().__init__(before, after, kernel, stride, padding, bias=False)
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def initialise(self, generator: torch.Generator | None) -> None:
         """Draw the weights."""
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+
+    def reset_parameters(self) -> None:
+        """Draw the weights as PyTorch does while it makes a layer: from its global generator."""
+        self.initialise(None)
 
 
 class ResidualBlock(nn.Module):
