@@ -86,8 +86,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # torch takes more than a second to import: a name brings its module only when it is used.
-    if name == "networks":
-        return importlib.import_module("prism.networks")
     if name == "__version__":
         return importlib.import_module("prism.machine.provenance").versions()["prism"]
     if name not in _HOME:

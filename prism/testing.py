@@ -32,7 +32,7 @@ from prism.networks.build import build
 from prism.networks.initial import initialise
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
-from prism.selection.options import SELECTIONS, SelectConfig
+from prism.selection.options import SELECTIONS
 
 CPU = torch.device("cpu")
 TINY = {"width": 2, "batch_real": 2, "iterations": 4, "static_iterations": 2, "warmup": 0.0, "cooldown": 0.0}
@@ -123,7 +123,9 @@ def check_method(method: Any, store: ClipStore) -> None:
     config = _condensing(method=method, vpc=2)
     run = Condensation(store, config, CPU)
     clips = run.videos.render(0)
-    assert clips.shape[1:] == (store.num_frames, 3, *store.size), "rendered clips must have the shape of the store's"
+    assert clips.shape[1:] == (store.num_frames, 3, *store.size), (
+        "rendered clips must have the shape of the store's"
+    )
     assert len(clips) % len(store.classes) == 0, "there must be equally many clips of every class"
     assert clips.requires_grad, "rendered clips must be differentiable in what is trained"
     assert run.videos.mask.shape == (2 * len(store.classes), store.num_frames), "the mask must be (V, T)"
@@ -133,9 +135,9 @@ def check_method(method: Any, store: ClipStore) -> None:
         alone = Condensation(store, config, CPU, range(1, 2))
         _iterate(alone, 2)
         _iterate(run, 2)
-        assert torch.allclose(run.videos.render(2)[-len(alone.videos.render(2)) :], alone.videos.render(2), atol=1e-5), (
-            "a class alone must give the videos that it gives among others, or independent_classes be False"
-        )
+        assert torch.allclose(
+            run.videos.render(2)[-len(alone.videos.render(2)) :], alone.videos.render(2), atol=1e-5
+        ), "a class alone must give the videos that it gives among others, or independent_classes be False"
 
 
 def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
@@ -152,7 +154,9 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     alone = torch.cat([made[0].embed(clip[None]) for clip in clips])
     assert torch.allclose(alone, embeddings, atol=1e-4), "in eval mode no clip may depend on those beside it"
     (gradient,) = torch.autograd.grad(embeddings.sum(), clips)
-    assert bool(gradient.isfinite().all()) and bool(gradient.any()), "embeddings must be differentiable in the clips"
+    assert bool(gradient.isfinite().all()) and bool(gradient.any()), (
+        "embeddings must be differentiable in the clips"
+    )
 
 
 def check_selection(selection: Any) -> None:
@@ -175,7 +179,9 @@ def check_layout(layout: Any, source: Path) -> None:
     assert len(set(paths)) == len(paths), "a layout must list a video once"
     for video in listing.videos:
         assert (listing.root / video.relative).exists(), f"'{video.relative}' is not there"
-        assert video.label and video.split in ("", "train", "val", "test"), f"'{video.relative}' has no class or split"
+        assert video.label and video.split in ("", "train", "val", "test"), (
+            f"'{video.relative}' has no class or split"
+        )
 
 
 def check_storage(storage: Any, path: Path, encodings: tuple[type[Encoding], ...] = ()) -> None:

@@ -9,26 +9,17 @@ from hypothesis import strategies as st
 
 from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import SPLITS
-from prism.condensation.options import METHODS as CONDENSE_METHODS
-from prism.condensation.options import RULES as RULE_NAMES
 from prism.condensation.options import CondenseConfig
-from prism.condensation.rules import RULES
-from prism.condensation.videos import PARAMETRISATIONS
 from prism.config import as_dict, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, ProtocolName
 from prism.evaluation.protocols import PROTOCOLS
-from prism.networks.build import MODELS
-from prism.networks.options import NETWORKS
 from prism.recipes import SECTIONS, read_recipe
 
 
 @pytest.mark.parametrize(
     ("choices", "parts"),
     [
-        (RULE_NAMES.homes, RULES),
-        (NETWORKS.homes, MODELS),
-        (CONDENSE_METHODS.homes, PARAMETRISATIONS),
         (get_args(StoreSplit), SPLITS),
         (get_args(ProtocolName), PROTOCOLS),
     ],

@@ -47,10 +47,6 @@ def test_types_for_tools_and_names_for_python_agree():
     assert sorted(prism._HOME) == prism.__all__
 
 
-def test_the_networks_are_there_without_another_import():
-    assert run("import prism; print(prism.networks.__name__)") == "prism.networks"
-
-
 def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
     with pytest.raises(prism.PrismError, match=r"unknown key 'condense.vcp'. Did you mean 'condense.vpc'\?"):
         prism.condense(store, vcp=1)

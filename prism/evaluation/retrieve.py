@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips
@@ -17,6 +17,7 @@ from prism.errors import ConfigError
 from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.trials import Examination, Trials, run_trials
 from prism.machine.run import Run, parted
+from prism.networks.embeddings import Backbone
 from prism.networks.network import Network
 from prism.networks.training import Draw, outputs_of, train
 
@@ -55,18 +56,6 @@ def retrieve(
     """
     config, run = parted(config or RetrieveConfig(), run, options)
     return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)
-
-
-class Backbone(nn.Module):
-    """A network without its classifier: clips are compared by the cosine of their embeddings."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised."""
-        return self.network.embed(clips)
 
 
 def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:

@@ -1,21 +1,21 @@
-"""Building networks: by name, for clips of a shape, with or without memory for their weights."""
+"""Building networks: from a part, for clips of a shape, with or without memory for their weights."""
 
 import inspect
+from functools import partial
 
 import torch
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
-from prism.networks.convnet3d import ConvNet3D
 from prism.networks.network import Network
-from prism.networks.recurrent import CnnGru, CnnLstm
-from prism.networks.residual import R2Plus1D18
+from prism.networks.options import NETWORKS
 
-MODELS: dict[str, type[Network]] = {model.NAME: model for model in (ConvNet3D, CnnGru, CnnLstm, R2Plus1D18)}
+Model = str | type[Network] | partial[Network]
+"""A network as options hold it: a name, a subclass of `Network`, or one with some of its options."""
 
 
 def build(
-    name: str,
+    model: Model,
     device: torch.device | str = "cpu",
     *,
     num_classes: int,
@@ -23,10 +23,10 @@ def build(
     size: int | tuple[int, int],
     **options: int,
 ) -> Network:
-    """A network without values, to be filled by `initialise`.
+    """A network without values, which `initialise` fills.
 
     Args:
-        name: a key of `MODELS`.
+        model: a name, as `convnet3d` or `module:MyNetwork(depth=3)`, or a subclass of `Network`.
         device: where its parameters live; on `meta` it takes no memory.
         num_classes: number of logits.
         num_frames: frames per clip (T).
@@ -34,32 +34,51 @@ def build(
         options: `width`, `hidden`; 0 leaves one as published.
 
     Raises:
-        ConfigError: the network has no such option, or the clips are too small for it.
+        ConfigError: there is no such network, it has no such option, it lacks a method, or the clips are too small
+            for it.
     """
+    network_type, own = NETWORKS.found(model)
+    name = NETWORKS.name_of(model)
+    if not (isinstance(network_type, type) and issubclass(network_type, Network)):
+        raise ConfigError(
+            f"the network '{name}' must be a class that derives from prism.networks.network.Network. "
+            "docs/extending.md shows one."
+        )
+    for lacking in sorted(network_type.__abstractmethods__):
+        raise ConfigError(f"the network '{name}' has no {lacking}(…). docs/extending.md shows one.")
     given = {option: value for option, value in options.items() if value}
     for option, value in given.items():
-        if not _takes(name, option):
-            those = [other for other in MODELS if _takes(other, option)]
+        if option not in inspect.signature(network_type).parameters:
+            those = [other for other in NETWORKS.homes if _takes(other, option)]
             hint = f"; {' and '.join(those)} have it." if those else "."
             raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
+    arguments = given | own | {"num_classes": num_classes, "num_frames": num_frames, "size": size}
+    try:
+        inspect.signature(network_type).bind(**arguments)
+    except TypeError as error:
+        raise ConfigError(f"the network '{name}' cannot be made: {error}.") from None
     with torch.device("meta"):
-        network = MODELS[name](num_classes=num_classes, num_frames=num_frames, size=size, **given)
+        network = network_type(**arguments)
+    if not hasattr(network, "embed_dim"):
+        raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
     return allocate(network, torch.device(device))
+
+
+def _takes(name: str, option: str) -> bool:
+    return option in inspect.signature(NETWORKS.found(name)[0]).parameters
 
 
 def allocate(network: Network, device: torch.device) -> Network:
     """Give a network on the meta device memory on another, in the layout that is fast there; no values."""
     if device.type == "cpu":
-        network.to(memory_format=network.CPU_LAYOUT)  # type: ignore[call-overload]
+        for weight in network.parameters():
+            if weight.dim() == 5:
+                weight.data = weight.data.to(memory_format=network.CPU_LAYOUT)
     return network.to_empty(device=device)
 
 
-def build_for(store: ClipStore, name: str, device: torch.device | str = "cpu", **options: int) -> Network:
+def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu", **options: int) -> Network:
     """Like `build`, for the clips and the classes of a store."""
     return build(
-        name, device, num_classes=len(store.classes), num_frames=store.num_frames, size=store.size, **options
+        model, device, num_classes=len(store.classes), num_frames=store.num_frames, size=store.size, **options
     )
-
-
-def _takes(name: str, option: str) -> bool:
-    return option in inspect.signature(MODELS[name]).parameters

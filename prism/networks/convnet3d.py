@@ -25,8 +25,8 @@ class ConvNet3D(Network):
         ConfigError: the clips are too small or too short for its pooling.
     """
 
-    NAME = "convnet3d"
     WIDTH = 64
+    SHRUNK_BY = "width"
     MIN_FRAMES = 4
     MIN_SIZE = 43
     # Up to 1.5 times as fast. The other networks lose by it when they are differentiated.

@@ -3,43 +3,56 @@
 from dataclasses import asdict, dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from prism.artifacts.cache import remembered
-from prism.artifacts.clips import Clips, to_model_input
 from prism.artifacts.store import ClipStore
 from prism.machine.devices import in_one_thread
 from prism.machine.randomness import generator
-from prism.networks.build import allocate, build_for
+from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import initialise
 from prism.networks.network import Network
-from prism.networks.options import Schedule
-from prism.networks.training import train
+from prism.networks.options import NETWORKS, Schedule
+from prism.networks.training import outputs_of, train
 from prism.networks.training_memory import check_memory
 
 BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
 
 
+class Backbone(nn.Module):
+    """A network without its classifier, so that it may be trained and shown clips by its embeddings."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, clips: Tensor) -> Tensor:
+        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised."""
+        return self.network.embed(clips)
+
+
 @dataclass(frozen=True)
-class Embedder:
-    """The network that embeds: its kind and, if it is trained, its schedule.
+class EmbeddingNetwork:
+    """The network that embeds: which one it is and, if it is trained, for how long.
 
     Attributes:
-        model: a key of `MODELS`.
+        model: the network, as `build` takes it.
         width: channels of its first block.
         epochs: passes over all training clips; 0 leaves it as it was drawn.
         seed: seed of its initial values and its training.
     """
 
-    model: str
+    model: Model
     width: int
     epochs: int
     seed: int
 
 
-def train_embeddings(store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:
+def train_embeddings(store: ClipStore, embedder: EmbeddingNetwork, device: torch.device) -> Tensor:
     """The embeddings of all training clips, from the store's cache if they are there.
+
+    Those of somebody else's network are computed every time: its code may have changed under the same name.
 
     Returns:
         (N, D) float32 on the CPU, in the order of the training split.
@@ -48,13 +61,17 @@ def train_embeddings(store: ClipStore, embedder: Embedder, device: torch.device)
         ConfigError: training the network would take more memory than there is.
     """
     network = build_for(store, embedder.model, "meta", width=embedder.width)
-    shape = len(store.positions("train")), network.embed_dim
-    return remembered(
-        store, "embeddings", asdict(embedder), device, shape, lambda: _embed(network, store, embedder, device)
-    )
+    name, shape = NETWORKS.name_of(embedder.model), (len(store.positions("train")), network.embed_dim)
+
+    def compute() -> Tensor:
+        return _embed(network, store, embedder, device)
+
+    if name not in NETWORKS.homes:
+        return compute()
+    return remembered(store, "embeddings", asdict(embedder) | {"model": name}, device, shape, compute)
 
 
-def _embed(network: Network, store: ClipStore, embedder: Embedder, device: torch.device) -> Tensor:
+def _embed(network: Network, store: ClipStore, embedder: EmbeddingNetwork, device: torch.device) -> Tensor:
     clips = store.clips("train")
     if embedder.epochs:
         check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
@@ -65,12 +82,4 @@ def _embed(network: Network, store: ClipStore, embedder: Embedder, device: torch
             train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
         else:
             initialise(network, generator(embedder.seed, "init", device=device))
-        return _embeddings(network, clips, store)
-
-
-@torch.no_grad()
-def _embeddings(network: Network, clips: Clips, store: ClipStore) -> Tensor:
-    device = next(network.parameters()).device
-    network.eval()
-    parts = (to_model_input(part.to(device), store.normalisation) for part in clips.frames.split(BATCH_SIZE))
-    return torch.cat([network.embed(part).float().cpu() for part in parts])
+        return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)

@@ -1,17 +1,44 @@
-"""What every network promises: `embed` and `forward` on float clips, for clips of one shape."""
+"""The interface of every network: `embed` and `forward` on float clips, for clips of one shape."""
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
 
 from prism.errors import ConfigError
+from prism.networks.options import NETWORKS
 
 
-class Network(nn.Module):
-    """Base of all networks: classifies clips (N, C, T, H, W), and embeds them on the way.
+class Network(nn.Module, ABC):
+    """Base of all networks, yours included: classifies clips (N, C, T, H, W), and embeds them on the way.
 
-    In eval mode no clip's embedding or logits depend on the others in its batch.
+        class Small(Network):
+            def __init__(self, *, num_classes, num_frames, size, width=32):
+                super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
+                self.features = nn.Conv3d(3, width, 3, padding=1)
+                self.classifier = nn.Linear(width, num_classes)
+                self.embed_dim = width
+
+            def embed(self, clips):
+                return self.features(clips).relu().mean(dim=(2, 3, 4))
+
+            def forward(self, clips):
+                return self.classifier(self.embed(clips))
+
+    Further parameters of the constructor are options of the network. `width` and `hidden` may also be given as
+    options of a verb; any others as `module:Small(depth=3)`, or in Python as `functools.partial(Small, depth=3)`.
+
+    A network keeps these promises:
+
+    - In eval mode no clip's embedding or logits depend on the others in its batch.
+    - All its tensors are parameters or buffers. It is made without values, which are drawn later by
+      `prism.networks.initial.initialise`. That knows the layers of PyTorch. Any other module that holds values
+      itself draws them in a method `initialise(generator)`, which is called after those of the modules inside.
+    - A layer that draws numbers while it trains draws them from its attribute `generator`, which training sets, as
+      in `prism.networks.dropout.Dropout`.
 
     Args:
         num_classes: number of logits.
@@ -19,20 +46,20 @@ class Network(nn.Module):
         size: height and width in pixels.
 
     Attributes:
-        NAME: its key in `MODELS`.
-        WIDTH: channels of its first block, as published.
+        WIDTH: channels of its first block, as published; 0 for a network without an option `width`.
         MIN_FRAMES, MIN_SIZE: the shortest and smallest clips it takes.
-        CPU_LAYOUT: how its weights lie in a CPU's memory; what it computes lies alike.
+        SHRUNK_BY: `width` or `hidden`, where a smaller one saves most memory; empty without such an option.
+        CPU_LAYOUT: how the weights of 3D convolutions lie in a CPU's memory; their outputs lie alike.
         embed_dim: length of an embedding (D).
 
     Raises:
         ConfigError: the clips are too small or too short for it.
     """
 
-    NAME: ClassVar[str]
-    WIDTH: ClassVar[int]
-    MIN_FRAMES: ClassVar[int]
-    MIN_SIZE: ClassVar[int]
+    WIDTH: ClassVar[int] = 0
+    MIN_FRAMES: ClassVar[int] = 1
+    MIN_SIZE: ClassVar[int] = 1
+    SHRUNK_BY: ClassVar[str] = ""
     CPU_LAYOUT: ClassVar[torch.memory_format] = torch.preserve_format
     embed_dim: int
 
@@ -43,14 +70,53 @@ class Network(nn.Module):
         if min(self.size) < self.MIN_SIZE or num_frames < self.MIN_FRAMES:
             raise ConfigError(
                 f"clips of {num_frames} frames, {self.size[0]}×{self.size[1]} pixels, are too small for "
-                f"{self.NAME}: it needs at least {self.MIN_FRAMES} frames and {self.MIN_SIZE} pixels. "
+                f"{self.name}: it needs at least {self.MIN_FRAMES} frames and {self.MIN_SIZE} pixels. "
                 "Ingest them larger."
             )
 
+    @abstractmethod
     def embed(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to embeddings (N, D)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to logits (N, num_classes)."""
-        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Its name in options and messages."""
+        return NETWORKS.name_of(type(self))
+
+    @property
+    def num_parameters(self) -> int:
+        """Trainable values."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def kept_bytes(self, output_of: Callable[[Tensor], Tensor]) -> int:
+        """Bytes that computing an output of one clip keeps for the backward pass, weights apart.
+
+        They are counted on the meta device, where nothing is computed. A network with operations that are not
+        possible there has a method of its own.
+
+        Args:
+            output_of: the network itself, or its `embed`.
+        """
+        kept: dict[int, Tensor] = {}
+
+        def keep(tensor: Tensor) -> Tensor:
+            # Views share their storage, which counts once.
+            kept[_storage(tensor)] = tensor
+            return tensor
+
+        clip = torch.empty(1, 3, self.num_frames, *self.size, device="meta", requires_grad=True)
+        with saved_tensors_hooks(keep, lambda tensor: tensor):
+            # The result holds on to the storages, so that none of them can take the place of another.
+            output = output_of(clip)
+        weights = {_storage(parameter) for parameter in self.parameters()}
+        num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
+        del output
+        return num_bytes
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata

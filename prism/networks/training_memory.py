@@ -1,16 +1,13 @@
-"""What training a network will take, known before a byte of it is allocated."""
+"""The memory that training a network will take, known before a byte of it is allocated."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
+from torch import nn
 
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.network import Network
-from prism.networks.recurrent import RecurrentNetwork
 
 COPIES = 3
 """SGD with momentum keeps each weight, its gradient and its momentum."""
@@ -26,8 +23,8 @@ class TrainingMemory:
     Attributes:
         num_parameters: trainable values, counted exactly.
         weight_bytes: weights, and as much again for gradients and for momentum.
-        recurrent_bytes: what the backward pass of a recurrent layer needs beside its gradients.
-        activation_bytes: what the forward pass of a batch keeps for the backward pass.
+        recurrent_bytes: copies of weights that the backward pass of a recurrent layer needs for a moment.
+        activation_bytes: values that the forward pass of a batch keeps for the backward pass.
     """
 
     num_parameters: int
@@ -42,18 +39,18 @@ class TrainingMemory:
 
 
 def training_memory(network: Network, batch_size: int) -> TrainingMemory:
-    """Count what training takes.
+    """Count the memory that training takes.
 
     Args:
-        network: on the meta device, e.g. from `build(name, "meta", …)`: nothing is computed.
+        network: on the meta device, e.g. from `build(model, "meta", …)`: nothing is computed.
         batch_size: clips per training step.
     """
     recurrent = sum(_num_bytes(module) for module in network.modules() if isinstance(module, nn.RNNBase))
     return TrainingMemory(
-        sum(parameter.numel() for parameter in network.parameters()),
+        network.num_parameters,
         COPIES * _num_bytes(network),
         RECURRENT_COPIES * recurrent,
-        batch_size * _kept_bytes(network, network.train()),
+        batch_size * network.kept_bytes(network.train()),
     )
 
 
@@ -67,30 +64,7 @@ def embedding_bytes(network: Network) -> int:
     Args:
         network: on the meta device; its weights are frozen.
     """
-    return _kept_bytes(network.eval().requires_grad_(False), network.embed)
-
-
-def _kept_bytes(network: Network, output_of: Callable[[Tensor], Tensor]) -> int:
-    """Bytes that computing an output of one clip keeps for the backward pass, weights apart."""
-    kept: dict[int, Tensor] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        # Views share their storage, which counts once.
-        kept[_storage(tensor)] = tensor
-        return tensor
-
-    clip = torch.empty(1, 3, network.num_frames, *network.size, device="meta", requires_grad=True)
-    with saved_tensors_hooks(keep, lambda tensor: tensor):
-        # The result holds on to the storages, so that none of them can take the place of another.
-        output = output_of(clip)
-    weights = {_storage(parameter) for parameter in network.parameters()}
-    num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
-    del output
-    return num_bytes
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return network.eval().requires_grad_(False).kept_bytes(network.embed)
 
 
 def check_memory(network: Network, batch_size: int, device: torch.device, *, remedy: str = "") -> TrainingMemory:
@@ -100,11 +74,10 @@ def check_memory(network: Network, batch_size: int, device: torch.device, *, rem
         network: on the meta device.
         batch_size: clips per training step.
         device: where it is to be trained.
-        remedy: what the caller's user may pass a smaller one of; the network's own size and the batch by
-            default.
+        remedy: the options that the user may lower; by default the network's size and the batch.
 
     Returns:
-        What training will take.
+        The memory that training will take.
 
     Raises:
         ConfigError: that is more than the device has free.
@@ -112,9 +85,9 @@ def check_memory(network: Network, batch_size: int, device: torch.device, *, rem
     needs, free = training_memory(network, batch_size), available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return needs
-    remedy = remedy or f"{'--hidden' if isinstance(network, RecurrentNetwork) else '--width'} or --batch-size"
+    remedy = remedy or (f"--{network.SHRUNK_BY} or --batch-size" if network.SHRUNK_BY else "--batch-size")
     raise ConfigError(
-        f"training {network.NAME} takes {gib(needs.total_bytes)}: "
+        f"training {network.name} takes {gib(needs.total_bytes)}: "
         f"{gib(needs.weight_bytes + needs.recurrent_bytes)} for {needs.num_parameters:,} weights, their "
         f"gradients and momentum, {gib(needs.activation_bytes)} for a batch of {batch_size} clips. "
         f"{device.type} has {gib(free)} free. Pass a smaller {remedy}."

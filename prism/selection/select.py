@@ -18,7 +18,7 @@ from prism.machine.locks import claim
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
-from prism.networks.embeddings import Embedder, train_embeddings
+from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
 from prism.selection.methods import Selection
 from prism.selection.options import SELECTIONS, SelectConfig
 
@@ -81,7 +81,7 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
     """
     counts = store.counts("train").tolist()
     if method.needs_embeddings:
-        embedder = Embedder(config.model, config.width, config.epochs, config.embedder_seed)
+        embedder = EmbeddingNetwork(config.model, config.width, config.epochs, config.embedder_seed)
         embeddings = train_embeddings(store, embedder, device)
     else:
         embeddings = torch.empty(sum(counts), 0)

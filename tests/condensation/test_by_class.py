@@ -162,7 +162,9 @@ def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
 
 
 def test_a_method_whose_classes_depend_on_each_other_is_refused(uneven, executor, tmp_path):
-    with pytest.raises(ConfigError, match="static-dynamic with objective distribution condenses all classes together"):
+    with pytest.raises(
+        ConfigError, match="static-dynamic with objective distribution condenses all classes together"
+    ):
         condense(uneven, method="static-dynamic", output=tmp_path / "set", executor=executor, device="cpu")
     with pytest.raises(ConfigError, match="an executor needs an output"):
         condense(uneven, executor=executor, **TINY)

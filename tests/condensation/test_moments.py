@@ -15,7 +15,7 @@ from prism.condensation.loop import condense
 from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments, MomentBank
 from prism.condensation.objectives import match, squared_distance
 from prism.condensation.options import CondenseConfig, Precision, RealMoments
-from prism.networks.build import MODELS
+from prism.networks.options import NETWORKS
 
 CPU = torch.device("cpu")
 
@@ -173,7 +173,7 @@ def classes_of_their_own_shade(num_classes: int, num_clips: int) -> np.ndarray:
     return (grey + noise).clip(0, 255).astype(np.uint8)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", NETWORKS.homes)
 def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_does(make_store, model):
     frames = classes_of_their_own_shade(3, 4)
     store = make_store(classes=3, train=4, val=0, test=0, flip=False, frames=frames)
@@ -197,7 +197,7 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
     assert torch.equal(rounded, weights(own).bfloat16().float())
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", NETWORKS.homes)
 @pytest.mark.parametrize("name", MOMENTS)
 def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked(
     make_store, monkeypatch, model, name

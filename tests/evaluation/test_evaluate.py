@@ -17,7 +17,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
-from prism.networks.build import MODELS
+from prism.networks.options import NETWORKS
 
 module = sys.modules["prism.evaluation.evaluate"]
 TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
@@ -349,7 +349,7 @@ def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
 
 # Every network.
 
-every_model = pytest.mark.parametrize("name", MODELS)
+every_model = pytest.mark.parametrize("name", NETWORKS.homes)
 
 
 @every_model

@@ -13,8 +13,9 @@ from prism.machine import free_memory
 from prism.machine.free_memory import available_memory_bytes, of_groups
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
-from prism.networks.build import MODELS, build
+from prism.networks.build import build
 from prism.networks.initial import initialise
+from prism.networks.options import NETWORKS
 from prism.networks.training_memory import check_memory, training_memory
 
 CPU = torch.device("cpu")
@@ -39,7 +40,7 @@ def test_the_activations_of_convnet3d_are_those_counted_by_hand():
     assert needs.activation_bytes == pytest.approx(inputs + blocks, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NETWORKS.homes)
 def test_the_count_is_what_a_real_forward_pass_keeps(name):
     shape = {"num_classes": 3, "num_frames": 8, "size": 48, "width": 8}
     network, kept = build(name, **shape), {}
@@ -70,7 +71,7 @@ def test_what_does_not_fit_is_refused_with_what_it_takes_and_a_remedy(monkeypatc
         check_memory(build(name, "meta", **PAPER), batch_size, CPU)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NETWORKS.homes)
 def test_what_fits_to_the_byte_is_not_refused_and_one_byte_less_is_with_what_it_takes(monkeypatch, name):
     network = build(name, "meta", **PAPER)
     needs = training_memory(network, 2)
@@ -145,10 +146,10 @@ def test_the_smaller_of_machine_and_control_group_is_what_is_free(monkeypatch):
     assert available_memory_bytes(CPU) == 12345
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NETWORKS.homes)
 def test_the_table_of_the_documentation_says_what_is_counted(name):
     needs = training_memory(build(name, "meta", **PAPER), 1)
-    lines = (Path(__file__).parent.parent / "docs" / "method.md").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8").splitlines()
     (row,) = [line for line in lines if line.startswith(f"| `{name}` |")]
     _, parameters, state, kept, dim = [cell.strip() for cell in row.strip("|").split("|")]
     units = {"MiB": 2**20, "GiB": 2**30}

@@ -10,7 +10,7 @@ import prism
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
-from prism.networks.embeddings import Embedder, train_embeddings
+from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
 from prism.selection.methods import Herding, KCenter, Selection
 from prism.selection.options import SELECTIONS
 
@@ -77,7 +77,7 @@ def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
 
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, monkeypatch, epochs):
-    store, embedder = make_store(), Embedder("convnet3d", 2, epochs, 0)
+    store, embedder = make_store(), EmbeddingNetwork("convnet3d", 2, epochs, 0)
     cpu = torch.device("cpu")
     first = train_embeddings(store, embedder, cpu)
     assert first.shape == (len(store.positions("train")), 8)
@@ -100,7 +100,7 @@ def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained
 
 def test_another_network_has_embeddings_of_its_own(store):
     cpu = torch.device("cpu")
-    found = [train_embeddings(store, Embedder("convnet3d", 2, 0, seed), cpu) for seed in (0, 1)]
+    found = [train_embeddings(store, EmbeddingNetwork("convnet3d", 2, 0, seed), cpu) for seed in (0, 1)]
     assert not torch.equal(*found)
 
 

@@ -1,0 +1,179 @@
+"""Somebody else's network: evaluated like ours, as an object or by its name, and recorded by that name."""
+
+from functools import partial
+
+import pytest
+import torch
+from selections import select
+from torch import Tensor, nn
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.errors import ConfigError, ResultError
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.retrieve import retrieve
+from prism.networks import training_memory as memory
+from prism.networks.dropout import Dropout
+from prism.networks.network import Network
+
+TINY = {"epochs": 2, "seeds": 1, "device": "cpu"}
+
+
+class Weighting(nn.Module):
+    """A weight for each channel, and a fixed sign."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(channels))
+        self.register_buffer("sign", torch.empty(channels))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        nn.init.uniform_(self.weight, 0.5, 1.5, generator=generator)
+        self.sign.fill_(-1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.weight * self.sign
+
+
+class Own(Network):
+    """The colours of a clip at a few places, normalised, weighted and mixed."""
+
+    def __init__(
+        self, *, num_classes: int, num_frames: int, size: int | tuple[int, int], depth: int = 1, rate: float = 0.0
+    ) -> None:
+        super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
+        self.pool = nn.AdaptiveAvgPool3d((1, 2, 2))
+        layers = [nn.LayerNorm(12), Weighting(12), *(nn.Linear(12, 12) for _ in range(depth)), Dropout(rate)]
+        self.layers = nn.Sequential(*layers)
+        self.classifier = nn.Linear(12, num_classes)
+        self.embed_dim = 12
+
+    def embed(self, clips: Tensor) -> Tensor:
+        return self.layers(self.pool(clips).flatten(1))
+
+    def forward(self, clips: Tensor) -> Tensor:
+        return self.classifier(self.embed(clips))
+
+
+class WithoutEmbedding(Network):
+    def forward(self, clips: Tensor) -> Tensor:
+        return clips
+
+
+class Wrapped(Own):
+    """One that holds any layer."""
+
+    def __init__(self, layer: nn.Module, **shape: int) -> None:
+        super().__init__(**shape)
+        self.layer = layer
+
+
+NAME = f"{__name__}:Own"
+
+
+@pytest.fixture
+def roomy(make_store) -> ClipStore:
+    """A store with a gallery that is large enough to search."""
+    return make_store(train=10)
+
+
+@pytest.fixture
+def chosen(roomy) -> CondensedSet:
+    return select(roomy, vpc=2)
+
+
+def scores(result: Result) -> list[tuple[dict[str, float], float]]:
+    return [(run.scores, run.train_loss) for run in result.runs]
+
+
+@pytest.mark.parametrize("verb", [evaluate, retrieve])
+def test_a_network_is_the_same_as_an_object_and_by_its_name_and_is_recorded(verb, roomy, chosen):
+    by_name = verb(chosen, roomy, model=NAME, **TINY)
+    torch.manual_seed(99)
+    by_object = verb(chosen, roomy, model=Own, **TINY)
+    assert scores(by_name) == scores(by_object)
+    assert by_name.config == by_object.config
+    assert by_name.config["model"] == NAME
+
+
+@pytest.mark.parametrize("verb", [evaluate, retrieve])
+def test_the_options_of_a_network_are_part_of_its_name(verb, roomy, chosen):
+    by_name = verb(chosen, roomy, model=f"{NAME}(depth=2)", **TINY)
+    by_object = verb(chosen, roomy, model=partial(Own, depth=2), **TINY)
+    assert scores(by_name) == scores(by_object) != scores(verb(chosen, roomy, model=Own, **TINY))
+    assert by_name.config["model"] == by_object.config["model"] == f"{NAME}(depth=2)"
+
+
+def test_a_result_is_not_resumed_with_another_network(roomy, chosen, tmp_path):
+    evaluate(chosen, roomy, model=NAME, output=tmp_path / "r.json", **TINY)
+    longer = evaluate(chosen, roomy, model=Own, output=tmp_path / "r.json", resume=True, **(TINY | {"seeds": 2}))
+    assert [run.seed for run in longer.runs] == [0, 1]
+    with pytest.raises(ResultError, match=rf"its config\.model is '{NAME}', not '{NAME}\(depth=2\)'"):
+        evaluate(chosen, roomy, model=f"{NAME}(depth=2)", output=tmp_path / "r.json", resume=True, **TINY)
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_clips_are_chosen_by_its_embeddings_which_are_never_taken_from_a_cache(roomy, epochs):
+    """Its code may have changed under the same name."""
+    options = {"method": "herding", "vpc": 2, "epochs": epochs, "device": "cpu"}
+    by_name, by_object = (select(roomy, model=model, **options) for model in (NAME, Own))
+    assert by_name.to_bytes() == by_object.to_bytes()
+    assert by_name.source["config"]["model"] == NAME
+    assert not (roomy.path / "cache").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        (WithoutEmbedding, rf"the network '{__name__}:WithoutEmbedding' has no embed\(…\)"),
+        (nn.Linear, "the network '.*Linear' must be a class that derives from prism.networks.network.Network"),
+        (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),
+        (f"{__name__}:Onw", f"module '{__name__}' has no network 'Onw'"),
+    ],
+)
+def test_a_network_that_cannot_be_used_is_refused_in_one_sentence(roomy, chosen, model, says):
+    with pytest.raises(ConfigError, match=says):
+        evaluate(chosen, roomy, model=model, **TINY)
+
+
+def test_an_option_that_the_network_lacks_is_refused_and_those_that_have_it_are_named(roomy, chosen):
+    with pytest.raises(
+        ConfigError, match=rf"hidden = 5, but {NAME} does not have .*; cnn-gru and cnn-lstm have it"
+    ):
+        evaluate(chosen, roomy, model=Own, hidden=5, **TINY)
+
+
+def test_clips_that_are_too_small_are_refused_by_the_name_of_the_network(roomy, chosen, monkeypatch):
+    monkeypatch.setattr(Own, "MIN_FRAMES", 9)
+    with pytest.raises(ConfigError, match=f"too small for {NAME}: it needs at least 9 frames and 1 pixels"):
+        evaluate(chosen, roomy, model=Own, **TINY)
+
+
+def test_a_network_without_a_width_fits_into_memory_by_a_smaller_batch(roomy, chosen, monkeypatch):
+    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 1000)
+    with pytest.raises(ConfigError, match=rf"training {NAME} takes .* Pass a smaller --batch-size\.$"):
+        evaluate(chosen, roomy, model=Own, **TINY)
+
+
+def test_a_network_may_estimate_its_memory_itself(roomy, chosen, monkeypatch):
+    monkeypatch.setattr(Own, "kept_bytes", lambda self, output_of: 2**60)
+    with pytest.raises(ConfigError, match=f"training {NAME} takes .* Pass a smaller"):
+        evaluate(chosen, roomy, model=Own, **TINY)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Dropout(0.5), nn.LSTM(2, 2, num_layers=2, dropout=0.5), nn.MultiheadAttention(2, 1, dropout=0.5)]
+)
+def test_a_layer_that_would_draw_from_global_randomness_is_refused(roomy, chosen, layer):
+    with pytest.raises(
+        ConfigError, match=rf"dropout = 0\.5 of the layer {type(layer).__name__} does not depend on"
+    ):
+        evaluate(chosen, roomy, model=partial(Wrapped, layer=layer), **TINY)
+
+
+def test_dropout_that_draws_from_its_seed_is_repeated(roomy, chosen):
+    first, again, without = (
+        evaluate(chosen, roomy, model=f"{NAME}(rate={rate})", **TINY) for rate in (0.5, 0.5, 0.0)
+    )
+    assert scores(first) == scores(again) != scores(without)
