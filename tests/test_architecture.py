@@ -21,7 +21,7 @@ LAYERS = [
     ["artifacts"],
     ["networks"],
     VERBS,
-    ["recipes", "reports"],
+    ["recipes", "reports", "testing"],
     ["reproduction"],
     ["cli"],
 ]
