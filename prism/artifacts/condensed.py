@@ -1,12 +1,12 @@
 """CondensedSet: a few videos per class, as the key-frames or the parts that they are rendered from.
 
 One safetensors file holds everything: the tensors of an encoding (`prism.artifacts.encodings`), the labels, and
-one
-JSON text of metadata. Nothing in it depends on the clock or the host. Reading it runs no code.
+one JSON text of metadata. Nothing in it depends on the clock or the host. Reading it runs no code.
 `docs/formats.md` specifies every byte.
 """
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,10 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation
-from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, keyframe_encoding, tensor_problem
+from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, read_encoding, tensor_problem
+from prism.artifacts.encodings.encoding import checked
+from prism.artifacts.encodings.storages import Storage
+from prism.artifacts.options import STORAGES
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
 from prism.machine.texts import canonical_json, parse_json
@@ -38,8 +41,6 @@ class CondensedSet:
         normalisation: mean and deviation of the real training pixels, for networks trained on this set.
         flip: whether a horizontal flip keeps the labels.
         source: how the set was made: method, configuration, seed, versions, fingerprint of the store.
-        takes: clips that each video stands for, one of which is drawn whenever it is rendered; the encoding holds
-            those of a video side by side.
     """
 
     encoding: Encoding
@@ -48,12 +49,9 @@ class CondensedSet:
     normalisation: Normalisation
     flip: bool
     source: dict[str, Any] = field(default_factory=dict)
-    takes: int = 1
 
     def __post_init__(self) -> None:
-        if self.takes < 1:
-            raise CondensedError(f"a video must stand for one take or more, got {self.takes}.")
-        problem = self.encoding.problem(len(self.labels) * self.takes) or self._problem()
+        problem = self.encoding.problem(len(self.labels)) or self._problem()
         if problem:
             raise CondensedError(f"inconsistent condensed set: {problem}.")
 
@@ -74,44 +72,37 @@ class CondensedSet:
         classes: tuple[str, ...],
         normalisation: Normalisation,
         flip: bool,
-        storage: str = "float32",
-        quality: int = 50,
+        storage: str | Storage = "float32",
         source: dict[str, Any] | None = None,
-        takes: int = 1,
     ) -> "CondensedSet":
         """Keep only the key-frames of dense frames.
 
         Args:
-            frames: (V · takes, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
-            mask: (V · takes, T) bool, True at key-frames.
+            frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
+            mask: (V, T) bool, True at key-frames.
             labels: (V,) int64, ascending.
-            storage: `float32`, `float16` or `uint8`, or compressed as `h264`.
-            quality: of compression, in 0..100, higher keeps more.
+            storage: `float32`, `float16`, `uint8` or `h264`, or a part such as `H264(quality=35)`.
         """
-        encoding = keyframe_encoding(frames, mask, storage, quality)
-        return cls(encoding, labels, classes, normalisation, flip, source or {}, takes)
+        encoding = STORAGES.make(storage, None).encode(frames, mask)
+        return cls(encoding, labels, classes, normalisation, flip, source or {})
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __repr__(self) -> str:
         height, width = self.size
-        takes = f" of {self.takes} takes" if self.takes > 1 else ""
-        held = f"{len(self)} videos{takes}, {self.num_keyframes} key-frames"
-        shape = f"{self.num_frames}×{height}×{width}"
-        return (
-            f"CondensedSet({len(self.classes)} classes, {held}, {shape}, {self.storage}, {self.num_bytes} bytes)"
-        )
+        held = f"{len(self.classes)} classes, {self.encoding.contents}, {self.num_frames}×{height}×{width}"
+        return f"CondensedSet({held}, {self.storage}, {self.num_bytes} bytes)"
 
     @property
     def num_frames(self) -> int:
         """Frames of a rendered clip (T)."""
-        return self.encoding.num_frames
+        return self.encoding.clip_shape[0]
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
-        return self.encoding.size
+        return self.encoding.clip_shape[1:]
 
     @property
     def storage(self) -> str:
@@ -121,7 +112,7 @@ class CondensedSet:
     @property
     def is_random(self) -> bool:
         """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
-        return self.takes > 1 or self.encoding.is_random
+        return self.encoding.is_random
 
     @property
     def float32_bytes(self) -> int:
@@ -140,13 +131,13 @@ class CondensedSet:
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at frames of a clip (of its first take) that are stored as they are."""
-        return self.encoding.mask[:: self.takes]
+        """(V, T) bool, True at frames of a clip that are stored as they are."""
+        return self.encoding.mask
 
     @property
     def keyframe_counts(self) -> Tensor:
         """(V,) int64, colour images stored for each video: its key-frames or its static images."""
-        return self.encoding.keyframe_counts.view(-1, self.takes).sum(dim=1)
+        return self.encoding.keyframe_counts
 
     @property
     def num_keyframes(self) -> int:
@@ -169,14 +160,7 @@ class CondensedSet:
             CondensedError: compressed images are not what the set says of them.
         """
         chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
-        return self.encoding.render(self.drawn(generator)[chosen], self.normalisation, generator)
-
-    def drawn(self, generator: torch.Generator | None) -> Tensor:
-        """(V,) positions of each video's take, among the clips that the encoding holds; None draws the first."""
-        take = torch.zeros(len(self), dtype=torch.int64)
-        if self.takes > 1 and generator is not None:
-            take = torch.randint(self.takes, (len(self),), generator=generator)
-        return torch.arange(len(self)) * self.takes + take
+        return self.encoding.render(chosen, self.normalisation, generator)
 
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""
@@ -200,13 +184,8 @@ class CondensedSet:
             "mean": list(self.normalisation.mean),
             "std": list(self.normalisation.std),
             "source": self.source,
+            **self.encoding.metadata(),
         }
-        if self.encoding.NAME != KeyFrameEncoding.NAME:
-            content["encoding"] = self.encoding.NAME
-        if self.encoding.scale != 1:
-            content["scale"] = self.encoding.scale
-        if self.takes != 1:
-            content["takes"] = self.takes
         return {**content, "sha256": _digest(content, self._tensors)}
 
     def to_bytes(self) -> bytes:
@@ -222,48 +201,45 @@ class CondensedSet:
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod
-    def load(cls, path: str | Path) -> "CondensedSet":
+    def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
         """Read a set; a stranger's file is safe to open.
+
+        Args:
+            path: the file.
+            encodings: those that it may have beside PRISM's own. A file cannot make PRISM import one.
 
         Raises:
             CondensedError: the file is missing, damaged, foreign, inconsistent or of a newer format.
         """
-        path = Path(path)
-        metadata, tensors = _read(path)
+        path, known = Path(path), {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
+        metadata, tensors = _read(path, known)
         try:
-            return cls._from_parts(metadata, tensors)
+            return cls._from_parts(metadata, tensors, known)
         except (CondensedError, ClipError) as error:
             raise CondensedError(f"'{path}': {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CondensedError(f"'{path}' is not a valid condensed set: {error}.") from None
 
     @classmethod
-    def _from_parts(cls, metadata: dict[str, Any], tensors: dict[str, Tensor]) -> "CondensedSet":
+    def _from_parts(
+        cls, metadata: dict[str, Any], tensors: dict[str, Tensor], known: Mapping[str, type[Encoding]]
+    ) -> "CondensedSet":
         content = {key: value for key, value in metadata.items() if key != "sha256"}
         if metadata["sha256"] != _digest(content, tensors):
             raise CondensedError("its checksum differs: the file was damaged or edited.")
-        num_frames = _checked(metadata["num_frames"], int)
-        height, width = _checked(metadata["size"], list, int)
-        scale, takes = (_checked(metadata.get(name, 1), int) for name in ("scale", "takes"))
+        num_frames = checked(metadata["num_frames"], int)
+        height, width = checked(metadata["size"], list, int)
         condensed = cls(
-            _encoding_of(metadata).from_tensors(tensors, num_frames, (height, width), scale),
+            read_encoding(_kind_of(metadata, known), tensors, metadata),
             tensors["labels"].long(),
-            tuple(_checked(metadata["classes"], list, str)),
-            Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
-            _checked(metadata["flip"], bool),
-            _checked(metadata["source"], dict),
-            takes,
+            tuple(checked(metadata["classes"], list, str)),
+            Normalisation(*(tuple(checked(metadata[key], list, float)) for key in ("mean", "std"))),
+            checked(metadata["flip"], bool),
+            checked(metadata["source"], dict),
         )
-        found = condensed.num_frames, condensed.size, condensed.encoding.scale
-        if found != (num_frames, (height, width), scale):
+        if condensed.encoding.clip_shape != (num_frames, height, width):
             raise CondensedError("its metadata names another size or length than its tensors have.")
         return condensed
-
-
-def _checked(value: Any, kind: type, item_kind: type | None = None) -> Any:
-    if type(value) is not kind or (item_kind and any(type(item) is not item_kind for item in value)):
-        raise TypeError(f"a metadata value is not of type {kind.__name__}")
-    return value
 
 
 def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
@@ -274,7 +250,7 @@ def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
         if not path.exists():
             raise CondensedError(f"'{path}' does not exist.")
@@ -283,17 +259,17 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         )
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))
+            metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"), known)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise CondensedError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
-    problem = tensor_problem(_encoding_of(metadata), tensors)
+    problem = tensor_problem(_kind_of(metadata, known), tensors)
     if problem:
         raise CondensedError(f"'{path}' {problem}.")
     return metadata, tensors
 
 
-def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
+def _parse_metadata(path: Path, text: str | None, known: Mapping[str, type[Encoding]]) -> dict[str, Any]:
     if text is None:
         raise CondensedError(f"'{path}' is a safetensors file, but not a condensed set: it has no PRISM metadata.")
     try:
@@ -307,14 +283,14 @@ def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
             f"'{path}' has format version {metadata.get('version')!r}, but this PRISM reads {VERSION}. "
             "Update prism-condense."
         )
-    if metadata.get("encoding", KeyFrameEncoding.NAME) not in list(ENCODINGS):
+    if metadata.get("encoding", KeyFrameEncoding.NAME) not in list(known):
         raise CondensedError(
-            f"'{path}' has the encoding {metadata['encoding']!r}, but this PRISM reads {', '.join(ENCODINGS)}. "
+            f"'{path}' has the encoding {metadata['encoding']!r}, but this PRISM reads {', '.join(known)}. "
             "Update prism-condense."
         )
     return metadata
 
 
-def _encoding_of(metadata: dict[str, Any]) -> type[Encoding]:
+def _kind_of(metadata: dict[str, Any], known: Mapping[str, type[Encoding]]) -> type[Encoding]:
     # Sets of key-frames, the first kind, do not name theirs.
-    return ENCODINGS[metadata.get("encoding", KeyFrameEncoding.NAME)]
+    return known[metadata.get("encoding", KeyFrameEncoding.NAME)]

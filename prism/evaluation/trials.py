@@ -1,7 +1,6 @@
 """Trials: one network for each seed is trained and scored, and the result grows with every one of them."""
 
 import contextlib
-import math
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import Tensor
 
 from prism.artifacts import results
 from prism.artifacts.clips import Clips
@@ -27,7 +25,6 @@ from prism.evaluation.protocols import CLEAN, EvaluationProtocol
 from prism.machine.devices import in_one_thread, pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
-from prism.machine.free_memory import available_memory_bytes
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import provenance
@@ -335,27 +332,7 @@ class SetMaterial:
 
     def clips(self, seed: int) -> Clips | Draw:
         """The same for all seeds."""
-        if not self.condensed.is_random:
-            return self._rendered
-        return self._take if self._has_room else self.condensed.clips
-
-    def _take(self, generator: torch.Generator) -> Clips:
-        """What `CondensedSet.clips` draws, of clips that are rendered once rather than in every epoch."""
-        frames = self._takes[self.condensed.drawn(generator)]
-        return Clips(frames, self.condensed.labels, self.condensed.classes)
-
-    @cached_property
-    def _has_room(self) -> bool:
-        """Whether all takes, which are no draws themselves, fit into a quarter of the memory, asked once."""
-        held, encoding = self.condensed, self.condensed.encoding
-        num_bytes = 12 * held.num_frames * math.prod(held.size) * held.takes * len(held)
-        room = (available_memory_bytes(torch.device("cpu")) or 0) / 4
-        return not encoding.is_random and num_bytes <= room
-
-    @cached_property
-    def _takes(self) -> Tensor:
-        held = self.condensed
-        return held.encoding.render(torch.arange(len(held) * held.takes), held.normalisation, None)
+        return self.condensed.clips if self.condensed.is_random else self._rendered
 
     @cached_property
     def _rendered(self) -> Clips:

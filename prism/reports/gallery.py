@@ -97,7 +97,7 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
         times = condensed.mask[video].nonzero().flatten().tolist()
         # A long clip shows some of its frames: each of them stands for those up to the next.
         marks = tuple(any(a <= t < b for t in times) for a, b in zip(shown, [*shown[1:], num_frames], strict=True))
-        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.NAME}"
+        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.name}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {_numbers(times)}" if times else "no frame is stored as it is"
         shot = Shot(lambda video=video: condensed.render(torch.tensor([video]))[0], ranks[label])

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import require_encoder
+from prism.artifacts.encodings import Takes
+from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError
@@ -47,7 +48,7 @@ def select(
     store = store if isinstance(store, ClipStore) else ClipStore.open(store)
     method = SELECTIONS.make(config.method, config)
     takes = takes_of(store, config)
-    require_encoder(config.storage)
+    STORAGES.make(config.storage, config).check()
     with claim(run.output):
         if run.path is not None:
             check_output_file(run.path, run.overwrite)
@@ -102,21 +103,19 @@ def _packed(store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor) 
     frames = as_pixels(clips.frames[chosen])
     store.check_unchanged()
     recorded = as_dict(config)
-    return CondensedSet.pack(
-        frames,
-        torch.ones(frames.shape[:2], dtype=torch.bool),
+    every_frame = torch.ones(frames.shape[:2], dtype=torch.bool)
+    encoding = STORAGES.make(config.storage, config).encode(frames, every_frame)
+    return CondensedSet(
+        encoding if takes == 1 else Takes(encoding, takes),
         clips.labels[chosen[::takes]],
-        classes=store.classes,
-        normalisation=store.normalisation,
-        flip=store.flip,
-        storage=config.storage,
-        quality=config.quality,
-        source={
+        store.classes,
+        store.normalisation,
+        store.flip,
+        {
             "method": recorded["method"],
             "config": recorded,
             "versions": versions(),
             "store": store.fingerprint,
             "clips": [store.sources[i].path for i in chosen.tolist()],
         },
-        takes=takes,
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from selections import select
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Coded, h264, keyframe_encoding
+from prism.artifacts.encodings import Coded, H264Encoding, h264
+from prism.artifacts.encodings.storages import Storage
 from prism.artifacts.info import describe
 from prism.artifacts.keyframes import enlarge
 from prism.artifacts.options import STORAGES
@@ -36,25 +38,27 @@ def smooth_frames(num: int = 3, size: tuple[int, int] = (18, 24)) -> torch.Tenso
     return torch.cat([videos[:-1], videos[-1:] * 3 - 1])
 
 
-def coded_set(storage: str = "h264", quality: int = 90, **changes: Any) -> CondensedSet:
+def stored(name: str) -> Storage:
+    return STORAGES.make(name, SimpleNamespace(quality=90))
+
+
+def coded_set(storage: str = "h264") -> CondensedSet:
     """Three videos of 2, 3 and 4 key-frames, no version and no clock."""
     return CondensedSet.pack(
-        changes.pop("frames", smooth_frames()),
-        changes.pop("mask", MASK),
+        smooth_frames(),
+        MASK,
         torch.tensor([0, 0, 1]),
         classes=("left", "rechts, größer"),
         normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
         flip=False,
-        storage=storage,
-        quality=quality,
+        storage=stored(storage),
         source={"method": "arithmetic", "config": {"seed": 0}},
     )
 
 
 def images(condensed: CondensedSet) -> Coded:
-    keyframes = condensed.encoding.keyframes  # type: ignore[attr-defined]
-    assert isinstance(keyframes, Coded)
-    return keyframes
+    assert isinstance(condensed.encoding, H264Encoding)
+    return condensed.encoding.keyframes
 
 
 def test_a_file_of_the_first_day_is_still_read_to_its_pictures():
@@ -99,7 +103,7 @@ def test_a_video_that_leaves_the_pixels_range_keeps_its_own():
 def test_some_key_frames_are_all_of_them_and_picked(rows, data):
     mask = torch.tensor([[True, *row, True] for row in rows])
     frames = torch.stack([pictures(5, (16, 16), seed) for seed in range(len(rows))]) / 255
-    coded = Coded.encode(frames[mask], torch.cat([torch.zeros(1), mask.sum(1).cumsum(0)]).long(), 50)
+    coded = Coded.encode(frames[mask], mask.sum(1), 50)
     everything = coded.decode()
     chosen = data.draw(st.lists(st.integers(0, len(coded) - 1), min_size=1, max_size=6))
     assert torch.equal(coded[torch.tensor(chosen)].decode(), everything[torch.tensor(chosen)])
@@ -210,7 +214,7 @@ def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
 
 def scaled_set(storage: str) -> CondensedSet:
     """The same videos, of which every stored pixel stands for two times two."""
-    encoding = keyframe_encoding(smooth_frames(), MASK, storage, 90, scale=2)
+    encoding = stored(storage).encode(smooth_frames(), MASK, scale=2)
     return replace(coded_set("uint8"), encoding=encoding)
 
 

@@ -1,22 +1,26 @@
 """Takes: a video of a set may stand for several clips, one of which is drawn whenever it is shown."""
 
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 import torch
 from selections import select
 
 import prism
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import KeyFrameEncoding, Takes
 from prism.artifacts.info import describe
 from prism.artifacts.results import Result
 from prism.errors import CondensedError, ConfigError
-from prism.evaluation import trials
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.trials import SetMaterial
 from prism.machine.randomness import generator
 from prism.recipes import read_recipe
 from prism.reports.rows import build_rows
 from prism.selection.options import SelectConfig
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 SHOWN = 60
 """Epochs: that none shows one of four clips has a chance of 3 · 10⁻⁸ for each."""
 
@@ -28,7 +32,9 @@ def taken(store) -> CondensedSet:
 
 
 def test_every_epoch_shows_one_clip_of_each_video_and_in_time_every_clip(store, taken):
-    held = (taken.encoding.render(torch.arange(8), taken.normalisation, None) * 255).round().to(torch.uint8)
+    held = (
+        (taken.encoding.encoding.render(torch.arange(8), taken.normalisation, None) * 255).round().to(torch.uint8)
+    )
     assert sorted(map(hash_of, held)) == sorted(map(hash_of, store.clips("train").frames))
     seen = set()
     for epoch in range(SHOWN):
@@ -60,7 +66,7 @@ def test_a_video_s_take_does_not_depend_on_which_others_are_rendered(taken):
 def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, storage):
     made = select(store, takes=2, vpc=2, storage=storage, output=tmp_path / "set.safetensors")
     read = CondensedSet.load(tmp_path / "set.safetensors")
-    assert (len(read), read.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
+    assert (len(read), read.encoding.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
     assert read.num_keyframes == 2 * 4 * store.num_frames
     assert read.keyframe_counts.tolist() == [2 * store.num_frames] * 4
     assert tuple(read.mask.shape) == (4, store.num_frames)
@@ -79,13 +85,13 @@ def test_a_set_without_takes_does_not_speak_of_them(store):
 @pytest.mark.parametrize("takes", [0, -4, 3])
 def test_takes_that_do_not_fit_the_stored_clips_are_refused(taken, takes):
     with pytest.raises(CondensedError, match=r"inconsistent|one take or more"):
-        CondensedSet(taken.encoding, taken.labels, taken.classes, taken.normalisation, True, {}, takes)
+        replace(taken, encoding=Takes(taken.encoding.encoding, takes))
 
 
 def test_all_means_as_many_as_the_smallest_class_has(make_store):
     uneven = make_store(train=[5, 8])
-    assert select(uneven, takes=0).takes == 5
-    assert select(uneven, takes=0, vpc=2).takes == 2
+    assert select(uneven, takes=0).encoding.takes == 5
+    assert select(uneven, takes=0, vpc=2).encoding.takes == 2
     with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
         select(uneven, takes=3, vpc=2)
 
@@ -93,7 +99,7 @@ def test_all_means_as_many_as_the_smallest_class_has(make_store):
 def test_a_selection_without_options_is_the_recipe_of_takes(store):
     assert SelectConfig() == SelectConfig(**read_recipe("takes")["select"])
     made = prism.select(store)
-    assert (made.takes, made.encoding.storage) == (4, "h264")
+    assert (made.encoding.takes, made.storage) == (4, "h264")
 
 
 def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):
@@ -111,14 +117,43 @@ def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, 
 
 
 @pytest.mark.parametrize("storage", ["uint8", "h264"])
-def test_takes_that_are_rendered_once_are_those_that_are_rendered_in_every_epoch(store, monkeypatch, storage):
-    condensed = select(store, takes=4, storage=storage)
-    material = SetMaterial(condensed, None)
-    kept = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
-    monkeypatch.setattr(trials, "available_memory_bytes", lambda device: 2**20)
-    material = SetMaterial(condensed, None)
-    rendered = [material.clips(0)(generator(0, "clips", epoch)).frames for epoch in range(4)]
-    assert all(torch.equal(*pair) for pair in zip(kept, rendered, strict=True))
+def test_takes_are_decoded_once_where_there_is_room_and_are_the_same_clips_where_there_is_none(
+    store, monkeypatch, storage
+):
+    decoded, render = [], KeyFrameEncoding.render
+
+    def counted(self: KeyFrameEncoding, videos: torch.Tensor, *args: object) -> torch.Tensor:
+        decoded.append(len(videos))
+        return render(self, videos, *args)
+
+    def epochs() -> list[torch.Tensor]:
+        condensed = select(store, takes=4, storage=storage)
+        return [condensed.clips(generator(0, "clips", epoch)).frames for epoch in range(4)]
+
+    monkeypatch.setattr(KeyFrameEncoding, "render", counted)
+    kept = epochs()
+    monkeypatch.setattr("prism.artifacts.encodings.takes.available_memory_bytes", lambda device: 2**20)
+    assert all(torch.equal(*pair) for pair in zip(kept, epochs(), strict=True))
+    assert decoded == [8, 2, 2, 2, 2]
+
+
+def test_decoded_takes_do_not_travel_to_another_machine(taken):
+    taken.render()
+    before = len(pickle.dumps(taken.encoding))
+    taken.clips(generator(0, "clips"))
+    assert len(pickle.dumps(taken.encoding)) == before
+
+
+def test_any_encoding_can_have_takes(tmp_path):
+    single = CondensedSet.load(GOLDEN / "static-dynamic-uint8.safetensors")
+    taken = replace(single, encoding=Takes(single.encoding, len(single)), labels=torch.tensor([0]))
+    taken.save(tmp_path / "set")
+    read = CondensedSet.load(tmp_path / "set")
+    assert read.to_bytes() == taken.to_bytes()
+    assert read.metadata["encoding"] == "static-dynamic"
+    assert torch.equal(read.render(), single.render(torch.tensor([0])))
+    drawn = {hash_of(read.render(generator=generator(0, "clips", epoch))) for epoch in range(SHOWN)}
+    assert len(drawn) == 4 * len(single)
 
 
 def test_a_data_set_of_takes_shows_others_in_every_epoch_and_the_same_ones_again(taken, tmp_path):

@@ -1,18 +1,22 @@
-"""Encodings: the tensors that a condensed set stores, what is wrong with them, and the clips they stand for.
+"""Encodings: the tensors that a condensed set stores, how a stranger's are checked, and the clips they stand for.
 
-Each encoding knows the tensors of its file (`docs/formats.md`) and nothing of the set around them: labels,
-classes and metadata are the set's.
+Each encoding knows its tensors and its entries in the metadata (`docs/formats.md`), and nothing of the set around
+them: labels, classes and normalisation are the set's. A `Storage` makes an encoding of frames.
 """
+
+from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.coded import Coded
-from prism.artifacts.encodings.encoding import Encoding
+from prism.artifacts.encodings.encoding import Encoding, checked
 from prism.artifacts.encodings.images import DTYPES, Encoded, scale_names
 from prism.artifacts.encodings.sparse import H264Encoding, KeyFrameEncoding
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
+from prism.artifacts.encodings.takes import Takes
+from prism.artifacts.options import STORAGES
 
 __all__ = [
     "DTYPES",
@@ -23,50 +27,47 @@ __all__ = [
     "H264Encoding",
     "KeyFrameEncoding",
     "StaticDynamicEncoding",
+    "Takes",
     "keyframe_encoding",
+    "read_encoding",
     "require_encoder",
     "tensor_problem",
 ]
 
-ENCODINGS: dict[str, type[Encoding]] = {
-    encoding.NAME: encoding for encoding in (KeyFrameEncoding, StaticDynamicEncoding, H264Encoding)
-}
+ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264Encoding)
 
 
 def require_encoder(storage: str) -> None:
-    """Refuse to begin what cannot be stored at its end.
-
-    Raises:
-        ConfigError: this installation has no encoder for this storage.
-    """
-    if storage not in DTYPES:
-        h264.require_encoder()
+    """Refuse to begin what cannot be stored at its end."""
+    STORAGES.make(storage, None).check()
 
 
-def keyframe_encoding(
-    frames: Tensor, mask: Tensor, storage: str, quality: int, scale: int = 1
-) -> KeyFrameEncoding:
-    """The key-frames of dense frames, in a number format or compressed.
+def keyframe_encoding(frames: Tensor, mask: Tensor, storage: str, quality: int, scale: int = 1) -> Encoding:
+    """The key-frames of dense frames, in a number format or compressed."""
+    return STORAGES.make(storage, SimpleNamespace(quality=quality)).encode(frames, mask, scale)
+
+
+def read_encoding(kind: type[Encoding], tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Encoding:
+    """The encoding in a file.
 
     Args:
-        frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
-        mask: (V, T) bool, True at key-frames.
-        storage: a key of `DTYPES`, or `h264`.
-        quality: in 0..100, for H.264.
-        scale: how many times as high and wide as these frames the clips are.
+        kind: the one that the metadata names.
+        tensors: without a `tensor_problem`.
+        metadata: as for `Encoding.from_tensors`.
 
     Raises:
-        ConfigError: this installation has no encoder for this storage.
+        CondensedError: tensors and metadata do not belong together.
+        TypeError: an entry of the metadata has another type.
+        ValueError: likewise for its value.
     """
-    if storage in DTYPES:
-        return KeyFrameEncoding.encode(frames, mask, storage, scale)
-    return H264Encoding.compress(frames, mask, quality, scale)
+    encoding, takes = kind.from_tensors(tensors, metadata), checked(metadata.get("takes", 1), int)
+    return encoding if takes == 1 else Takes(encoding, takes)
 
 
 def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:
-    """What is wrong with the names, number formats and ranks of a file's tensors, or None."""
+    """The first thing that is wrong with the names, number formats and ranks of a file's tensors, or None."""
     expected = {name: (set(DTYPES.values()), rank) for name, rank in encoding.IMAGES.items()}
-    expected |= {name: ({dtype}, rank) for name, (dtype, rank) in encoding.OTHERS.items()}
+    expected |= {name: ({dtype}, rank) for name, (dtype, rank) in encoding.TENSORS.items()}
     expected["labels"] = ({torch.int32}, 1)
     for name in encoding.IMAGES:
         if name in tensors and tensors[name].dtype == torch.uint8:

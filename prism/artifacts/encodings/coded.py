@@ -1,6 +1,5 @@
 """Images as packets of H.264: decoded video by video, when they are asked for."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,12 +7,12 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.encodings import h264
-from prism.artifacts.encodings.images import Encoded, level_ranges
+from prism.artifacts.encodings.images import Encoded, Images, level_ranges, levels_are_finite, offsets_of
 from prism.errors import CondensedError
 
 
 @dataclass(frozen=True)
-class Coded:
+class Coded(Images):
     """The images of V videos as one packet each; an image k of video v is `scale[v] * level + minimum[v]`.
 
     Levels lie in 0..255. Scale and minimum are 1/255 and 0 for a video inside [0, 1], as real clips are, else
@@ -35,7 +34,6 @@ class Coded:
         "minimum": (torch.float32, 1),
     }
     """Name in a file, number format and rank, in the order of the attributes."""
-    storage: ClassVar[str] = "h264"
 
     size: tuple[int, int]
     offsets: Tensor
@@ -45,58 +43,54 @@ class Coded:
     minimum: Tensor
 
     @classmethod
-    def encode(cls, frames: Tensor, offsets: Tensor, quality: int) -> "Coded":
-        """Compress float frames (K, 3, H, W), those of a video in one range of 256 levels.
+    def encode(cls, frames: Tensor, counts: Tensor, quality: int) -> "Coded":
+        """Compress the images of videos, those of one video in one range of 256 levels.
+
+        Args:
+            frames: (K, 3, H, W) float.
+            counts: (V,) int64, images of each video.
+            quality: in 0..100.
 
         Raises:
             ConfigError: this installation has no encoder.
         """
         packets, ranges = [], []
-        for video in frames.split(offsets.diff().tolist()):
+        # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
+        for video in frames.split(counts.tolist()):
             scale, minimum = level_ranges(video.min(), video.max())
             packets += h264.encode(((video - minimum) / scale).clamp(0, 255), quality)
             ranges.append(torch.stack([scale, minimum]))
         sizes = torch.tensor([len(packet) for packet in packets], dtype=torch.int32)
         content = torch.frombuffer(bytearray(b"".join(packets)), dtype=torch.uint8)
         size = frames.shape[2], frames.shape[3]
-        return cls(size, offsets, content, sizes, *torch.stack(ranges, dim=1))
-
-    @classmethod
-    def join(cls, parts: Sequence["Coded"]) -> "Coded":
-        """The images of all parts, one part after another; they have one size."""
-        counts = torch.cat([part.offsets.diff() for part in parts])
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-        joined = (torch.cat([getattr(part, name) for part in parts]) for name in cls.TENSORS)
-        return cls(parts[0].size, offsets, *joined)
+        return cls(size, offsets_of(counts), content, sizes, *torch.stack(ranges, dim=1))
 
     def problem(self) -> str | None:
-        """What is wrong with it, or None; whether its packets decode is seen when they are."""
+        """The first thing that is wrong with it, or None; whether its packets decode is seen when they are."""
         if not len(self.scale) == len(self.minimum) == len(self.offsets) - 1:
             return "it must hold a scale and a minimum for each video"
         if len(self) < 1 or int(self.packet_sizes.min()) < 1 or int(self.packet_sizes.sum()) != len(self.packets):
             return "the sizes of its packets must be positive and add up to the bytes that it holds"
         return None
 
-    def __len__(self) -> int:
-        return len(self.packet_sizes)
-
     @property
     def shape(self) -> tuple[int, ...]:
         """(K, 3, H, W)."""
-        return (len(self), 3, *self.size)
+        return (len(self.packet_sizes), 3, *self.size)
+
+    @property
+    def storage(self) -> str:
+        """The codec."""
+        return "h264"
 
     @property
     def is_finite(self) -> bool:
         """Whether every decoded value is a number that float32 can hold."""
-        return bool(((255 * self.scale).isfinite() & (255 * self.scale + self.minimum).isfinite()).all())
+        return levels_are_finite(self.scale, self.minimum)
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """Its tensors as a file holds them, whatever `name` the images have."""
+        """The tensors of `TENSORS`, whatever the images are called."""
         return {key: getattr(self, key) for key in self.TENSORS}
-
-    def decode(self) -> Tensor:
-        """All images as float32 (K, 3, H, W)."""
-        return self[torch.arange(len(self))].decode()
 
     def __getitem__(self, where: Tensor | slice) -> Encoded:
         """Some of the images, decompressed.

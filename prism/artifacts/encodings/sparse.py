@@ -4,20 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings.coded import Coded
-from prism.artifacts.encodings.encoding import MAX_SCALE, extent_problem
-from prism.artifacts.encodings.images import Encoded
+from prism.artifacts.encodings.encoding import Encoding, checked, extent_problem
+from prism.artifacts.encodings.images import Encoded, Images, offsets_of
 from prism.artifacts.keyframes import enlarge, render
+
+MAX_SCALE = 16
 
 
 @dataclass(frozen=True)
-class KeyFrameEncoding:
+class KeyFrameEncoding(Encoding):
     """Videos sparse in time: key-frames, and linear interpolation between them (paper, section 3.1).
 
     Attributes:
@@ -30,40 +32,41 @@ class KeyFrameEncoding:
 
     NAME: ClassVar[str] = "keyframes"
     IMAGES: ClassVar[dict[str, int]] = {"keyframes": 4}
-    OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {
+    TENSORS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {
         "times": (torch.int32, 1),
         "offsets": (torch.int64, 1),
     }
-    is_random: ClassVar[bool] = False
 
-    keyframes: Encoded | Coded
+    keyframes: Images
     times: Tensor
     offsets: Tensor
     num_frames: int
     scale: int = 1
 
     @classmethod
-    def encode(cls, frames: Tensor, mask: Tensor, storage: str, scale: int) -> "KeyFrameEncoding":
-        """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T)."""
-        return cls(Encoded.encode(frames[mask], storage), *_places(mask), scale)
+    def place(cls, keyframes: Images, mask: Tensor, scale: int = 1) -> Self:
+        """The key-frames of all videos, at the times that are marked in `mask` (V, T)."""
+        return cls(keyframes, mask.nonzero()[:, 1], offsets_of(mask.sum(dim=1)), mask.shape[1], scale)
 
     @classmethod
-    def from_tensors(
-        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
-    ) -> "KeyFrameEncoding":
-        """The encoding that a file's tensors make up; the key-frames say how large they are."""
+    def from_tensors(cls, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Self:
+        """The encoding in a file; the key-frames say how large they are."""
+        scale = checked(metadata.get("scale", 1), int)
         keyframes = Encoded.of(tensors, "keyframes")
-        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], metadata["num_frames"], scale)
 
     @classmethod
     def join(cls, parts: Sequence["KeyFrameEncoding"]) -> "KeyFrameEncoding":
         """The videos of all parts, one part after another; they have one length, size, scale and storage."""
-        counts = torch.cat([part.keyframe_counts for part in parts])
-        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-        times = torch.cat([part.times for part in parts])
-        first = parts[0]
-        keyframes = first.keyframes.join([part.keyframes for part in parts])  # type: ignore[arg-type]
-        return type(first)(keyframes, times, offsets, first.num_frames, first.scale)
+        first, held = parts[0], [part.tensors() for part in parts]
+        joined = {name: torch.cat([tensors[name] for tensors in held]) for name in held[0]}
+        joined["offsets"] = offsets_of(torch.cat([part.keyframe_counts for part in parts]))
+        num_frames, *size = first.clip_shape
+        return first.from_tensors(joined, {"num_frames": num_frames, "size": size, **first.metadata()})
+
+    def metadata(self) -> dict[str, Any]:
+        """The scale, where there is one. Sets of key-frames, the first kind, do not name their encoding."""
+        return {"scale": self.scale} if self.scale != 1 else {}
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of the file."""
@@ -71,13 +74,13 @@ class KeyFrameEncoding:
         return self.keyframes.tensors("keyframes") | others
 
     def problem(self, num_videos: int) -> str | None:
-        """What is wrong with it for a set of so many videos, or None."""
+        """The first thing that is wrong with it for a set of so many videos, or None."""
         shape, num_keyframes = self.keyframes.shape, len(self.times)
         if len(shape) != 4 or shape[1] != 3 or not 1 <= min(shape[2:]) <= max(shape) < 2**31:
             return f"key-frames must be (K, 3, H, W), got {shape}"
         if not 1 <= self.scale <= MAX_SCALE:
             return f"clips must be 1 to {MAX_SCALE} times as large as their key-frames, not {self.scale}"
-        problem = extent_problem(self)
+        problem = extent_problem(self.clip_shape)
         if problem:
             return problem
         if num_videos < 1 or len(self.offsets) != num_videos + 1 or shape[0] != num_keyframes:
@@ -98,18 +101,18 @@ class KeyFrameEncoding:
         return None if self.keyframes.is_finite else "a key-frame holds a value that is not finite"
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Height and width of a rendered clip in pixels."""
-        return self.scale * self.keyframes.shape[2], self.scale * self.keyframes.shape[3]
+    def clip_shape(self) -> tuple[int, int, int]:
+        """Frames, height and width of a rendered clip."""
+        return self.num_frames, self.scale * self.keyframes.shape[2], self.scale * self.keyframes.shape[3]
 
     @property
     def storage(self) -> str:
-        """Number format of the stored key-frames."""
+        """Number format of the stored key-frames, or their codec."""
         return self.keyframes.storage
 
     @property
     def num_values(self) -> int:
-        """Numbers that are stored for the videos; indices are none."""
+        """Numbers of all key-frames."""
         return prod(self.keyframes.shape)
 
     @property
@@ -118,7 +121,7 @@ class KeyFrameEncoding:
         return self.offsets.diff()
 
     @property
-    def shown(self) -> Encoded | Coded:
+    def shown(self) -> Images:
         """The key-frames: what lies between two of them lies in their range."""
         return self.keyframes
 
@@ -155,39 +158,30 @@ class H264Encoding(KeyFrameEncoding):
 
     NAME: ClassVar[str] = "h264"
     IMAGES: ClassVar[dict[str, int]] = {}
-    OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {**KeyFrameEncoding.OTHERS, **Coded.TENSORS}
+    TENSORS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {**KeyFrameEncoding.TENSORS, **Coded.TENSORS}
 
     keyframes: Coded
 
     @classmethod
-    def compress(cls, frames: Tensor, mask: Tensor, quality: int, scale: int) -> "H264Encoding":
-        """Keep only the frames (V, T, C, H, W) that are marked in `mask` (V, T), at a quality in 0..100."""
-        times, offsets, num_frames = _places(mask)
-        return cls(Coded.encode(frames[mask], offsets, quality), times, offsets, num_frames, scale)
-
-    @classmethod
-    def from_tensors(
-        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
-    ) -> "H264Encoding":
-        """The encoding that a file's tensors make up; nothing is decoded.
+    def from_tensors(cls, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Self:
+        """The encoding in a file; nothing is decoded.
 
         Raises:
             ValueError: clips of this size are not so many times as large as anything.
         """
-        if scale < 1 or size[0] % scale or size[1] % scale:
+        scale, (height, width) = checked(metadata.get("scale", 1), int), metadata["size"]
+        if scale < 1 or height % scale or width % scale:
             raise ValueError(
-                f"clips of {size[0]}×{size[1]} pixels cannot be {scale} times as large as their key-frames"
+                f"clips of {height}×{width} pixels cannot be {scale} times as large as their key-frames"
             )
         stored = (tensors[name] for name in Coded.TENSORS)
-        keyframes = Coded((size[0] // scale, size[1] // scale), tensors["offsets"], *stored)
-        return cls(keyframes, tensors["times"].long(), tensors["offsets"], num_frames, scale)
+        keyframes = Coded((height // scale, width // scale), tensors["offsets"], *stored)
+        return cls(keyframes, tensors["times"].long(), tensors["offsets"], metadata["num_frames"], scale)
+
+    def metadata(self) -> dict[str, Any]:
+        """The name, and the scale where there is one."""
+        return {"encoding": self.NAME, **super().metadata()}
 
     def problem(self, num_videos: int) -> str | None:
-        """What is wrong with it for a set of so many videos, or None; a packet may still not decode."""
+        """The first thing that is wrong, or None; a packet may still not decode."""
         return self.keyframes.problem() or super().problem(num_videos)
-
-
-def _places(mask: Tensor) -> tuple[Tensor, Tensor, int]:
-    """The times, the offsets and the number of frames of the key-frames that are marked in (V, T)."""
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), mask.sum(dim=1).cumsum(0)])
-    return mask.nonzero()[:, 1], offsets, mask.shape[1]

@@ -1,19 +1,20 @@
 """Videos as static images and dynamic memories (Wang et al., arXiv 2312.00362)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Normalisation
-from prism.artifacts.encodings.encoding import extent_problem
+from prism.artifacts.encodings.encoding import Encoding, checked, extent_problem
 from prism.artifacts.encodings.images import Encoded
 from prism.artifacts.hallucinator import KERNEL, MEMORIES, combine, hallucinate
+from prism.errors import CondensedError
 
 
 @dataclass(frozen=True)
-class StaticDynamicEncoding:
+class StaticDynamicEncoding(Encoding):
     """Videos taken apart into static images and dynamic memories, and the hallucinator that joins them.
 
     Wang et al., arXiv 2312.00362. Video v is rendered from one of the images 2v and 2v + 1 and one of the
@@ -28,7 +29,7 @@ class StaticDynamicEncoding:
 
     NAME: ClassVar[str] = "static-dynamic"
     IMAGES: ClassVar[dict[str, int]] = {"static": 4, "dynamic": 4}
-    OTHERS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {
+    TENSORS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {
         "weight": (torch.float32, 5),
         "bias": (torch.float32, 1),
     }
@@ -41,16 +42,21 @@ class StaticDynamicEncoding:
 
     @classmethod
     def encode(
-        cls, static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor, storage: str
+        cls, static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor, number_format: str
     ) -> "StaticDynamicEncoding":
         """Store images and memories as `float32`, `float16` or `uint8`; the hallucinator stays float32."""
-        return cls(Encoded.encode(static, storage), Encoded.encode(dynamic, storage), weight.float(), bias.float())
+        static_images, memories = (Encoded.encode(part, number_format) for part in (static, dynamic))
+        return cls(static_images, memories, weight.float(), bias.float())
 
     @classmethod
-    def from_tensors(
-        cls, tensors: dict[str, Tensor], num_frames: int, size: tuple[int, int], scale: int
-    ) -> "StaticDynamicEncoding":
-        """The encoding that a file's tensors make up; they say how long and how large a clip is."""
+    def from_tensors(cls, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> "StaticDynamicEncoding":
+        """The encoding in a file; its tensors say how long and how large a clip is.
+
+        Raises:
+            CondensedError: the file has a scale, though images and memories are as large as the clips.
+        """
+        if checked(metadata.get("scale", 1), int) != 1:
+            raise CondensedError("its metadata names another size or length than its tensors have.")
         static, dynamic = Encoded.of(tensors, "static"), Encoded.of(tensors, "dynamic")
         return cls(static, dynamic, tensors["weight"], tensors["bias"])
 
@@ -60,13 +66,13 @@ class StaticDynamicEncoding:
         return {**images, "weight": self.weight, "bias": self.bias}
 
     def problem(self, num_videos: int) -> str | None:
-        """What is wrong with it for a set of so many videos, or None."""
+        """The first thing that is wrong with it for a set of so many videos, or None."""
         static, dynamic = self.static.frames, self.dynamic.frames
         if static.dim() != 4 or static.shape[1] != 3 or not 1 <= min(static.shape) <= max(static.shape) < 2**31:
             return f"static images must be (2V, 3, H, W), got {tuple(static.shape)}"
         if dynamic.dim() != 4 or dynamic.shape[2:] != static.shape[2:]:
             return f"dynamic memories must be (2V, T, H, W) like the static images, got {tuple(dynamic.shape)}"
-        problem = extent_problem(self)
+        problem = extent_problem(self.clip_shape)
         if problem:
             return problem
         if num_videos < 1 or not len(static) == len(dynamic) == MEMORIES * num_videos:
@@ -81,19 +87,9 @@ class StaticDynamicEncoding:
         return None
 
     @property
-    def scale(self) -> int:
-        """One: images and memories are as large as the clips."""
-        return 1
-
-    @property
-    def num_frames(self) -> int:
-        """Frames of a rendered clip (T)."""
-        return self.dynamic.frames.shape[1]
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Height and width in pixels."""
-        return self.static.frames.shape[2], self.static.frames.shape[3]
+    def clip_shape(self) -> tuple[int, int, int]:
+        """Frames, height and width of a rendered clip."""
+        return self.dynamic.shape[1], self.static.shape[2], self.static.shape[3]
 
     @property
     def storage(self) -> str:
@@ -106,14 +102,9 @@ class StaticDynamicEncoding:
         return sum(part.numel() for part in (self.static.frames, self.dynamic.frames, self.weight, self.bias))
 
     @property
-    def shown(self) -> None:
-        """Nothing: the hallucinator may render any value."""
-        return None
-
-    @property
     def mask(self) -> Tensor:
         """(V, T) bool, all False: no frame of a clip is stored as it is."""
-        return torch.zeros(len(self.static.frames) // MEMORIES, self.num_frames, dtype=torch.bool)
+        return torch.zeros(len(self.static.frames) // MEMORIES, self.clip_shape[0], dtype=torch.bool)
 
     @property
     def keyframe_counts(self) -> Tensor:
