@@ -1,5 +1,5 @@
 """From video files to a `ClipStore`.
 
-`layouts` finds the videos (`official` those of published data sets), `splits` parts them, `sampling` chooses
-their frames, `decode` reads them, `build` runs it all.
+`layouts` finds the videos (`official` those of published data sets), `splits` cuts them, `sampling` chooses their
+frames, `decode` decodes these, and `build`, the verb, runs it all. `motion` writes the built-in videos.
 """

@@ -8,8 +8,9 @@ import csv
 import io
 import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,6 @@ class Entry:
     where: str
 
 
-# Files
-
-
 def annotation_files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:
     """The files of the first folder that has all of them.
 
@@ -42,7 +40,7 @@ def annotation_files(folders: Sequence[Path], names: Sequence[Sequence[str]]) ->
         names: for each file the names that it may have, the official one first.
 
     Raises:
-        SourceError: no folder has all files; those are named that the best one lacks.
+        SourceError: no folder has all files; the sentence names those that the best folder lacks.
     """
     best: list[Path | None] = [None] * len(names)
     for folder in folders:
@@ -50,8 +48,7 @@ def annotation_files(folders: Sequence[Path], names: Sequence[Sequence[str]]) ->
         if None not in found:
             return [path for path in found if path]
         best = max(best, found, key=lambda files: len(files) - files.count(None))
-    lacking = [some[0] for some, path in zip(names, best, strict=True) if path is None]
-    raise not_found(lacking, folders)
+    raise not_found([some[0] for some, path in zip(names, best, strict=True) if path is None], folders)
 
 
 def not_found(names: Sequence[str], folders: Sequence[Path]) -> SourceError:
@@ -110,26 +107,13 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
                 found = ", ".join(rows.fieldnames or ()) or "nothing"
                 raise SourceError(f"list '{path}' has no column '{column}', only {found[:200]}.")
         for row in rows:
-            yield rows.line_num, {column: _cell(row[column], column, rows.line_num, path) for column in columns}
+            cells = {column: (row[column] or "").strip() for column in columns}
+            for column, cell in cells.items():
+                if not cell or "\0" in cell:
+                    raise SourceError(f"line {rows.line_num} of '{path}' has no {column}.")
+            yield rows.line_num, cells
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
-
-
-def _cell(value: str | None, column: str, line: int, path: Path) -> str:
-    if not value or not value.strip() or "\0" in value:
-        raise SourceError(f"line {line} of '{path}' has no {column}.")
-    return value.strip()
-
-
-# Videos
-
-
-@dataclass
-class _Found:
-    """The videos under a source by the end of their path, without suffix, and folders that were not searched."""
-
-    videos: dict[str, list[Path]] = field(default_factory=dict)
-    linked: list[str] = field(default_factory=list)
 
 
 def find_listed(
@@ -149,23 +133,25 @@ def find_listed(
     Raises:
         SourceError: a video is listed twice or is there twice, or a class has no training video.
     """
-    found, listing, places = _search(source, parts, fold), Listing(source), dict[str, str]()
+    listing, linked, places = Listing(source), list[str](), dict[str, str]()
+    found: dict[str, list[Path]] = defaultdict(list)
+    for path in _videos_under(source, linked):
+        end = "/".join(path.relative_to(source).parts[-parts:])
+        found[fold(_without_suffix(end))].append(path)
     for entry in entries:
         name = fold(_without_suffix(entry.name))
         if name in places:
             raise SourceError(f"{entry.where} lists '{entry.name}' again, after {places[name]}.")
         places[name] = entry.where
-        _add(listing, entry, found.videos.get(name, []))
-    _require_training_videos(listing, entries, found.linked)
+        if len(found[name]) > 1:
+            both = " and ".join(f"'{path.relative_to(source).as_posix()}'" for path in found[name][:2])
+            raise SourceError(f"{entry.where} lists '{entry.name}', which is there twice: {both}. Keep one.")
+        if found[name]:
+            listing.add(found[name][0], entry.label, entry.split)
+        else:
+            listing.skipped[entry.name] = MISSING
+    _require_training_videos(listing, entries, linked)
     return listing
-
-
-def _search(source: Path, parts: int, fold: Callable[[str], str]) -> _Found:
-    found = _Found()
-    for path in _videos_under(source, found.linked):
-        end = "/".join(path.relative_to(source).parts[-parts:])
-        found.videos.setdefault(fold(_without_suffix(end)), []).append(path)
-    return found
 
 
 def _videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
@@ -177,34 +163,21 @@ def _videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
     for name, folders, files in os.walk(root, onerror=refuse):
         folder = Path(name)
         folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
-        linked += [
-            (folder / entry).relative_to(root).as_posix() for entry in folders if (folder / entry).is_symlink()
-        ]
+        links = (folder / entry for entry in folders if (folder / entry).is_symlink())
+        linked += [link.relative_to(root).as_posix() for link in links]
         if folder != root and any(is_image(file) for file in files):
             yield folder
-        yield from (folder / file for file in sorted(files) if _is_video(file))
-
-
-def _is_video(name: str) -> bool:
-    return name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith(".")
+        for file in sorted(files):
+            if file.lower().endswith(VIDEO_SUFFIXES) and not file.startswith("."):
+                yield folder / file
 
 
 def _without_suffix(name: str) -> str:
     return name.rpartition(".")[0] if name.lower().endswith(VIDEO_SUFFIXES) else name
 
 
-def _add(listing: Listing, entry: Entry, paths: list[Path]) -> None:
-    if len(paths) > 1:
-        both = " and ".join(f"'{path.relative_to(listing.root).as_posix()}'" for path in paths[:2])
-        raise SourceError(f"{entry.where} lists '{entry.name}', which is there twice: {both}. Keep one.")
-    if paths:
-        listing.add(paths[0], entry.label, entry.split)
-    else:
-        listing.skipped[entry.name] = MISSING
-
-
 def _require_training_videos(listing: Listing, entries: Sequence[Entry], linked: list[str]) -> None:
-    """A class that vanished from the data would make the task easier without a word: refuse it."""
+    """Refuse a class without training videos: without it the task would be easier, and nobody would know."""
     trained = {video.label for video in listing.videos if video.split == "train"}
     hint = f" Linked folders are not searched ('{linked[0]}')." if linked else ""
     if not entries:

@@ -1,4 +1,4 @@
-"""From slots and outcomes to the files of a finished store, the same bytes however the slots were filled."""
+"""Making the files of a finished store from decoded clips: the same bytes in whatever order they were decoded."""
 
 import contextlib
 import csv
@@ -16,7 +16,6 @@ import numpy as np
 
 from prism.artifacts.store import SPLITS, ClipSource, StoreHeader, clips_csv
 from prism.ingestion.listing import VideoSource
-from prism.ingestion.sampling import Window
 from prism.ingestion.working import WorkingFolder
 from prism.machine.files import sync_folder, write_synced
 
@@ -34,16 +33,15 @@ class PixelStatistics:
 
     def mean_and_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Mean and deviation of each channel in [0, 1]; a constant channel's deviation is one grey level."""
-        moments = [self._moments(row.tolist()) for row in self.counts]
-        return tuple(mean for mean, _ in moments), tuple(std for _, std in moments)
-
-    @staticmethod
-    def _moments(counts: list[int]) -> tuple[float, float]:
-        n = sum(counts)
-        total = sum(value * count for value, count in enumerate(counts))
-        squares = sum(value * value * count for value, count in enumerate(counts))
-        std = math.sqrt(n * squares - total * total) / n
-        return total / n / 255, (std or 1.0) / 255
+        means, stds = [], []
+        for counts in self.counts.tolist():
+            n = sum(counts)
+            total = sum(value * count for value, count in enumerate(counts))
+            squares = sum(value * value * count for value, count in enumerate(counts))
+            std = math.sqrt(n * squares - total * total) / n
+            means.append(total / n / 255)
+            stds.append((std or 1.0) / 255)
+        return tuple(means), tuple(stds)
 
 
 def assemble(
@@ -77,11 +75,13 @@ def assemble(
     statistics = PixelStatistics()
     frames_sha256 = _place_frames(folder, clips, statistics, shape)
     mean, std = statistics.mean_and_std()
+    counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
     header = StoreHeader(
         num_frames=num_frames,
         size=(size, size),
         classes=tuple(sorted({source.label for source in sources})),
-        splits=_count(sources),
+        # Only a store that has random windows of test videos speaks of them.
+        splits={split: count for split, count in counts.items() if count or split != "test-random"},
         num_skipped=len(skipped),
         flip=flip,
         mean=mean,
@@ -92,30 +92,26 @@ def assemble(
             "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
         },
     )
-    _write(folder.finished / "skipped.csv", _skipped_csv(skipped))
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([("path", "reason"), *sorted(skipped.items())])
+    _write(folder.finished / "skipped.csv", table.getvalue())
     _write(folder.finished / "store.json", header.to_json())
     sync_folder(folder.finished)
 
 
 def _clips(folder: WorkingFolder, videos: list[VideoSource], clip_bytes: int) -> list[tuple[int, ClipSource]]:
     """Every clip with the byte where its slot starts, in the order of the store."""
-    clips = [
-        (folder.offsets[number] + k * clip_bytes, _clip(video, k, window, folder.outcomes[number].video_frames))
-        for number, video in enumerate(videos)
-        for k, window in enumerate(folder.outcomes[number].windows)
-    ]
+    clips = []
+    for number, video in enumerate(videos):
+        outcome = folder.outcomes[number]
+        for k, window in enumerate(outcome.windows):
+            split = "test-random" if video.split == "test" and k > 0 else video.split
+            source = ClipSource(
+                split, video.label, video.relative, window.start, window.stride, outcome.video_frames
+            )
+            clips.append((folder.offsets[number] + k * clip_bytes, source))
     # The videos are in order; only the random windows of test videos have to go behind all the others.
     return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
-
-
-def _clip(video: VideoSource, k: int, window: Window, video_frames: int) -> ClipSource:
-    split = "test-random" if video.split == "test" and k > 0 else video.split
-    return ClipSource(split, video.label, video.relative, window.start, window.stride, video_frames)
-
-
-def _count(sources: list[ClipSource]) -> dict[str, int]:
-    counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
-    return {split: count for split, count in counts.items() if count or split != "test-random"}
 
 
 def _place_frames(
@@ -155,14 +151,6 @@ def _link(file: Path, name: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _skipped_csv(skipped: Mapping[str, str]) -> str:
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(("path", "reason"))
-    rows.writerows(sorted(skipped.items()))
-    return text.getvalue()
 
 
 def _write(path: Path, text: str) -> str:

@@ -1,10 +1,10 @@
-"""Ingest: from a labelled folder or list of videos to a clip store, in parallel and resumable."""
+"""The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
 import hashlib
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +39,14 @@ SHARD_VIDEOS = 16
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be made: settled before the first frame is decoded."""
+    """The store that is to be made, settled before the first frame is decoded.
+
+    Attributes:
+        config: the options.
+        listing: the videos that the layout found.
+        videos: the same with their splits, in the order of the store.
+        flip: whether a horizontal flip keeps the labels.
+    """
 
     config: IngestConfig
     listing: Listing
@@ -96,7 +103,7 @@ class Plan:
         return canonical_json(content, indent=1)
 
     def task(self, number: int, offset: int, slots: Path) -> Task:
-        """What a decoding process has to know of a video."""
+        """The order to decode a video into its slots."""
         video, config = self.videos[number], self.config
         return Task(
             path=str(video.path.absolute()),
@@ -153,7 +160,9 @@ def ingest(
     """
     config, run = parted(config or IngestConfig(), run or Run(progress=True), options)
     output = Path(os.path.abspath(output))
-    num_workers = _processors() if workers is None else workers
+    # The processors that this process may use, where the system tells; else all that the machine has.
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    num_workers = processors if workers is None else workers
     if num_workers < 1 or (workers and run.executor):
         allowed = "left out with an engine, which has workers of its own" if run.executor else "at least 1"
         raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
@@ -169,15 +178,10 @@ def ingest(
     return ClipStore.open(output, verify=False)
 
 
-def _processors() -> int:
-    # The processors that this process may use, where the system tells; else all.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _check_store_output(output: Path, overwrite: bool) -> None:
     from prism.ingestion.working import discard_named
 
-    # What a run leaves that is killed after its store has got its name.
+    # A run that was killed after its store had got its name has left these.
     discard_older(output)
     if output.exists():
         discard_named(partial_path(output))
@@ -200,7 +204,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
 
 
 def read_flip(root: Path) -> bool:
-    """What a source says of itself in `prism.json`: whether a horizontal flip keeps the labels; yes without one.
+    """Whether a horizontal flip keeps the labels, as the `prism.json` of a source says; true without one.
 
     Raises:
         SourceError: the file is not exactly `{"flip": true}` or `{"flip": false}`.
@@ -218,7 +222,7 @@ def read_flip(root: Path) -> bool:
 
 
 def decoders() -> dict[str, str]:
-    """The versions that decide the pixels of a clip: a store is not begun with one and finished with another."""
+    """The versions that decide the pixels of a clip: a store that was begun with others is started again."""
     return {name: metadata.version(name) for name in ("prism-condense", "av", "pillow")}
 
 
@@ -350,8 +354,18 @@ def _neighbours(numbers: list[int], most: int) -> list[list[int]]:
 
 def _check_classes(plan: Plan, folder: "WorkingFolder", progress: bool) -> None:
     """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
-    for split in ("train", "val", "test"):
-        for sentence in _lost_classes(plan, folder, split):
+    for split, adjective in {"train": "training", "val": "validation", "test": "test"}.items():
+        of_class: dict[str, list[int]] = defaultdict(list)
+        for number, video in enumerate(plan.videos):
+            if video.split == split:
+                of_class[video.label].append(number)
+        for label, numbers in sorted(of_class.items()):
+            if any(folder.outcomes[number].windows for number in numbers):
+                continue
+            sentence = (
+                f"class '{label}' has no usable {adjective} video: all {len(numbers)} were skipped, the first "
+                f"('{plan.videos[numbers[0]].relative}') because {folder.outcomes[numbers[0]].reason}"
+            )
             if split == "train":
                 folder.remove()
                 raise SourceError(sentence)
@@ -359,20 +373,4 @@ def _check_classes(plan: Plan, folder: "WorkingFolder", progress: bool) -> None:
                 f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
                 "remove those videos and ingest again.",
                 enabled=progress,
-            )
-
-
-def _lost_classes(plan: Plan, folder: "WorkingFolder", split: str) -> Iterator[str]:
-    """A sentence for every class of whose videos in a split none could be used."""
-    of_class: dict[str, list[int]] = defaultdict(list)
-    for number, video in enumerate(plan.videos):
-        if video.split == split:
-            of_class[video.label].append(number)
-    what = {"train": "training", "val": "validation"}.get(split, split)
-    for label, numbers in sorted(of_class.items()):
-        if not any(folder.outcomes[number].windows for number in numbers):
-            first, reason = plan.videos[numbers[0]].relative, folder.outcomes[numbers[0]].reason
-            yield (
-                f"class '{label}' has no usable {what} video: all {len(numbers)} were skipped, the first "
-                f"('{first}') because {reason}"
             )

@@ -1,8 +1,8 @@
-"""Frames of a video by their exact index: the only importer of the video library in ingest.
+"""Decoding frames of a video by their exact index, and fitting them to the size of a clip.
 
 The index of a frame is its position among the frames in the order they are shown. Containers do not tell
 it: frame counts are missing or wrong, and seeking by time can be off by one. So packets are counted by
-reading the file, and there are three ways to a frame, each taken where the one before it fails:
+reading the file, and there are three ways to decode a frame, each taken where the one before it fails:
 
 1. by time: the packets' time stamps, sorted, are the frames; seek to a key frame, recognise by time stamp;
 2. in order: decode from the start and count, up to the last wanted frame;
@@ -88,7 +88,7 @@ def frame_rate(path: Path) -> Fraction:
 
 
 def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[int, Read]]:
-    """The number of frames and how to read some, the best way first."""
+    """Ways to read a video, the best first: each with the number of frames that it finds, and a reader of some."""
     if path.is_dir():
         images = frame_files(path)
         _require_motion(len(images))
@@ -220,7 +220,7 @@ def _read_in_order(path: Path, wanted: Collection[int], size: int, limits: Limit
 
 
 def _decoded_frames(path: Path, since: int | None = None) -> "Iterator[av.VideoFrame]":
-    """The frames that can be decoded, in the order they are shown; what cannot be is left out.
+    """The frames that can be decoded, in the order they are shown; others are left out.
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""Videos that are stored as a folder with one image per frame."""
+"""The image files of a video that is stored as a folder with one image per frame."""
 
 import re
 from pathlib import Path

@@ -12,7 +12,7 @@ unordered frames of one clip do tell which coordinate it moves, and so a class f
 import io
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,18 +211,6 @@ def write_video(path: Path, frames: Array) -> None:
         write_synced(path, data.getvalue())
 
 
-def _videos(config: MotionConfig) -> Iterator[tuple[str, str, int]]:
-    for split, count in (("train", config.train_per_class), ("test", config.test_per_class)):
-        for label in MOTIONS:
-            yield from ((split, label, index) for index in range(count))
-
-
-def _write_one(folder: Path, video: tuple[str, str, int], config: MotionConfig) -> None:
-    split, label, index = video
-    random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
-    write_video(folder / split / label / f"{index:04d}.mp4", draw(label, config, random))
-
-
 def write_motion(
     output: str | Path,
     config: MotionConfig | None = None,
@@ -262,19 +250,19 @@ def write_motion(
 
 
 def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:
-    for split in ("train", "test"):
-        for label in MOTIONS:
-            (folder / split / label).mkdir(parents=True)
+    folder.mkdir()
     # Left and right change places in a mirror; ingest reads this.
     write_synced(folder / "prism.json", (canonical_json({"flip": False}) + "\n").encode())
-    videos = list(_videos(config))
-    bar = progress_bar("Drawing", len(videos), "videos", enabled=progress)
-    with bar as advance:
-        for video in videos:
-            _write_one(folder, video, config)
-            advance()
-    for split in ("train", "test"):
-        for label in MOTIONS:
-            sync_folder(folder / split / label)
-        sync_folder(folder / split)
+    counts = {"train": config.train_per_class, "test": config.test_per_class}
+    total = len(MOTIONS) * sum(counts.values())
+    with progress_bar("Drawing", total, "videos", enabled=progress) as advance:
+        for split, count in counts.items():
+            for label in MOTIONS:
+                (folder / split / label).mkdir(parents=True)
+                for index in range(count):
+                    random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
+                    write_video(folder / split / label / f"{index:04d}.mp4", draw(label, config, random))
+                    advance()
+                sync_folder(folder / split / label)
+            sync_folder(folder / split)
     sync_folder(folder)

@@ -1,8 +1,9 @@
-"""Decoding processes: each takes the next video, and one that dies is replaced.
+"""The processes that decode videos, as the main process sees them: each takes the next video, and a dead one is
+replaced.
 
 A video that ended its process is tried again after all others, alone: the fault may have been another video's,
-which took the memory that there was. A thread waits for each process, so that the main thread is free to write
-the journal and to hear signals.
+which took all the memory. A thread waits for each process, so that the main thread is free to write the journal
+and to hear signals.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ class Died(Exception):
         return str(self) == "SIGALRM"
 
     def outcome(self, task: Task) -> Outcome:
-        """What is noted of the video."""
+        """The outcome of the video that ended the process."""
         if self.is_late:
             return Outcome(
                 reason=f"decoding it takes longer than max_decode_seconds = {task.limits.max_decode_seconds:g}."
@@ -97,8 +98,8 @@ class Pool:
     """Decodes videos with several processes.
 
     Args:
-        task_of: what is to be done with the video of a number.
-        numbers: the numbers of the videos, by which their outcomes are known.
+        task_of: gives the task of the video of a number.
+        numbers: the numbers of the videos, which come back with their outcomes.
         num_workers: processes, at least 1.
         tries_again: whether a video that ended its process gets another one.
     """

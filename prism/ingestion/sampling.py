@@ -1,4 +1,4 @@
-"""Which frames of a video form a clip: exact arithmetic only.
+"""Choosing the frames of a video that form a clip: exact arithmetic only.
 
 A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A video that is shorter takes
 the largest smaller stride that fits; one with fewer than T frames takes every frame and repeats its last.

@@ -1,4 +1,4 @@
-"""Neighbouring videos decoded as one item of an executor, into a file of their own."""
+"""Decoding on an executor: neighbouring videos are one item, which is decoded into a file of its own."""
 
 import os
 import uuid
@@ -16,7 +16,7 @@ class Shard:
 
     Attributes:
         folder: where their file goes.
-        tasks: for the number of each video what is to be done with it; its offset is that in the whole store.
+        tasks: the number and the task of each video; the offset in a task is that in the whole store.
         end: the byte behind their slots.
     """
 
@@ -31,10 +31,10 @@ class Shard:
 
 
 def decode_shard(shard: Shard) -> tuple[str, list[tuple[int, Outcome]]]:
-    """Decode videos with one supervised process, like a run without an executor does.
+    """Decode videos with one supervised process, like a run without an executor.
 
     Returns:
-        The file of their slots, whole and on disk, and what became of each of them.
+        The file of their slots, whole and on disk, and the number and outcome of each video.
 
     Raises:
         OutputError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Which videos are for training, validation and test, where the source does not say.
+"""Cutting videos into training, validation and test where the source does not.
 
 Whole recordings are set apart: clips of one recording look alike, so a recording on both sides would make
 a network that remembers places look as if it knew actions.
@@ -47,27 +47,21 @@ def _check_classes(videos: list[VideoSource]) -> None:
 
 def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:
     """Move a share of the training recordings of each class to a split, at least one where two exist."""
-    recordings: dict[str, set[str]] = defaultdict(set)
+    recordings: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for video in videos:
         if video.split == "train":
-            recordings[video.label].add(recording(video, config.group_pattern))
-    moved = {
-        (label, name)
-        for label, names in recordings.items()
-        for name in _draw(label, names, split, share, config.seed)
-    }
+            recordings[video.label].add((video.label, recording(video, config.group_pattern)))
+    moved = set[tuple[str, str]]()
+    for found in recordings.values():
+        wanted = max(1, round(share * len(found))) if share > 0 else 0
+        order = sorted(found, key=lambda key: derive_seed(config.seed, split, *key))
+        moved.update(order[: min(wanted, len(found) - 1)])
     return [
         replace(video, split=split)
         if video.split == "train" and (video.label, recording(video, config.group_pattern)) in moved
         else video
         for video in videos
     ]
-
-
-def _draw(label: str, names: set[str], split: str, share: float, seed: int) -> list[str]:
-    wanted = max(1, round(share * len(names))) if share > 0 else 0
-    order = sorted(names, key=lambda name: derive_seed(seed, split, label, name))
-    return order[: min(wanted, len(names) - 1)]
 
 
 def recording(video: VideoSource, pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""What is asked of a decoding process, and what it answers: plain values that travel as lines of JSON."""
+"""The tasks of a decoding process and its answers: plain values that travel as lines of JSON."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ READY = "ready"
 
 @dataclass(frozen=True)
 class Limits:
-    """What a video may cost; the fields are options of `IngestConfig`."""
+    """Limits of one video's size, length, time and memory; the fields are options of `IngestConfig`."""
 
     min_side: int
     max_pixels: int
@@ -65,7 +65,7 @@ class Task:
         return cls(**{**values, "limits": Limits(**values["limits"])})
 
     def wanted_stride(self, video_frames: int, rate: Callable[[], Fraction]) -> int:
-        """The distance between two frames of a clip, were the video long enough.
+        """The distance between two frames of a clip in a video that is long enough.
 
         Args:
             video_frames: frames of the video.
@@ -80,10 +80,10 @@ class Task:
                 return self.stride
 
     def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
-        """Random windows, or the one in the centre and then random ones of a test video.
+        """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
 
         The arguments are those of `wanted_stride`. Every test video gives the same number of windows: a short
-        one, which has fewer different ones, gives some again.
+        video, which has fewer different windows, gives some of them again.
         """
         stride = self.wanted_stride(video_frames, rate)
         drawn = random_windows(
@@ -102,7 +102,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one video: the windows that were read, or why it was skipped."""
+    """The outcome of one video: the windows that were read, or why it was skipped."""
 
     windows: tuple[Window, ...] = ()
     video_frames: int = 0
@@ -118,7 +118,7 @@ class Outcome:
         """Read `to_dict`'s values.
 
         Raises:
-            KeyError, TypeError, ValueError: they are none.
+            KeyError, TypeError, ValueError: they are not such values.
         """
         windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
         return cls(windows, count(values["video_frames"]), str(values["reason"]))
@@ -128,7 +128,7 @@ def count(value: object) -> int:
     """A number of frames or videos, as a file says it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not one.
     """
     if type(value) is not int or not 0 <= value < 2**40:
         raise ValueError(f"{value!r} is not a count")

@@ -1,7 +1,8 @@
-"""A process that decodes videos: `python -m prism.ingestion.worker`, a line of JSON in and out for each.
+"""The program of a decoding process: `python -m prism.ingestion.worker` reads tasks and writes outcomes, as lines
+of JSON.
 
-It is a process of its own kind rather than one of `multiprocessing`, so that a script without a main
-guard can ingest, nothing heavy is inherited, and the video that killed a process is known.
+It does without `multiprocessing`, so that a script without a main guard can ingest, nothing heavy is inherited,
+and the video that killed a process is known.
 """
 
 import contextlib
@@ -52,23 +53,20 @@ def main() -> None:
     os.dup2(2, 1)
     print(READY, file=answers)
     for line in sys.stdin:
-        print(_answer(line), file=answers)
-
-
-def _answer(line: str) -> str:
-    task = Task.from_json(line)
-    try:
-        with _bounded(task.limits):
-            return json.dumps(decode(task).to_dict())
-    except OutputError as error:
-        return json.dumps({"error": str(error)})
+        task = Task.from_json(line)
+        try:
+            with _bounded(task.limits):
+                answer = decode(task).to_dict()
+        except OutputError as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), file=answers)
 
 
 @contextlib.contextmanager
 def _bounded(limits: Limits) -> Iterator[None]:
     """Let the system keep the limits: what needs too much memory fails, what takes too long ends this process.
 
-    A library that hangs or computes for hours comes to no line of Python, so nothing less than the end will do.
+    A library that hangs or computes for hours comes to no line of Python: only the end of the process stops it.
     Windows has neither limit: there a video takes what it takes.
     """
     with contextlib.suppress(ImportError, ValueError):

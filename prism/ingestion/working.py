@@ -1,9 +1,9 @@
-"""The unfinished store: a slot on disk for every clip, and a journal of the videos that are done.
+"""The folder of an unfinished store: a slot on disk for every clip, and a journal of the videos that are done.
 
-    .STORE.partial/plan.json        what is being made: settings and a digest of every source file's size and time
+    .STORE.partial/plan.json        the plan: settings, and a digest of every source file's size and time
     .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
     .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
-    .STORE.partial/shards/          what workers of an engine have decoded, until it is taken over into the slots
+    .STORE.partial/shards/          files that an executor has decoded, until they are copied into the slots
     .STORE.partial/store/           the finished store, on its way to its own name
 
 A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. The slots
@@ -35,9 +35,9 @@ class WorkingFolder:
 
     Args:
         path: the folder.
-        plan: what is being made.
+        plan: the text of the plan.
         offsets: for every video the byte where its slots start, and at the end their whole size.
-        outcomes: what became of the videos that are done, by their position.
+        outcomes: the outcomes of the videos that are done, by their position.
         restarted: an unfinished store of another plan was here.
     """
 
@@ -64,14 +64,14 @@ class WorkingFolder:
         return self.path / "journal.jsonl"
 
     def record(self, video: int, outcome: Outcome) -> None:
-        """Note that a video is done; now and then, put all that is done on disk."""
+        """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
         self.outcomes[video] = outcome
         self._waiting.append(json.dumps({"video": video, "outcome": outcome.to_dict()}) + "\n")
         if time.monotonic() - self._synced >= SYNC_SECONDS:
             self.sync()
 
     def sync(self) -> None:
-        """Put all that is done on disk: the frames first, then the lines that promise them."""
+        """Put the videos that are done on disk: the frames first, then the lines that promise them."""
         with writing(self.slots):
             # Windows syncs only files that are open for writing.
             with self.slots.open("r+b") as file:
@@ -85,7 +85,7 @@ class WorkingFolder:
 
     @property
     def shards(self) -> Path:
-        """The folder of what the workers of an engine decode; nothing in it outlasts a run."""
+        """The folder of files that an executor decodes; nothing in it outlasts a run."""
         return self.path / "shards"
 
     def fill(self, offset: int, file: Path) -> None:
@@ -106,12 +106,12 @@ class WorkingFolder:
         return (self.finished / "store.json").is_file() and not self.slots.exists()
 
     def complete(self) -> None:
-        """Let go of what the finished store was made from."""
+        """Delete the files that the finished store was made from."""
         self.slots.unlink()
         self.journal.unlink()
 
     def read_journal(self) -> None:
-        """Take over what an earlier run has done; a line that was cut off, and all after it, is dropped."""
+        """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
         if self.is_complete:
             return
         whole = 0
@@ -145,7 +145,7 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
 
     Args:
         path: the folder; the caller has claimed the store.
-        plan: what is being made; an unfinished folder is taken over only if its plan is the same text.
+        plan: the text of the plan; an unfinished folder is taken over only if it has the same.
         offsets: see `WorkingFolder`.
 
     Raises:
