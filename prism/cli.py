@@ -58,8 +58,8 @@ the same files. The output is the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scoring(Running):
-    """How `evaluate` and `retrieve` run, and on which data."""
+class Scored:
+    """The files of `evaluate` and `retrieve`."""
 
     data: Path
     """Clip store to score on."""
@@ -69,6 +69,13 @@ class Scoring(Running):
     """Result to write (.json); it grows with every seed."""
     label: str | None = None
     """Name of the row in tables."""
+
+
+# Of two bases the last one's options come first in the help.
+@dataclass(frozen=True, kw_only=True)
+class Scoring(Running, Scored):
+    """How `evaluate` and `retrieve` run, and on which files."""
+
     resume: Annotated[bool, Parameter(negative="", group=WHERE)] = False
     """Keep the seeds that the result has already, and train those it lacks."""
     workers: Annotated[int | None, Parameter(group=WHERE)] = None
@@ -133,7 +140,7 @@ def _grouped(config: type[Options]) -> type:
 
 
 def _default_and_range(limits: str) -> Callable[[Any], str]:
-    return lambda default: f"{default}; {limits}"
+    return lambda default: f"{default}; {limits}" if default != "" else f'""; {limits}'
 
 
 def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -> type:

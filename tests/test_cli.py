@@ -15,6 +15,7 @@ from selections import select
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.cli import main
+from prism.config import described
 from prism.recipes import SECTIONS
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
@@ -224,6 +225,81 @@ def test_a_wrong_recipe_is_refused_whichever_verb_reads_it(prism, store, tmp_pat
     assert says in prism.refuses("condense", store.path, "-o", tmp_path / "set", "--recipe", recipe(text))
 
 
+# Parts of one's own.
+
+
+@pytest.fixture
+def own_rules(tmp_path, monkeypatch) -> Path:
+    """A working directory with a module, which is not importable yet."""
+    folder = tmp_path / "work"
+    (folder / "mine").mkdir(parents=True)
+    (folder / "mine" / "choosing.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from prism.selection.methods import Selection\n\n\n"
+        "@dataclass(frozen=True)\n"
+        "class From(Selection):\n"
+        "    start: int = 0\n\n"
+        "    def choose(self, embeddings, num, generator):\n"
+        "        return list(range(self.start, self.start + num))\n\n\n"
+        "class Nothing:\n    pass\n"
+    )
+    monkeypatch.chdir(folder)
+    # Only folders of its own: neither this one nor the tests' may be found by chance.
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", ".", str(folder))])
+    return folder
+
+
+OWN = ["--width", 2, "--epochs", 0, "--device", "cpu", "--takes", 1]
+
+
+def test_a_part_of_ones_own_is_found_in_the_working_directory_by_its_name(prism, store, tmp_path, own_rules):
+    name = "mine.choosing:From(start=2)"
+    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--method", name, *OWN)
+    made = CondensedSet.load(tmp_path / "set").source
+    assert made["method"] == made["config"]["method"] == name
+    assert made["clips"] == [store.sources[2].path, store.sources[6].path]
+
+
+def test_a_recipe_may_name_a_part_of_ones_own(prism, store, tmp_path, own_rules, recipe):
+    path = recipe('[select]\nmethod = "mine.choosing:From(start=1)"\n')
+    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--recipe", path, *OWN)
+    assert CondensedSet.load(tmp_path / "set").source["method"] == "mine.choosing:From(start=1)"
+
+
+def test_the_working_directory_is_importable_only_for_a_part_of_ones_own(prism, store, tmp_path, own_rules):
+    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--method", "random", *OWN)
+    assert "" not in sys.path
+    prism.refuses("select", store.path, "-o", tmp_path / "other", "--method", "mine.choosing:Missing", *OWN)
+    assert sys.path[0] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("herdng", "or a part of your own as module:Name. Did you mean 'herding'?"),
+        ("mine.choosing:Form", "module 'mine.choosing' has no selection 'Form'."),
+        (
+            "mine.chosing:From",
+            "the selection 'mine.chosing:From' cannot be imported: No module named 'mine.chosing'.",
+        ),
+        (
+            "mine.choosing:From(stop=2)",
+            "cannot be made: From.__init__() got an unexpected keyword argument 'stop'.",
+        ),
+        (
+            "mine.choosing:From(start=print(1))",
+            "the options of 'mine.choosing:From(start=print(1))' cannot be read.",
+        ),
+        ("mine.choosing:Nothing", "has no choose(…). docs/extending.md shows one."),
+    ],
+)
+def test_a_part_that_cannot_be_used_gets_one_sentence(prism, store, tmp_path, own_rules, name, says):
+    arguments = ["select", store.path, "-o", tmp_path / "set", "--method", name, *OWN]
+    assert says in prism.refuses(*arguments)
+    assert prism(*arguments)[0] == 2
+    assert not (tmp_path / "set").exists()
+
+
 # Bad input.
 
 
@@ -370,6 +446,45 @@ def test_the_help_of_every_command_shows_an_example_and_defaults(prism, command)
         option = re.match(r"│ [* ]\s+(--[\w-]+)(.*)│", line)
         if option:
             assert re.sub(r"--[\w-]+|-\w\b|[A-Z]+|\[.*", "", option[2]).strip(), line
+
+
+def panels(text: str) -> dict[str, str]:
+    """The boxes of a help page by their titles, in their order."""
+    found = re.findall(r"╭─ (.*?) ─+╮\n(.*?)╰", text, flags=re.DOTALL)
+    return {title: re.sub(r"[│\s]+", " ", body) for title, body in found}
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_options_of_a_verb_stand_in_groups_with_their_ranges(prism, section):
+    shown, known = panels(prism.succeeds(section, "--help")), described(SECTIONS[section])
+    groups = list(dict.fromkeys(field.group for field in known.values()))
+    assert [title for title in shown if title != "Arguments"] == ["Parameters", *groups, "Where it runs"]
+    assert re.match(r" (\* )?--(output|data) ", shown["Parameters"])
+    for name, field in known.items():
+        option = f"--{name.replace('_', '-')} "
+        assert option in shown[field.group]
+        if field.range and not field.choices:
+            default = field.default if field.default != "" else '""'
+            assert f"[default: {default}; {field.range}]" in shown[field.group].partition(option)[2]
+
+
+def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
+    offered = {
+        command: set(re.findall(r"--(?!no-)[a-z-]+", panels(prism.succeeds(command, "--help"))["Where it runs"]))
+        for command in [*SECTIONS, "report", "reproduce"]
+    }
+    cluster = {"--engine", "--address", "--progress"}
+    everywhere = {"--overwrite", "--resume", "--device", *cluster}
+    assert offered == {
+        "motion": {"--overwrite", "--progress"},
+        "ingest": {"--overwrite", "--workers", *cluster},
+        "condense": {"--checkpoint-seconds", *everywhere},
+        "select": {"--overwrite", "--device"},
+        "evaluate": {"--workers", *everywhere},
+        "retrieve": {"--workers", *everywhere},
+        "report": {"--overwrite"},
+        "reproduce": {"--device", *cluster},
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)

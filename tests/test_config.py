@@ -1,7 +1,9 @@
 """Options are said once: dictionaries, types and ranges agree, and a wrong recipe names the right key."""
 
+import math
+import re
 from dataclasses import fields, replace
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import SPLITS
 from prism.condensation.options import CondenseConfig
-from prism.config import as_dict, with_options
+from prism.config import MAX_COUNT, Field, Promise, as_dict, described, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, ProtocolName
 from prism.evaluation.protocols import PROTOCOLS
+from prism.parts import Parts
 from prism.recipes import SECTIONS, read_recipe
 
 
@@ -262,3 +265,71 @@ def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, probl
 def test_a_count_beyond_64_bits_is_refused_by_name(section, key):
     with pytest.raises(ConfigError, match=rf"{section}\.{key} = 100000000000000000000, but it must be at most"):
         SECTIONS[section](**{key: 10**20})
+
+
+# Every range in its sentence: a number of values inside and just outside.
+
+BEYOND = {
+    "at least 2, or 0 for every frame": ([0, 2, 3], [-1, 1]),
+    "at least 2, for a negative": ([2, 3], [1, 0]),
+    "at least 2^29": ([2**29], [2**29 - 1]),
+    "an even number between 32 and 1024": ([32, 34, 1024], [30, 33, 1026]),
+    "a regular expression with a group (…)": (["", "_(g)_"], ["g", "(", "[(]"]),
+    "at least 0 and below 1": ([0.0, math.nextafter(1, 0)], [math.nextafter(0, -1), 1.0, math.nan]),
+    "positive and below 1e+38": ([5e-324, math.nextafter(1e38, 0)], [0.0, -5e-324, 1e38, math.nan]),
+}
+"""Of a range that is not two numbers: values inside, and values outside."""
+ANY = {int: [0, -1, MAX_COUNT], float: [0.0, -1.0], bool: [True, False], str: ["", "any text"]}
+
+
+def ends(field: Field) -> tuple[list[Any], list[Any]]:
+    """Values inside and just outside the range of an option, as its words say."""
+    step: Any = (
+        math.nextafter if field.kind is float else lambda value, towards: value + (1 if towards > 0 else -1)
+    )
+    if field.range in BEYOND:
+        return BEYOND[field.range]
+    if field.parts:
+        return [*field.parts.homes, "any.module:Name", "any:Name(option=1)"], ["", "nothing", ":Name", "module:"]
+    if field.choices:
+        return list(field.choices), ["", "nothing"]
+    limits = re.fullmatch(r"(at least|between|above) (\S+?)(?: and (?:at most )?(\S+))?", field.range)
+    if limits is None:
+        assert not field.range, f"{field.name}: give the range '{field.range}' its ends in BEYOND"
+        return ANY[field.kind], []
+    low = field.kind(limits[2])
+    inside, outside = [low, step(low, math.inf)], [step(low, -math.inf)]
+    if limits[1] == "above":
+        inside, outside = inside[1:], [*outside, low]
+    if limits[3]:
+        high = field.kind(limits[3])
+        inside, outside = [*inside, high], [*outside, step(high, math.inf)]
+    return inside, outside
+
+
+EVERY = [(section, key) for section, config in SECTIONS.items() for key in described(config)]
+
+
+@pytest.mark.parametrize(("section", "key"), EVERY)
+def test_a_range_holds_what_its_words_say_and_no_more(section, key):
+    defaults, field = SECTIONS[section](), described(SECTIONS[section])[key]
+    inside, outside = ends(field)
+    assert [value for value in inside if field.problem(value)] == []
+    for value in outside:
+        with pytest.raises(ConfigError) as caught:
+            replace(defaults, **{key: value})
+        said = f"{section}.{key} = {value!r}, but it must be {field.range}."
+        assert str(caught.value).partition(" Did you mean")[0] == said
+
+
+@pytest.mark.parametrize(("section", "key"), EVERY)
+def test_every_option_says_its_range_once_and_has_a_group(section, key):
+    config = SECTIONS[section]
+    marks = getattr(get_type_hints(config, include_extras=True)[key], "__metadata__", ())
+    assert sum(isinstance(mark, Promise | Parts) for mark in marks) <= 1
+    assert described(config)[key].group
+
+
+def test_a_misspelt_part_names_the_nearest():
+    with pytest.raises(ConfigError, match=r"own as module:Name\. Did you mean 'gradient'\?$"):
+        CondenseConfig(insertion="gradiant")

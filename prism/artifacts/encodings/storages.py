@@ -27,7 +27,7 @@ class Storage(ABC):
     """
 
     number_format: str | None = None
-    largest: float = torch.finfo(torch.float32).max
+    largest: float = 1e38
     bytes_per_value: int | None = None
 
     @property
