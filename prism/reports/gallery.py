@@ -58,22 +58,22 @@ class Gallery:
 
 def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> list[Gallery]:
     """One gallery for each store and its sets; together they keep within the page's size."""
-    tiles = [list(_tiles(store, sets)) for store, sets in wanted]
+    tiles = []
+    for store, sets in wanted:
+        tiles.append([] if store is None else list(_real_tiles(store)))
+        for index, found in enumerate(sets):
+            if found.condensed is not None:
+                tiles[-1] += _set_tiles(index, found.name, found.condensed)
     sources, quality = encode_all([tile.shot for some in tiles for tile in some])
     encoded = iter(sources)
-    found = []
+    shown = []
     for (_, sets), some in zip(wanted, tiles, strict=True):
         filled = [replace(tile, source=next(encoded)) for tile in some]
-        found.append(Gallery(_by_class(filled), (*_notes(filled, quality), *_range_notes(sets))))
-    return found
-
-
-def _tiles(store: ClipStore | None, sets: Sequence[SetFile]) -> Iterator[Tile]:
-    if store is not None:
-        yield from _real_tiles(store)
-    for index, found in enumerate(sets):
-        if found.condensed is not None:
-            yield from _set_tiles(index, found.name, found.condensed)
+        kept = [tile for tile in filled if tile.source is not None]
+        names = sorted({tile.class_name for tile in kept})
+        rows = tuple(ClassRow(name, tuple(tile for tile in kept if tile.class_name == name)) for name in names)
+        shown.append(Gallery(rows, (*_notes(filled, quality), *_range_notes(sets))))
+    return shown
 
 
 def _real_tiles(store: ClipStore) -> Iterator[Tile]:
@@ -99,22 +99,10 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
         marks = tuple(any(a <= t < b for t in times) for a, b in zip(shown, [*shown[1:], num_frames], strict=True))
         note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.name}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
-        alt += f"key-frames {_numbers(times)}" if times else "no frame is stored as it is"
+        alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
         shot = Shot(lambda video=video: condensed.render(torch.tensor([video]))[0], ranks[label])
         ranks[label] += 1
         yield Tile(condensed.classes[label], index, name, note, alt, condensed.size, len(shown), marks, shot)
-
-
-def _numbers(times: list[int]) -> str:
-    return ", ".join(map(str, times))
-
-
-def _by_class(tiles: Sequence[Tile]) -> tuple[ClassRow, ...]:
-    apart: dict[str, list[Tile]] = {}
-    for tile in tiles:
-        if tile.source is not None:
-            apart.setdefault(tile.class_name, []).append(tile)
-    return tuple(ClassRow(name, tuple(apart[name])) for name in sorted(apart))
 
 
 def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
@@ -135,11 +123,11 @@ def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
 
 def _range_notes(sets: Sequence[SetFile]) -> Iterator[str]:
     for found in sets:
-        share = _share_outside(found.condensed) if found.condensed else 0.0
-        if share > 0:
-            what = "stored values" if found.condensed and found.condensed.encoding.shown else "values"
-            shown = f"{100 * share:.1f} %" if share >= 0.001 else "Less than 0.1 %"
-            yield f"{found.name}: {shown} of its {what} lie outside [0, 1] and are clipped for display."
+        if found.condensed is None or (share := _share_outside(found.condensed)) == 0:
+            continue
+        what = "stored values" if found.condensed.encoding.shown else "values"
+        shown = f"{100 * share:.1f} %" if share >= 0.001 else "Less than 0.1 %"
+        yield f"{found.name}: {shown} of its {what} lie outside [0, 1] and are clipped for display."
 
 
 def _share_outside(condensed: CondensedSet) -> float:
@@ -154,7 +142,5 @@ def _share_outside(condensed: CondensedSet) -> float:
 def _shown_values(condensed: CondensedSet, chunk: int = 256) -> Iterator[Tensor]:
     stored = condensed.encoding.shown
     if stored is None:
-        yield from (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
-        return
-    for start in range(0, len(stored), chunk):
-        yield stored[start : start + chunk].decode()
+        return (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
+    return (stored[start : start + chunk].decode() for start in range(0, len(stored), chunk))

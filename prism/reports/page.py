@@ -53,7 +53,16 @@ def build_page(loaded: Sequence[Loaded], sheets: Sequence[Sheet] = ()) -> str:
     sections = build_sections(loaded)
     css = _style([tile for section in sections for tile in section.gallery.tiles])
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
-    template = _environment().get_template("page.html.j2")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("prism.reports", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Every value passes here, so that no name can reach the page with a character that it obeys.
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    template = environment.get_template("page.html.j2")
     return template.render(sheets=sheets, sections=sections, css=Markup(css), style_digest=digest, shapes=SHAPES)
 
 
@@ -68,15 +77,3 @@ def _style(tiles: Sequence[Tile]) -> str:
     for height, width in sorted({tile.size for tile in tiles}):
         rules.append(f".r{width}-{height}{{--shape:{width}/{height}}}")
     return "\n".join(rules)
-
-
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("prism.reports", "."),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        # Every value passes here, so that no name can reach the page with a character that it obeys.
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )

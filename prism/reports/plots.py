@@ -1,10 +1,14 @@
-"""Plots as SVG pictures, the same bytes for the same numbers. No name of a user's enters them."""
+"""Plots as SVG pictures: scores against what they cost, and how a set came to be.
+
+The same numbers give the same bytes. No name of a user enters a picture.
+"""
 
 import base64
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
-from matplotlib.transforms import ScaledTranslation, Transform
+from matplotlib.transforms import ScaledTranslation
 
 from prism.artifacts.results import HEADINGS
 from prism.reports.curves import Curves, binned
@@ -74,27 +78,18 @@ def score_plots(series: Sequence[Series]) -> list[Picture]:
     Args:
         series: of one group of rows.
     """
-    return [
-        _picture(lambda axes, b=b: _scores(axes, series, b), (_alt(series, b), _caption(series, b)), LARGE)
-        for b in BUDGETS
-    ]
+    first = series[0].rows[0]
+    name = SCORE_NAMES[first.task]
+    score = f"{HEADINGS[first.metric]} {name.lower()}"
+    plots = []
+    for budget in BUDGETS:
+        alt = f"{score.capitalize()} of {len(series)} series against {budget.axis}; "
+        words = (f"{alt}the numbers are in the table above.", f"{name} against {budget.caption}.")
+        plots.append(_picture(partial(_scores, series=series, budget=budget, score=score), words, LARGE))
+    return plots
 
 
-def _alt(series: Sequence[Series], budget: Budget) -> str:
-    score = _score_name(series)
-    return f"{score} of {len(series)} series against {budget.axis}; the numbers are in the table above."
-
-
-def _caption(series: Sequence[Series], budget: Budget) -> str:
-    return f"{SCORE_NAMES[series[0].rows[0].task]} against {budget.caption}."
-
-
-def _score_name(series: Sequence[Series]) -> str:
-    row = series[0].rows[0]
-    return f"{HEADINGS[row.metric]} {SCORE_NAMES[row.task].lower()}".capitalize()
-
-
-def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
+def _scores(axes: Axes, series: Sequence[Series], budget: Budget, score: str) -> None:
     rows = [row for one in series for row in one.rows]
     chance = rows[0].chance[rows[0].metric]
     highest = max([chance, *(row.lead[0] + row.lead[1] for row in rows)])
@@ -111,9 +106,10 @@ def _scores(axes: Axes, series: Sequence[Series], budget: Budget) -> None:
         is_joined = len({cost for cost, _, _ in points}) == len(points)
         _draw_points(axes, points, one.mark, dodges, "_", "-" if is_joined else None)
     axes.set_xlabel(budget.axis)
-    axes.set_ylabel(f"{HEADINGS[rows[0].metric]} {SCORE_NAMES[rows[0].task].lower()} (%)")
+    axes.set_ylabel(f"{score} (%)")
 
 
+Dashes = str | tuple[int, tuple[int, ...]]
 Point = tuple[float, float, float]
 """A cost, the score at it and its deviation in percent (0: not known)."""
 
@@ -140,7 +136,7 @@ def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
         f"{score} against {cost}; the numbers are in the table above.",
         f"{score} against {cost}. Filled: ours{printed}.",
     )
-    return _picture(lambda axes: _trades(axes, trades, cost, score), words, WIDE)
+    return _picture(partial(_trades, trades=trades, cost=cost, score=score), words, WIDE)
 
 
 def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
@@ -159,7 +155,7 @@ def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
-def _level(axes: Axes, height: float, name: str, dashes: tuple[int, tuple[int, int]], below: bool) -> None:
+def _level(axes: Axes, height: float, name: str, dashes: Dashes, below: bool) -> None:
     axes.axhline(height, color="#8a8a8a", linestyle=dashes, linewidth=0.9)
     place = {"xytext": (3, 0), "textcoords": "offset points", "va": "top" if below else "bottom", "size": 9}
     axes.annotate(name, (1, height), xycoords=("axes fraction", "data"), annotation_clip=False, **place)
@@ -182,15 +178,11 @@ def _dodges(costs: Sequence[float], near: float = 1.02, apart: float = 6.0) -> l
 
 
 def _draw_points(
-    axes: Axes,
-    points: Sequence[Point],
-    mark: Mark,
-    dodges: Iterator[float],
-    label: str,
-    dashes: str | tuple[int, tuple[int, int]] | None,
+    axes: Axes, points: Sequence[Point], mark: Mark, dodges: Iterator[float], label: str, dashes: Dashes | None
 ) -> None:
     """Scores with their deviations, each moved aside by the next dodge, and the line that joins them (or none)."""
-    asides = [_aside(axes, next(dodges)) for _ in points]
+    scale = axes.figure.dpi_scale_trans
+    asides = [axes.transData + ScaledTranslation(next(dodges) / 72, 0, scale) for _ in points]
     line = {
         "arrowstyle": "-",
         "color": mark.colour,
@@ -202,30 +194,15 @@ def _draw_points(
     for (start, end), (here, there) in zip(pairwise(points), pairwise(asides), strict=True):
         if dashes is not None:
             axes.annotate("", end[:2], start[:2], xycoords=there, textcoords=here, arrowprops=line, zorder=2)
+    look: Any = {"color": mark.colour, "elinewidth": 1.1, "capsize": 2.5, "zorder": 3}
+    look |= {"fmt": MARKERS[mark.shape], "markersize": 11 if mark.shape == "star" else 7}
+    if mark.filled:
+        look |= {"markerfacecolor": mark.colour, "markeredgecolor": "white", "markeredgewidth": 0.7}
+    else:
+        look |= {"markerfacecolor": "white", "markeredgecolor": mark.colour, "markeredgewidth": 1.3}
     for (cost, mean, std), aside in zip(points, asides, strict=True):
-        axes.errorbar([cost], [mean], [std], transform=aside, label=label, **_look(mark))
+        axes.errorbar([cost], [mean], [std], transform=aside, label=label, **look)
         label = "_"
-
-
-def _aside(axes: Axes, dodge: float) -> Transform:
-    """The coordinates of the data, moved aside by so many points."""
-    figure = axes.get_figure()
-    assert isinstance(figure, Figure)
-    return axes.transData + ScaledTranslation(dodge / 72, 0, figure.dpi_scale_trans)
-
-
-def _look(mark: Mark) -> dict[str, Any]:
-    return {
-        "fmt": MARKERS[mark.shape],
-        "color": mark.colour,
-        "markersize": 11 if mark.shape == "star" else 7,
-        "markerfacecolor": mark.colour if mark.filled else "white",
-        "markeredgecolor": "white" if mark.filled else mark.colour,
-        "markeredgewidth": 0.7 if mark.filled else 1.3,
-        "elinewidth": 1.1,
-        "capsize": 2.5,
-        "zorder": 3,
-    }
 
 
 def _log_axis(axes: Axes, values: Sequence[float]) -> None:
@@ -244,25 +221,19 @@ def history_plots(curves: Curves, num_frames: int) -> list[Picture]:
     """How a set came to be: loss, key-frames, insertions, cosines; what was not recorded is left out."""
     plots = []
     if len(curves.steps):
-        plots.append(_picture(lambda axes: _loss(axes, curves), LOSS, SMALL))
-        plots.append(_picture(lambda axes: _keyframes(axes, curves, num_frames), KEYFRAMES, SMALL))
+        alt = "Loss over iterations, on a logarithmic axis, and the between-class energy"
+        plots.append(_picture(partial(_loss, curves=curves), (alt, "Loss and between-class energy"), SMALL))
+        words = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
+        plots.append(_picture(partial(_keyframes, curves=curves, num_frames=num_frames), words, SMALL))
     if len(curves.insertions):
-        plots.append(_picture(lambda axes: _insertions(axes, curves, num_frames), INSERTIONS, SMALL))
+        alt = "Heat map of inserted frames over iterations"
+        words = (alt, "Insertions: which frame, when (colour: how many)")
+        plots.append(_picture(partial(_insertions, curves=curves, num_frames=num_frames), words, SMALL))
     if len(curves.cosines):
-        plots.append(_picture(lambda axes: _cosines(axes, curves), COSINES, SMALL))
+        alt = "Quantiles of the candidates' cosines over iterations"
+        words = (alt, "Cosines of the candidates with their neighbours")
+        plots.append(_picture(partial(_cosines, curves=curves), words, SMALL))
     return plots
-
-
-LOSS = (
-    "Loss over iterations, on a logarithmic axis, and the between-class energy",
-    "Loss and between-class energy",
-)
-KEYFRAMES = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
-INSERTIONS = ("Heat map of inserted frames over iterations", "Insertions: which frame, when (colour: how many)")
-COSINES = (
-    "Quantiles of the candidates' cosines over iterations",
-    "Cosines of the candidates with their neighbours",
-)
 
 
 def _loss(axes: Axes, curves: Curves) -> None:
@@ -273,20 +244,16 @@ def _loss(axes: Axes, curves: Curves) -> None:
     drawn = curves.steps[:, 1:3][curves.steps[:, 1:3] > 0]
     if len(drawn):
         axes.set_yscale("log", nonpositive="mask")
-        _few_ticks(axes, math.log10(drawn.max() / drawn.min()))
+        subs = (1.0, 2.0, 5.0) if math.log10(drawn.max() / drawn.min()) < 2.5 else (1.0,)
+        axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_locator(NullLocator())
     above = bool(loss[-1] >= energy[-1])
     _name_line(axes, float(loss[-1]), "loss", BLUE, above)
     if energy.any():
         axes.plot(x, energy, color=RED, linestyle=(0, (4, 2)))
         _name_line(axes, float(energy[-1]), "between\nclasses", RED, not above)
     _over_iterations(axes, curves, "squared distance")
-
-
-def _few_ticks(axes: Axes, decades: float) -> None:
-    subs = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def _name_line(axes: Axes, height: float, text: str, colour: str, above: bool) -> None:

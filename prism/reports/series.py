@@ -1,9 +1,9 @@
 """Series: the rows of one method along its budgets, and the mark that stands for it in table and plots."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prism.reports.rows import Row
+from prism.reports.rows import Row, apart
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -44,35 +44,19 @@ class Series:
 def series_of(rows: Sequence[Row]) -> list[Series]:
     """The series of a group of rows, each with its own mark, in the order of the rows."""
     ranks: dict[str, int] = {}
-    found = []
-    for members in _curves(rows):
-        role = members[0].role
-        ranks[role] = ranks.get(role, -1) + 1
-        ordered = tuple(sorted(members, key=lambda row: (row.clips, row.num_bytes)))
-        found.append(Series(_name(members), role, _mark(role, ranks[role]), ordered))
-    return found
-
-
-def _curves(rows: Sequence[Row]) -> list[list[Row]]:
-    apart = _apart(rows, lambda row: row.variant)
     curves: list[list[Row]] = []
-    for members in apart:
+    for members in apart(rows, lambda row: row.variant):
         is_curve = len({row.clips for row in members}) == len(members)
         # Two rows of one budget are no curve: they stay together only if they share a label, too.
-        curves += [members] if is_curve else _apart(members, lambda row: row.label)
-    return sorted(curves, key=lambda members: rows.index(members[0]))
-
-
-def _apart(rows: Sequence[Row], key: Callable[[Row], str]) -> list[list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(key(row), []).append(row)
-    return list(found.values())
-
-
-def _name(rows: Sequence[Row]) -> str:
-    labels = sorted({row.label for row in rows})
-    return labels[0] if len(labels) == 1 else " / ".join(labels)
+        curves += [members] if is_curve else apart(members, lambda row: row.label)
+    found = []
+    for members in sorted(curves, key=lambda members: rows.index(members[0])):
+        role = members[0].role
+        ranks[role] = ranks.get(role, -1) + 1
+        name = " / ".join(sorted({row.label for row in members}))
+        ordered = tuple(sorted(members, key=lambda row: (row.clips, row.num_bytes)))
+        found.append(Series(name, role, _mark(role, ranks[role]), ordered))
+    return found
 
 
 def _mark(role: str, rank: int) -> Mark:

@@ -1,7 +1,9 @@
-"""Sheets: a table with its title, notes and pictures, and its forms: Markdown, or for a terminal."""
+"""Sheets: a table with its title, notes and pictures, and what it is written as: Markdown, CSV, on a terminal."""
 
 import base64
-from collections.abc import Callable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +11,10 @@ from prism.reports.text import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+LONGEST = 40
+"""Characters of a cell on a terminal; of longer texts the end is left out."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,16 @@ def markdown_table(columns: Sequence[Column], rows: Sequence[Any]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
+def as_csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """Values as a CSV file; None is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    for line in lines:
+        writer.writerow([printable(value) if isinstance(value, str) else value for value in line])
+    return text.getvalue()
+
+
 def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], caption: str) -> "Table":
     """Groups of rows as a table for a terminal."""
     from rich.box import SIMPLE_HEAD
@@ -80,13 +96,10 @@ def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], c
         table.add_column(column.heading, justify=side, no_wrap=column.is_number)
     for group in groups:
         for row in group:
-            table.add_row(*(Text(_short(printable(column.text(row)))) for column in columns))
+            texts = (printable(column.text(row)) for column in columns)
+            table.add_row(*(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…") for text in texts))
         table.add_section()
     return table
-
-
-def _short(text: str, limit: int = 40) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _for_markdown(text: str) -> str:

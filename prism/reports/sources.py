@@ -1,4 +1,4 @@
-"""What the results name: their sets, stores and telemetry, found again, or a sentence that says why not."""
+"""Sources: the sets, stores and telemetry that results name, found again, or a sentence that says why not."""
 
 import os
 from collections import Counter
@@ -12,6 +12,7 @@ from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.errors import ConfigError, PrismError, ResultError
 from prism.reports.curves import Curves
+from prism.reports.text import sentence
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class SetFile:
 
 def find_sets(loaded: Sequence[Loaded]) -> list[SetFile]:
     """The sets that the results were made of, each once, by label and path."""
-    users: dict[Path, list[Loaded]] = {}
+    users: dict[Path, list[Result]] = {}
     for item in loaded:
         if item.result.subject.kind == "condensed" and item.result.subject.path:
-            users.setdefault(item.locate(item.result.subject.path), []).append(item)
-    labels = {path: sorted({item.result.label for item in items}) for path, items in users.items()}
+            users.setdefault(item.locate(item.result.subject.path), []).append(item.result)
+    labels = {path: sorted({result.label for result in results}) for path, results in users.items()}
     shared = Counter(map(tuple, labels.values()))
     found = []
     for path in sorted(users, key=lambda path: (labels[path], str(path))):
@@ -75,33 +76,23 @@ def find_sets(loaded: Sequence[Loaded]) -> list[SetFile]:
     return found
 
 
-def _open_set(found: SetFile, users: list[Loaded]) -> SetFile:
+def _open_set(found: SetFile, results: list[Result]) -> SetFile:
     path = found.path
     try:
         condensed = CondensedSet.load(path)
     except PrismError as error:
         found.problems.append(f"The set cannot be shown: {error}")
         return found
-    if not all(_is_evaluated(condensed, path, item.result) for item in users):
+    ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
+    subjects = [result.subject for result in results]
+    if any(ours != (s.num_videos, s.num_keyframes, s.float32_bytes, s.num_bytes) for s in subjects):
         found.problems.append(f"Set '{path}' has changed since it was evaluated. Its videos are not shown.")
         return found
     found.condensed = condensed
-    found.problems += _another_store(condensed, users)
+    if condensed.source.get("store") not in (None, *(result.data.fingerprint for result in results)):
+        found.problems.append("This set was made from another store than the one it is scored on.")
     _add_curves(found, condensed)
     return found
-
-
-def _is_evaluated(condensed: CondensedSet, path: Path, result: Result) -> bool:
-    subject = result.subject
-    ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
-    return ours == (subject.num_videos, subject.num_keyframes, subject.float32_bytes, subject.num_bytes)
-
-
-def _another_store(condensed: CondensedSet, users: list[Loaded]) -> list[str]:
-    made_from = condensed.source.get("store")
-    if made_from is None or any(item.result.data.fingerprint == made_from for item in users):
-        return []
-    return ["This set was made from another store than the one it is scored on."]
 
 
 def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
@@ -113,12 +104,12 @@ def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
     try:
         curves = Curves.read(Telemetry.load(path))
     except ResultError as error:
-        found.problems.append(_sentence(error))
+        found.problems.append(sentence(str(error)))
         return
-    if curves.final_keyframes not in ((), tuple(condensed.keyframe_counts.tolist())):
+    if curves.final_keyframes in ((), tuple(condensed.keyframe_counts.tolist())):
+        found.curves = curves
+    else:
         found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
-        return
-    found.curves = curves
 
 
 def find_store(loaded: Sequence[Loaded]) -> tuple[ClipStore | None, str]:
@@ -128,14 +119,9 @@ def find_store(loaded: Sequence[Loaded]) -> tuple[ClipStore | None, str]:
         try:
             store = ClipStore.open(path, verify=False)
         except PrismError as error:
-            problem = problem or f"{_sentence(error)} No real clips are shown beside the videos."
+            problem = problem or f"{sentence(str(error))} No real clips are shown beside the videos."
             continue
         if store.fingerprint == loaded[0].result.data.fingerprint:
             return store, ""
         problem = f"Store '{path}' holds other clips than the results were scored on. They are not shown."
     return None, problem
-
-
-def _sentence(error: PrismError) -> str:
-    text = str(error)
-    return text[:1].upper() + text[1:]

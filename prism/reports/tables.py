@@ -1,23 +1,19 @@
 """Tables: the columns that rows have, and the forms in which they are written."""
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prism.artifacts.results import HEADINGS, METRICS, Result
 from prism.reports.rows import Row, build_rows, by_task, groups
-from prism.reports.sheet import Column, markdown_table, terminal_table
+from prism.reports.sheet import Column, as_csv, markdown_table, terminal_table
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable, significant
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-NAMES = (
-    Column("set", lambda row: row.label, False),
-    Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False),
-    Column("network", lambda row: row.network, False),
-)
+LABEL = Column("set", lambda row: row.label, False)
+METHOD = Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False)
+NETWORK = Column("network", lambda row: row.network, False)
 COSTS = (
     Column("clips", lambda row: f"{row.clips:,}"),
     Column("trained on", lambda row: f"{row.shown:,}"),
@@ -27,64 +23,45 @@ COSTS = (
     Column("% of full", lambda row: significant(row.percent_of_full)),
     Column("time/run", lambda row: in_seconds(row.seconds)),
 )
-TERMINAL = ("network", "clips", "on disk", "time/run")
-SCORES_ON_TERMINAL = 2
-"""More of them would not fit 80 characters; the page has them all."""
 WHERE = (
     Column("data", lambda row: row.data, False),
     Column("split", lambda row: row.split, False),
     Column("protocol", lambda row: row.protocol, False),
 )
 
+COSTS_ON_TERMINAL = ("clips", "on disk", "time/run")
+SCORES_ON_TERMINAL = 2
+"""More of them would not fit 80 characters; the page has them all."""
+LABEL_AND_ROLE = Column("set", lambda row: f"{row.label} ({row.role})" if row.role else row.label, False)
 
-def score_columns(task: str) -> list[Column]:
-    """A column for each metric of a task."""
+
+def columns_of(task: str) -> list[Column]:
+    """All columns of a task's table, apart from those that say where it was scored."""
+    return [LABEL, METHOD, NETWORK, *_scores(task), *COSTS]
+
+
+def _scores(task: str) -> list[Column]:
     return [
         Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: in_percent(row.scores[metric]))
         for metric in METRICS[task]
     ]
 
 
-def columns_of(task: str) -> list[Column]:
-    """All columns of a task's table, apart from those that say where it was scored."""
-    return [*NAMES, *score_columns(task), *COSTS]
-
-
 def summary_tables(results: Iterable[Result]) -> list["Table"]:
-    """A short table for a terminal for each task; what must not be compared stands in different sections."""
-    return [_summary_table(rows) for rows in by_task(build_rows(results)).values()]
+    """A short table for a terminal for each task. Rows that must not be compared stand in different sections."""
+    return [_summary_table(task, rows) for task, rows in by_task(build_rows(results)).items()]
 
 
-def _summary_table(rows: list[Row]) -> "Table":
-    return terminal_table(_terminal_columns(rows), groups(rows), _caption(rows))
-
-
-def _terminal_columns(rows: Sequence[Row]) -> list[Column]:
-    # What is the same in every row stands in the caption, so that the table fits 80 characters.
-    varying = [column for column in WHERE if len({column.text(row) for row in rows}) > 1]
-    names, costs = ([column for column in some if column.heading in TERMINAL] for some in (NAMES, COSTS))
-    if len({row.network for row in rows}) == 1:
-        names = []
-    scores = score_columns(rows[0].task)[:SCORES_ON_TERMINAL]
-    return [Column("set", _label_and_role, False), *varying, *names, *scores, *costs]
-
-
-def _label_and_role(row: Row) -> str:
-    return f"{row.label} ({row.role})" if row.role else row.label
-
-
-def _caption(rows: Sequence[Row]) -> str:
-    same = [
-        printable(names.pop())
-        for of in ("data", "split", "protocol", "network")
-        if len(names := _all(rows, of)) == 1
-    ]
+def _summary_table(task: str, rows: list[Row]) -> "Table":
+    # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
+    texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
+    same = [printable(*found) for found in texts.values() if len(found) == 1]
+    varying = [column for column, found in texts.items() if len(found) > 1]
+    costs = [column for column in COSTS if column.heading in COSTS_ON_TERMINAL]
+    columns = [LABEL_AND_ROLE, *varying, *_scores(task)[:SCORES_ON_TERMINAL], *costs]
     chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
-    return f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
-
-
-def _all(rows: Sequence[Row], name: str) -> set[str]:
-    return {getattr(row, name) for row in rows}
+    caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
+    return terminal_table(columns, groups(rows), caption)
 
 
 def to_markdown(rows: Sequence[Row]) -> str:
@@ -97,19 +74,13 @@ RAW = (
     *("num_classes", "clips", "shown", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
     *("full_float32_bytes", "percent_of_full", "seconds"),
 )
+"""The properties of a row that stand in a CSV file beside its scores."""
 
 
 def to_csv(rows: Sequence[Row]) -> str:
     """The rows with unrounded numbers; scores are shares in 0..1, and empty where a task does not have them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     metrics = [metric for task in by_task(rows) for metric in METRICS[task]]
-    writer.writerow([*RAW, *(f"{metric}_{part}" for metric in metrics for part in ("mean", "std", "n"))])
-    for row in rows:
-        scores = [part for metric in metrics for part in row.scores.get(metric, ("", "", ""))]
-        writer.writerow([*(_for_csv(getattr(row, name)) for name in RAW), *scores])
-    return text.getvalue()
-
-
-def _for_csv(value: Any) -> Any:
-    return printable(value) if isinstance(value, str) else value
+    head = [*RAW, *(f"{metric}_{part}" for metric in metrics for part in ("mean", "std", "n"))]
+    values = ([getattr(row, name) for name in RAW] for row in rows)
+    scores = ([part for metric in metrics for part in row.scores.get(metric, ("", "", ""))] for row in rows)
+    return as_csv(head, ([*some, *others] for some, others in zip(values, scores, strict=True)))

@@ -61,3 +61,8 @@ def listed(names: list[str]) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 video`, `2 videos`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter at its start."""
+    return text[:1].upper() + text[1:]
