@@ -1,4 +1,4 @@
-"""Every part that PRISM ships keeps the promises that `prism.testing` checks, and a part that breaks one is caught."""
+"""Every part that PRISM ships keeps the promises of `prism.testing`, and a part that breaks one is caught."""
 
 from dataclasses import dataclass
 from pathlib import Path
