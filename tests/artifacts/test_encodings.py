@@ -1,0 +1,134 @@
+"""Encodings and storages of a stranger's own: saved, read by those who name them, trained on and shown."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from selections import select
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
+from prism.artifacts.encodings.storages import Storage
+from prism.artifacts.info import describe
+from prism.artifacts.options import STORAGES
+from prism.errors import CondensedError, ConfigError
+from prism.evaluation.evaluate import evaluate
+from prism.reports.gallery import _share_outside
+from tests.artifacts.test_condensed import forge_of, refusal
+
+
+@dataclass(frozen=True)
+class EverySecond(Encoding):
+    """Every second frame as grey levels; the others repeat the frame before."""
+
+    NAME: ClassVar = "every-second"
+    TENSORS: ClassVar = {"levels": (torch.uint8, 5)}
+    levels: Tensor
+    length: int
+
+    @classmethod
+    def from_tensors(cls, tensors, metadata):
+        return cls(tensors["levels"], metadata["num_frames"])
+
+    def tensors(self):
+        return {"levels": self.levels}
+
+    @property
+    def clip_shape(self):
+        return self.length, self.levels.shape[3], self.levels.shape[4]
+
+    @property
+    def mask(self):
+        return (torch.arange(self.length) % 2 == 0).repeat(len(self.levels), 1)
+
+    def render(self, videos, normalisation, generator):
+        return (self.levels[videos] / 255).repeat_interleave(2, dim=1)[:, : self.length]
+
+
+class Thrifty(Storage):
+    """Keeps every second frame, whatever the mask says."""
+
+    def encode(self, frames, mask, scale=1):
+        return EverySecond((frames[:, ::2] * 255).round().byte(), frames.shape[1])
+
+
+@pytest.fixture
+def thrifty(store) -> CondensedSet:
+    return select(store, vpc=2, storage=Thrifty())
+
+
+def test_a_set_in_an_encoding_of_one_s_own_is_read_back_and_renders_the_same(store, thrifty, tmp_path):
+    thrifty.save(tmp_path / "set")
+    read = CondensedSet.load(tmp_path / "set", encodings=[EverySecond])
+    assert read.to_bytes() == thrifty.to_bytes()
+    assert read.metadata["encoding"] == read.storage == "every-second"
+    exact = select(store, vpc=2).render()
+    torch.testing.assert_close(read.render(), exact[:, ::2].repeat_interleave(2, dim=1))
+    assert torch.equal(read.render(torch.tensor([3, 1])), read.render()[[3, 1]])
+    assert read.num_keyframes == 4 * store.num_frames // 2
+    assert read.float32_bytes == 4 * 4 * 4 * 3 * 48 * 48
+    assert "4 videos, 16 key-frames, 8×48×48, every-second" in repr(read)
+
+
+def test_an_encoding_is_never_read_without_being_named(thrifty, tmp_path):
+    thrifty.save(tmp_path / "set")
+    assert "has the encoding 'every-second', but this PRISM reads keyframes, static-dynamic, h264." in refusal(
+        tmp_path / "set"
+    )
+    with pytest.raises(CondensedError, match="has the encoding 'every-second'"):
+        describe(tmp_path / "set")
+
+
+SPOILED: dict[str, dict[str, Any]] = {
+    "levels as float32": {"tensors": {"levels": torch.zeros(4, 4, 3, 48, 48)}},
+    "levels of three videos": {"tensors": {"levels": torch.zeros(3, 4, 3, 48, 48, dtype=torch.uint8)}},
+    "no levels": {"tensors": {"levels": None}},
+    "a tensor too many": {"tensors": {"extra": torch.zeros(1)}},
+    "another size": {"metadata": {"size": [48, 24]}},
+    "an absurd length": {"metadata": {"num_frames": 10**12}},
+    "a length that is text": {"metadata": {"num_frames": "8"}},
+    "more takes than videos": {"metadata": {"takes": 3}},
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_is_wrong_with_every_file_is_refused_for_the_encoding(thrifty, tmp_path, name):
+    forge_of(thrifty, tmp_path / "set", **SPOILED[name])
+    with pytest.raises(CondensedError) as caught:
+        CondensedSet.load(tmp_path / "set", encodings=[EverySecond])
+    assert "checksum" not in str(caught.value)
+
+
+def test_takes_training_and_the_page_need_nothing_more_of_it(store):
+    taken = select(store, takes=4, storage=Thrifty())
+    assert (len(taken), taken.is_random, taken.keyframe_counts.tolist()) == (2, True, [16, 16])
+    result = evaluate(taken, store, width=2, epochs=2, seeds=1, device="cpu")
+    assert result.subject.num_bytes == taken.num_bytes
+    assert _share_outside(taken) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "num_bytes", "largest"),
+    [
+        ("float32", True, 4, torch.finfo(torch.float32).max),
+        ("float16", True, 2, torch.finfo(torch.float16).max),
+        ("uint8", True, 1, torch.finfo(torch.float32).max),
+        ("h264", False, None, torch.finfo(torch.float32).max),
+    ],
+)
+def test_a_storage_says_what_it_holds_and_what_a_value_takes(name, numbers, num_bytes, largest):
+    storage = STORAGES.make(name, None)
+    assert (storage.keeps_numbers, storage.bytes_per_value, storage.largest) == (numbers, num_bytes, largest)
+    frames, mask = torch.rand(2, 3, 3, 16, 16), torch.tensor([[True, False, True], [True, True, True]])
+    encoding = storage.encode(frames, mask)
+    assert (encoding.storage, encoding.keyframe_counts.tolist()) == (name, [2, 3])
+    if num_bytes:
+        pixels = encoding.tensors()["keyframes"]
+        assert pixels.nbytes == num_bytes * encoding.num_values
+
+
+def test_what_is_no_storage_is_refused(store):
+    with pytest.raises(ConfigError, match="storage"):
+        select(store, storage=EverySecond)
