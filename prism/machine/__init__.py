@@ -1,1 +1,1 @@
-"""The machine that a run happens on: randomness, devices, files, locks, executors, progress, memory."""
+"""The machine that a run happens on: randomness, devices, files, locks, executors, progress and memory."""

@@ -32,10 +32,10 @@ def pick_device(name: str) -> "torch.device":
 
 @contextlib.contextmanager
 def in_one_thread(device: "torch.device") -> Iterator[None]:
-    """Let PyTorch compute in this thread alone, where a CPU computes.
+    """Let PyTorch compute with one thread on a CPU; a GPU is left alone.
 
-    Several threads sum the gradients of weights in parts, and so round them otherwise than one does.
-    Threads that are begun in the block compute alone as well.
+    Several threads sum the gradients of weights in parts, and so round them otherwise than one thread.
+    Threads that are started in the block compute alone as well.
     """
     import torch
 

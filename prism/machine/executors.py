@@ -1,7 +1,8 @@
-"""Where independent items are computed: here, one after the other, or wherever an Executor puts them.
+"""Where independent items are computed: in this process, one after the other, or by an executor.
 
-Whatever an executor computes is one function, of the top of a module or an object that travels, called with one
-item. The places where it computes share the file system.
+An executor is any `concurrent.futures.Executor`. It calls one function with one item at a time, in other threads,
+processes or machines, which see the same files. The function must be one that can be pickled: it stands at the top
+of a module, or is an object of a class that does.
 """
 
 import contextlib
@@ -23,7 +24,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class _Travelling(Generic[Item, Found]):
-    """A function for another process, which must not be one of other versions."""
+    """A function for another process, which refuses to run there under other versions."""
 
     function: Callable[[Item], Found]
     versions: dict[str, str]
@@ -40,17 +41,18 @@ class _Travelling(Generic[Item, Found]):
 def completed(
     executor: Executor | None, function: Callable[[Item], Found], items: Iterable[Item]
 ) -> Iterator[tuple[Item, Found]]:
-    """Every item with what the function makes of it, as they come.
+    """Every item with the result of a function for it, in the order in which they are done.
 
-    What has not begun is given up when one of them fails, or when the caller wants no more.
+    Items that have not begun are given up when one fails, or when the caller stops asking.
 
     Args:
-        executor: computes them side by side, in any order; None: here, in their order, each when it is asked for.
-        function: does not depend on other items, nor on where it is called.
-        items: hashable.
+        executor: computes the items side by side. None computes them here, in their order, each when it is asked
+            for.
+        function: gives the same for an item wherever and in whatever order it is called.
+        items: hashable values.
 
     Raises:
-        EngineError: the executor lost an item, or computes with other versions.
+        EngineError: the executor lost an item, or has other versions than this process.
     """
     if executor is None:
         yield from ((item, function(item)) for item in items)
@@ -59,22 +61,17 @@ def completed(
     futures = {executor.submit(travelling, item): item for item in items}
     try:
         for future in as_completed(futures):
-            yield futures[future], _result(future.result)
-    finally:
-        for future in futures:
-            future.cancel()
-
-
-def _result(result: Callable[[], Found]) -> Found:
-    try:
-        return result()
+            yield futures[future], future.result()
     except (BrokenExecutor, CancelledError) as error:
         raise EngineError(f"the executor lost what it was to compute ({type(error).__name__}). {AGAIN}") from None
     except Exception as error:
-        # Dask's, which is known only where Dask is installed.
+        # An error of Dask, by name, because Dask need not be installed.
         if type(error).__name__ == "KilledWorker":
             raise EngineError(f"the worker of one item was lost again and again. {AGAIN}") from None
         raise
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 AGAIN = "Run the same command again to go on."
@@ -86,8 +83,8 @@ def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
 
     Args:
         engine: `local` or `dask`.
-        address: the scheduler of a Dask cluster, as in tcp://127.0.0.1:8786. It gives what a lost worker was
-            computing to another one.
+        address: the scheduler of a Dask cluster, as in tcp://127.0.0.1:8786. It gives the item of a lost worker
+            to another one.
 
     Raises:
         ConfigError: the engine has no address, or an address has no engine.

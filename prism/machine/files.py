@@ -52,10 +52,10 @@ def check_output_file(path: Path, overwrite: bool = False) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
-    """Turn a failing write into one sentence that names the path, the bytes it takes and those that are left.
+    """Turn a failing write into one sentence that names the path, its bytes, and the bytes that are free.
 
     Args:
-        path: what is written.
+        path: the file or folder that is written.
         num_bytes: its size, where that is known.
     """
     try:
@@ -87,7 +87,7 @@ def replace_atomically(source: Path, target: Path) -> None:
 
 
 def replace_folder(source: Path, target: Path) -> None:
-    """Give a finished, synced folder its final name; an older one of that name makes room whole, then goes."""
+    """Give a finished, synced folder its final name; an older one is renamed first, then removed."""
     discard_older(target)
     if target.exists():
         os.rename(target, _older_path(target))
@@ -112,7 +112,7 @@ def discard(path: Path) -> None:
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file that no power cut can empty, once the folder that it is in is synced too."""
+    """Write a file that survives a power cut, once its folder is synced too."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -120,7 +120,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a whole file, or leave what stood under its name before.
+    """Write a whole file, or leave the one that had its name before.
 
     Raises:
         OutputError: the file cannot be written, or the disk is full.

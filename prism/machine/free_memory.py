@@ -1,4 +1,4 @@
-"""Memory that is still free, for checks that refuse before they start what could not end."""
+"""Memory that is still free, so that a run which needs more is refused before it starts."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,28 +18,25 @@ def available_memory_bytes(device: "torch.device") -> int | None:
 
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return min((*_of_machine(), *of_groups(Path("/"))), default=None)
-
-
-def _of_machine() -> Iterator[int]:
+    free = list(of_groups(Path("/")))
     with contextlib.suppress(OSError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                yield 1024 * int(line.split()[1])
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    return min(free, default=None)
 
 
 VERSIONS = {
     1: ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     2: ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
 }
-"""By version of control groups: where Linux mounts them, and how it names limit, usage and the cache therein."""
+"""By version of control groups: where Linux mounts them, and its names of limit, usage and the cache in it."""
 
 
 def of_groups(root: Path) -> Iterator[int]:
-    """What each control group above this process still gives of its memory, as far as it has a limit.
+    """The memory that is left in each control group above this process that has a limit, in bytes.
 
     Args:
-        root: of the file system; `proc/self/cgroup` and `sys/fs/cgroup` below it are read.
+        root: the top of the file system; `proc/self/cgroup` and `sys/fs/cgroup` below it are read.
     """
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():

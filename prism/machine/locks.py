@@ -50,7 +50,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """` (process …)`, the one that holds an open file; empty where the system does not tell."""
+    """` (process …)` with the process that holds an open file; empty where the system does not tell."""
     with contextlib.suppress(OSError):
         locks = Path("/proc/locks").read_text().splitlines()
         found = os.fstat(descriptor)
@@ -91,7 +91,7 @@ def claim(output: str | Path | None) -> Iterator[None]:
             with contextlib.suppress(PermissionError):
                 lock.unlink(missing_ok=True)
         else:
-            # Before it is given up: a run that waits for nothing else must not lose its own.
+            # While it is still locked: afterwards it may be the lock of another run.
             lock.unlink(missing_ok=True)
             os.close(descriptor)
 
@@ -103,7 +103,7 @@ def _locked(lock: Path, output: Path) -> int:
             descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
         try:
             hold(descriptor, output)
-            # A run that has ended since the file was opened here took it along: what is held is no file any more.
+            # A run that has ended since the file was opened here has removed it: a lock on it locks nothing.
             if lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock)):
                 return descriptor
         except FileNotFoundError:

@@ -22,7 +22,7 @@ def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done
         what: a word for the stage, e.g. `Decoding`.
         total: steps of the whole stage.
         unit: plural of a step, e.g. `videos`; the rate is shown in it.
-        enabled: off draws nothing; nothing is drawn either where stderr is no terminal.
+        enabled: whether to draw at all; a stderr that is no terminal gets nothing either.
         done: steps that an earlier run has done; they do not count for the rate.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Who computed a result, with what and when."""
+"""Where a result comes from: versions, machine, command and date."""
 
 import contextlib
 import functools
@@ -47,14 +47,14 @@ VOLATILE = frozenset(
         *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
     ]
 )
-"""The names under which results, telemetry and tables tell of the clock, the machine and the user's words.
+"""The fields of results, telemetry and tables that depend on the clock, the machine or the user's words.
 
-Whatever else PRISM writes is the same in two runs of one command on one machine.
+Everything else that PRISM writes is the same in two runs of one command on one machine.
 """
 
 
 def provenance() -> dict[str, Any]:
-    """Who computed a result, with what and when: for telemetry and results, never for artifacts."""
+    """Versions, machine, command and date of this run: for telemetry and results, never for artifacts."""
     import torch
 
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None

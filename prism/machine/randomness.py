@@ -1,4 +1,4 @@
-"""Randomness as a parameter: named streams from one seed, none of which has a state to save."""
+"""Random numbers: named streams from one seed, none of which has a state to save."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ def generator(
 
 
 def skip(draw: "torch.Generator", num: int) -> "torch.Generator":
-    """A stream of uniform numbers, behind its first `num` of them."""
+    """Pass over the first `num` of a stream's uniform numbers."""
     import torch
 
     torch.rand(num, generator=draw, device=draw.device)

@@ -1,4 +1,4 @@
-"""Text that a stranger may have written, and JSON of which equal values give equal text."""
+"""Reading text that a stranger may have written, and writing JSON in which equal values give equal text."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
 
 
 MAX_TEXT_BYTES = 2**28
-"""No text file that PRISM reads is larger; the longest official list has 30 MB."""
+"""A longer text file is refused; the longest official list has 30 MB."""
 
 
 def read_text(path: Path) -> str:
