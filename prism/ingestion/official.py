@@ -207,16 +207,13 @@ def _kinetics_list(path: Path, split: str) -> Iterator[Entry]:
         # A spreadsheet turns an id that starts with a minus sign into #NAME?.
         if not re.fullmatch(r"[\w-]+", row["youtube_id"], re.ASCII):
             raise SourceError(f"{where} has youtube_id '{row['youtube_id']}', which is none.")
-        start, end = (_seconds(row[key], key, where) for key in ("time_start", "time_end"))
+        for key in ("time_start", "time_end"):
+            if not re.fullmatch(r"\d{1,6}(\.0*)?", row[key], re.ASCII):
+                raise SourceError(f"{where} has {key} '{row[key]}', but it must be a whole number of seconds.")
+        start, end = int(float(row["time_start"])), int(float(row["time_end"]))
         if end <= start:
             raise SourceError(f"{where} has time_end {end}, but it must be after time_start {start}.")
         yield Entry(f"{row['youtube_id']}_{start:06d}_{end:06d}.mp4", row["label"], split, where)
-
-
-def _seconds(text: str, column: str, where: str) -> int:
-    if not re.fullmatch(r"\d{1,6}(\.0*)?", text, re.ASCII):
-        raise SourceError(f"{where} has {column} '{text}', but it must be a whole number of seconds.")
-    return int(float(text))
 
 
 class SomethingSomething(OfficialLists):

@@ -21,6 +21,7 @@ from prism.ingestion.task import READY, Outcome, Task
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.worker")
 Done = tuple[int, Outcome]
+Results = queue.SimpleQueue["tuple[int, Outcome | Died] | Exception"]
 
 
 class Died(Exception):
@@ -115,22 +116,21 @@ class Pool:
         self._numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in numbers:
             self._numbers.put(number)
-        self._results: queue.SimpleQueue[tuple[int, Outcome | Died] | Exception] = queue.SimpleQueue()
-        num_workers = min(num_workers, len(numbers))
+        self._results: Results = queue.SimpleQueue()
         self._left = len(numbers)
-        self._keepers = [_Keeper() for _ in range(num_workers)]
-        self._threads = [threading.Thread(target=self._serve, args=(keeper,)) for keeper in self._keepers]
+        num_workers = min(num_workers, len(numbers))
+        self._keepers = [_Keeper(task_of, self._numbers, self._results) for _ in range(num_workers)]
 
     def __enter__(self) -> "Pool":
-        for thread in self._threads:
-            thread.start()
+        for keeper in self._keepers:
+            keeper.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         for keeper in self._keepers:
             keeper.close()
-        for thread in self._threads:
-            thread.join()
+        for keeper in self._keepers:
+            keeper.join()
 
     def results(self) -> Iterator[Done | None]:
         """The outcomes as they come; None now and then, so that the caller can look around.
@@ -159,14 +159,26 @@ class Pool:
             with Pool(self._task_of, again, 1, tries_again=False) as alone:
                 yield from alone.results()
 
-    def _serve(self, keeper: "_Keeper") -> None:
-        """One thread: keep one process busy until there are no more videos."""
+
+class _Keeper(threading.Thread):
+    """Keeps one process busy until there are no more videos, or until it is closed."""
+
+    def __init__(self, task_of: Callable[[int], Task], numbers: queue.SimpleQueue[int], results: Results) -> None:
+        super().__init__()
+        self._task_of, self._numbers, self._results = task_of, numbers, results
+        self._worker: Worker | None = None
+        self._closed = False
+
+    def run(self) -> None:
+        """Have one video after the other decoded, with a fresh process where the last one died."""
         try:
-            while not keeper.closed:
+            while not self._closed:
                 number = self._numbers.get_nowait()
+                self._worker = self._worker or Worker()
                 try:
-                    self._results.put((number, keeper.decode(self._task_of(number))))
+                    self._results.put((number, self._worker.ask(self._task_of(number))))
                 except Died as death:
+                    self._worker = None
                     self._results.put((number, death))
         except queue.Empty:
             pass
@@ -174,36 +186,12 @@ class Pool:
             # The main thread raises it.
             self._results.put(error)
         finally:
-            keeper.end()
-
-
-class _Keeper:
-    """Keeps one process alive, until it is closed from any thread."""
-
-    def __init__(self) -> None:
-        self.worker: Worker | None = None
-        self.closed = False
-
-    def decode(self, task: Task) -> Outcome:
-        """Decode, with a fresh process if the last one died.
-
-        Raises:
-            Died: the process has ended.
-        """
-        self.worker = self.worker or Worker()
-        try:
-            return self.worker.ask(task)
-        except Died:
-            self.worker = None
-            raise
+            if self._worker is not None:
+                self._worker.end()
 
     def close(self) -> None:
-        """Kill the process, whatever it is doing."""
-        self.closed = True
-        if self.worker is not None:
-            self.worker.process.kill()
-
-    def end(self) -> None:
-        """Kill the process and wait for its end."""
-        if self.worker is not None:
-            self.worker.end()
+        """Kill the process, whatever it is doing; any thread may call this."""
+        self._closed = True
+        # One look: the process may be replaced meanwhile.
+        if worker := self._worker:
+            worker.process.kill()
