@@ -1,4 +1,4 @@
-"""Recipes: options of verbs in TOML files, those that PRISM ships among them."""
+"""Recipes: TOML files with options of verbs. PRISM ships some of them in this folder."""
 
 import tomllib
 from collections.abc import Mapping
@@ -24,14 +24,13 @@ SECTIONS: dict[str, type[Options]] = {
 
 
 def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
-    """Read TOML recipes: a table of options for each verb they name, checked against their configs.
+    """Read TOML recipes. A recipe has a table of options for each verb that it names.
 
-    A recipe may say `extends = "other.toml"`, relative to itself: the tables of the other one, with its own
-    options in their place. Several recipes are laid over each other: `read_recipe("hmdb51", "ablations/dm")`.
+    A recipe may say `extends = "other.toml"`, a path relative to itself. It then has the tables of the other one,
+    in which its own options win. Of several recipes the later ones win: `read_recipe("hmdb51", "ablations/dm")`.
 
     Args:
-        paths: files, or names of recipes that PRISM ships: `miniucf`, `ablations/dm`. Where two set the same
-            option, the later one counts.
+        paths: files, or names of recipes that PRISM ships: `miniucf`, `ablations/dm`.
 
     Raises:
         ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
@@ -45,7 +44,7 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
                 guess = nearest(section, SECTIONS)
                 raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
         recipe = _overlaid(recipe, tables)
-    # Checked as a whole: an option may need another one that stands in a recipe below it.
+    # Checked when all are laid over each other: an option may need one of a recipe below it.
     for section, values in recipe.items():
         with_options(SECTIONS[section](), values)
     return recipe
@@ -66,9 +65,15 @@ def _find_recipe(path: str | Path) -> Path:
 
 
 def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    """The tables of a recipe, laid over those of the recipe that it extends."""
     if path.resolve() in below:
         raise ConfigError(f"recipe '{path}' extends itself in a circle.")
-    own = _read_toml(path)
+    try:
+        own = tomllib.loads(read_text(path).replace("\r\n", "\n"))
+    except FileNotFoundError:
+        raise ConfigError(f"recipe '{path}' does not exist.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
     base = own.pop("extends", None)
     if base is None:
         return own
@@ -83,12 +88,3 @@ def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
         both = isinstance(values, dict) and isinstance(merged.get(section), dict)
         merged[section] = {**merged[section], **values} if both else values
     return merged
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_text(path).replace("\r\n", "\n"))
-    except FileNotFoundError:
-        raise ConfigError(f"recipe '{path}' does not exist.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
