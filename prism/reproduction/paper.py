@@ -1,4 +1,8 @@
-"""The paper as data: its tables and figures from paper.toml, spread out into cells."""
+"""The paper's tables and figures as data: paper.toml, spread out into one cell for each printed number.
+
+`exhibit("table1").cells["MiniUCF"]` are the cells of Table 1 on MiniUCF. A cell knows the recipe that makes its
+set, its videos per class, the network and score that measure it, and the number that the paper prints there.
+"""
 
 import tomllib
 from collections.abc import Iterator
@@ -16,7 +20,7 @@ STORAGE = "storage"
 FLOOR, CEILING = "Random", "Whole Dataset"
 """Rows that every table of scores gets, whether the paper prints them there or not."""
 WHOLE = "whole"
-"""What files call the ceiling."""
+"""The name of the ceiling in files."""
 NETWORK = "convnet3d"
 """The paper's network where a table names no other."""
 
@@ -99,7 +103,7 @@ def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
 
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
-    return {name: _exhibit(name) for name in _content() if name != "data"}
+    return {name: _exhibit(name, content) for name, content in _content().items() if name != "data"}
 
 
 def exhibit(name: str) -> Exhibit:
@@ -114,11 +118,15 @@ def exhibit(name: str) -> Exhibit:
     return known[name]
 
 
-def _exhibit(name: str) -> Exhibit:
-    content = _content()[name]
-    rows = _rows(name)
-    names = [data for data in content.get("data", data_sets()) if any(row.get(data) for row in rows)]
-    return Exhibit(name, content["title"], content["place"], {data: _cells(content, rows, data) for data in names})
+def _exhibit(name: str, content: dict[str, Any]) -> Exhibit:
+    rows, found = _rows(name), {}
+    for data in content.get("data", data_sets()):
+        if any(row.get(data) for row in rows):
+            columns = list(_columns(content, rows, data))
+            cells = [_cell(row, column, data) for column in columns for row in _on_scale(rows, column)]
+            # All real clips have no videos per class: they stand once for each network and score, at the end.
+            found[data] = tuple(cell for i, cell in enumerate(cells) if cell not in cells[i + 1 :])
+    return Exhibit(name, content["title"], content["place"], found)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:
@@ -127,19 +135,11 @@ def _rows(name: str) -> list[dict[str, Any]]:
     if "rows_of" not in content:
         return content["rows"]
     more = {row["label"]: row for row in content.get("rows", [])}
-    return [_joined(row, more.get(row["label"], {})) for row in _rows(content["rows_of"])]
-
-
-def _joined(row: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    values = {data: {**row.get(data, {}), **more.get(data, {})} for data in data_sets()}
-    return {**row, **values}
-
-
-def _cells(content: dict[str, Any], rows: list[dict[str, Any]], data: str) -> tuple[Cell, ...]:
-    columns = list(_columns(content, rows, data))
-    cells = [_cell(row, column, data) for column in columns for row in _on_scale(rows, column)]
-    # All real clips have no videos per class: they stand once for each network and score, at the end.
-    return tuple(cell for i, cell in enumerate(cells) if cell not in cells[i + 1 :])
+    joined = []
+    for row in _rows(content["rows_of"]):
+        added = more.get(row["label"], {})
+        joined.append({**row, **{data: {**row.get(data, {}), **added.get(data, {})} for data in data_sets()}})
+    return joined
 
 
 @dataclass(frozen=True)
@@ -171,22 +171,26 @@ def _on_scale(rows: list[dict[str, Any]], column: _Column) -> list[dict[str, Any
     return [*floor, *rows, *ceiling]
 
 
-def _text(row: dict[str, Any], column: _Column, data: str) -> str | None:
-    values = row.get(data, {})
-    # A row of Table 1 that stands in another table has numbers for the columns of Table 1 only.
-    is_by_vpc = column.key.isdigit() or (column.network, column.metric) == (NETWORK, "top1")
-    return values.get(column.key) or (values.get(str(column.vpc), values.get("0")) if is_by_vpc else None)
-
-
 def _cell(row: dict[str, Any], column: _Column, data: str) -> Cell:
     by_vpc, name = _recipes(row), _name(row)
     vpc = column.vpc if by_vpc else 0
-    recipe = at_most(vpc, by_vpc) if by_vpc else ""
-    text = _text(row, column, data)
-    printed = Printed.parse(text) if text else None
-    storage, full = (_storage(which, of, data) for which, of in ((name, vpc), (WHOLE, 0)))
-    share = 100 * storage.mean / full.mean if storage and full else 0.0
-    return Cell(row["label"], name, recipe, vpc, column.network, column.metric, printed, storage, share)
+    values = row.get(data, {})
+    text = values.get(column.key)
+    # A row of Table 1 that stands in another table has numbers for the columns of Table 1 only.
+    if not text and (column.key.isdigit() or (column.network, column.metric) == (NETWORK, "top1")):
+        text = values.get(str(column.vpc), values.get("0"))
+    storage, full = _storage(name, vpc, data), _storage(WHOLE, 0, data)
+    return Cell(
+        label=row["label"],
+        name=name,
+        recipe=at_most(vpc, by_vpc) if by_vpc else "",
+        vpc=vpc,
+        network=column.network,
+        metric=column.metric,
+        printed=Printed.parse(text) if text else None,
+        storage=storage,
+        storage_share=100 * storage.mean / full.mean if storage and full else 0.0,
+    )
 
 
 def _recipes(row: dict[str, Any]) -> dict[str, str]:

@@ -14,9 +14,9 @@ from prism.condensation.options import CondenseConfig, settled
 from prism.config import as_dict, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
-from prism.recipes import SECTIONS, read_recipe
+from prism.recipes import read_recipe
 from prism.reproduction.paper import STORAGE, Cell, Exhibit, at_most, data_sets
-from prism.selection.options import SelectConfig
+from prism.selection.options import SELECTIONS, SelectConfig
 
 Tables = Mapping[str, Mapping[str, Any]]
 """Options by section, as a recipe holds them."""
@@ -106,29 +106,32 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
     if seeds < 1:
         raise ConfigError(f"seeds = {seeds}, but it must be at least 1.")
-    last = read_recipe(*recipes)
-    places = [place for store in stores for place in _places(exhibit, store, folder, scale, seeds, last)]
-    for place in places:
-        place.store.require_vpc(max(1, place.cell.vpc), f"{exhibit.name}: vpc")
+    last, places = read_recipe(*recipes), []
+    for store in stores:
+        data, is_same = _data_of(store, exhibit)
+        own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
+        options = _Options(data, scales()[scale], last)
+        for cell in exhibit.cells[data]:
+            store.require_vpc(max(1, cell.vpc), f"{exhibit.name}: vpc")
+            sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
+            is_scored = cell.metric != STORAGE
+            scores = [_score_step(cell, own, options, made) for made in sets or (None,) if is_scored]
+            places.append(Place(cell, store, data, is_same, tuple(sets), tuple(scores)))
     return places
 
 
-def _places(exhibit: Exhibit, store: ClipStore, folder: Path, scale: str, seeds: int, last: Tables) -> list[Place]:
-    layout = store.header.settings.get("layout")
+def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
+    """The paper's data set that a store is set against, and whether the store holds it."""
     of_layout = {recipes["1"]: data for data, recipes in data_sets().items()}
-    data = of_layout.get(str(layout), "")
-    is_same = data in exhibit.cells
-    if data and not is_same:
+    data = of_layout.get(str(store.header.settings.get("layout")))
+    if data is None:
+        return next(iter(exhibit.cells)), False
+    if data not in exhibit.cells:
         raise ConfigError(
             f"{exhibit.name} of the paper is about {' and '.join(exhibit.cells)}, "
             f"but store '{store.path}' holds {data}."
         )
-    data = data or next(iter(exhibit.cells))
-    own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
-    return [
-        _place(cell, store, data, is_same, own, _Options(data, scales()[scale], last), seeds)
-        for cell in exhibit.cells[data]
-    ]
+    return data, True
 
 
 @dataclass(frozen=True)
@@ -149,32 +152,25 @@ class _Options:
         return merged
 
 
-def _place(
-    cell: Cell, store: ClipStore, data: str, is_same: bool, folder: Path, options: _Options, seeds: int
-) -> Place:
-    sets = tuple(_set_step(cell, folder, options, seed) for seed in range(seeds)) if cell.recipe else ()
-    is_scored = cell.metric != STORAGE
-    scores = tuple(_score_step(cell, folder, options, made) for made in sets or (None,) if is_scored)
-    return Place(cell, store, data, is_same, sets, scores)
-
-
 def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep:
-    verb = "select" if "select" in read_recipe(cell.recipe) else "condense"
-    chosen = options.of(verb, cell, {verb: {"vpc": cell.vpc}}) | {"seed": seed}
-    config = with_options(SECTIONS[verb](), chosen)
-    if isinstance(config, CondenseConfig):
-        config = settled(config)
-    elif config.method != "random":
-        # Given its embedder, their choice is determined: without another one, all seeds would be the same set.
-        config = replace(config, embedder_seed=seed)
-    return SetStep(verb, folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", config)
+    path = folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors"
+    if "select" in read_recipe(cell.recipe):
+        chosen = options.of("select", cell, {"select": {"vpc": cell.vpc}}) | {"seed": seed}
+        choice = with_options(SelectConfig(), chosen)
+        if SELECTIONS.make(choice.method, choice).needs_embeddings:
+            # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
+            choice = replace(choice, embedder_seed=seed)
+        return SetStep("select", path, choice)
+    chosen = options.of("condense", cell, {"condense": {"vpc": cell.vpc}}) | {"seed": seed}
+    return SetStep("condense", path, settled(with_options(CondenseConfig(), chosen)))
 
 
 def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
     verb = "retrieve" if cell.task == "retrieval" else "evaluate"
     own = {"model": cell.network, "width": options.scale.get("widths", {}).get(cell.network, 0)}
     own |= {} if made else options.scale.get("whole", {})
-    config = with_options(SECTIONS[verb](), options.of(verb, cell, {verb: own}))
+    options_of = RetrieveConfig if verb == "retrieve" else EvaluateConfig
+    config = with_options(options_of(), options.of(verb, cell, {verb: own}))
     stem = made.path.stem if made else cell.name
     path = folder / f"{stem}.{'retrieval' if verb == 'retrieve' else cell.network}.json"
     return ScoreStep(verb, path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
@@ -183,14 +179,15 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
 def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
     """The same step as a command to type."""
     defaults, options = as_dict(type(step.config)()), as_dict(step.config)
-    given = [word for key, value in options.items() if value != defaults[key] for word in _flag(key, value)]
+    given: list[str] = []
+    for key, value in options.items():
+        if value != defaults[key]:
+            name = key.replace("_", "-")
+            given += (
+                [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
+            )
     if isinstance(step, SetStep):
         return shlex.join(["prism", step.verb, str(store.path), "-o", str(step.path), *given])
     what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
     places = ["--data", str(store.path), "-o", str(step.path), "--label", step.label]
     return shlex.join(["prism", step.verb, *what, *places, *given])
-
-
-def _flag(key: str, value: Any) -> list[str]:
-    name = key.replace("_", "-")
-    return [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
