@@ -1,1 +1,1 @@
-"""Evaluation: what fresh networks learn from a set."""
+"""Evaluation: fresh networks are trained on a set, and scored on real clips."""

@@ -121,7 +121,8 @@ class Examination(ABC):
         """Refuse a store that lacks clips to score.
 
         Raises:
-            ConfigError: it does, or StoreError for an empty split.
+            ConfigError: it does.
+            StoreError: the split is empty.
         """
 
     @property
@@ -224,7 +225,11 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
     with claim(path):
         if path is not None:
             check_output_file(path, run.overwrite or run.resume)
-        material, subject = _material(trials, store, config, path)
+        if trials.condensed is not None:
+            material, subject = _set_material(trials.condensed, store, config, path)
+        else:
+            assert trials.train_store is not None
+            material, subject = _store_material(_opened(trials.train_store), store, config, path)
         examination = examination_type(store, config, subject.num_videos)
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
@@ -369,14 +374,6 @@ class StoreMaterial:
     def check_unchanged(self) -> None:
         """Refuse a store that was changed since it was opened."""
         self.store.check_unchanged()
-
-
-def _material(trials: Trials, store: ClipStore, config: Config, output: Path | None) -> tuple[Material, Subject]:
-    """The clips to train on, and what the result says of them."""
-    if trials.condensed is not None:
-        return _set_material(trials.condensed, store, config, output)
-    assert trials.train_store is not None
-    return _store_material(_opened(trials.train_store), store, config, output)
 
 
 def _set_material(

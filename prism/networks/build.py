@@ -48,8 +48,8 @@ def build(
         raise ConfigError(f"the network '{name}' has no {lacking}(…). docs/extending.md shows one.")
     given = {option: value for option, value in options.items() if value}
     for option, value in given.items():
-        if option not in inspect.signature(network_type).parameters:
-            those = [other for other in NETWORKS.homes if _takes(other, option)]
+        if not _takes(network_type, option):
+            those = [other for other in NETWORKS.homes if _takes(NETWORKS.found(other)[0], option)]
             hint = f"; {' and '.join(those)} have it." if those else "."
             raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
     arguments = given | own | {"num_classes": num_classes, "num_frames": num_frames, "size": size}
@@ -64,8 +64,8 @@ def build(
     return allocate(network, torch.device(device))
 
 
-def _takes(name: str, option: str) -> bool:
-    return option in inspect.signature(NETWORKS.found(name)[0]).parameters
+def _takes(network_type: type[Network], option: str) -> bool:
+    return option in inspect.signature(network_type).parameters
 
 
 def allocate(network: Network, device: torch.device) -> Network:

@@ -1,5 +1,7 @@
 """Somebody else's network: evaluated like ours, as an object or by its name, and recorded by that name."""
 
+import inspect
+import textwrap
 from functools import partial
 
 import pytest
@@ -103,6 +105,16 @@ def test_the_options_of_a_network_are_part_of_its_name(verb, roomy, chosen):
     by_object = verb(chosen, roomy, model=partial(Own, depth=2), **TINY)
     assert scores(by_name) == scores(by_object) != scores(verb(chosen, roomy, model=Own, **TINY))
     assert by_name.config["model"] == by_object.config["model"] == f"{NAME}(depth=2)"
+
+
+def test_the_example_of_the_guide_is_a_network_of_any_width(roomy, chosen):
+    guide = inspect.getdoc(Network)
+    example = guide[guide.index("    class Small") : guide.index("Further parameters")]
+    found = {"Network": Network, "nn": nn, "__name__": "guide"}
+    exec(textwrap.dedent(example), found)
+    result = evaluate(chosen, roomy, model=found["Small"], width=4, **TINY)
+    assert result.config["model"] == "guide:Small"
+    assert result.config["width"] == 4
 
 
 def test_a_result_is_not_resumed_with_another_network(roomy, chosen, tmp_path):
