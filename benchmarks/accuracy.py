@@ -17,9 +17,10 @@ from torch import Tensor
 from benchmarks.measure import CLOCKS, Spread, read_arguments, report
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import whole_clips
 from prism.condensation.loop import Condensation
 from prism.condensation.moments import MomentBank
-from prism.condensation.objectives import OBJECTIVES, match, whole_clips
+from prism.condensation.objectives import match, squared_distance
 from prism.condensation.options import CondenseConfig
 from prism.config import as_dict
 from prism.evaluation.evaluate import evaluate
@@ -158,9 +159,7 @@ class UnseenNetworks:
         for place in range(self.config.bank_size):
             self.bank.draw_network(UNSEEN_SEED, "bank", place, 0)
             real = self.bank.exact_means(place, 0, whole_clips)
-            of_classes, _ = match(
-                self.bank.network, real, clips, OBJECTIVES["distribution"], chunk=self.bank.chunk
-            )
+            of_classes, _ = match(self.bank.network, real, clips, squared_distance, chunk=self.bank.chunk)
             losses.append(float(of_classes.sum()))
         return fmean(losses)
 

@@ -11,10 +11,10 @@ import torch
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import CLOCKS, Sizes, Spread, fewer, read_arguments, report
 from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import whole_clips
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
-from prism.condensation.rules import inserts_at
 from prism.config import as_dict
 
 WIDTH = 16
@@ -77,7 +77,7 @@ def _turn(store: ClipStore, sizes: Sizes, moments: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         run = Condensation(store, config, torch.device("cpu"))
         # The class means of a bank, once for all, are no iteration's.
-        run.moments.at(0)
+        run.compare(run.videos.render(0).detach(), 0, torch.Generator(), whole_clips)
         source = {"config": as_dict(config)}
         with Journal(run, Path(folder) / "set", source, resume=False, overwrite=False) as journal:
             for name in ("estimate", "insert"):
@@ -87,7 +87,7 @@ def _turn(store: ClipStore, sizes: Sizes, moments: str) -> dict[str, float]:
             while run.iteration < run.num_iterations:
                 before = clock()
                 journal.record(run.step())
-                judged += clock() - before if inserts_at(run.iteration - 1, config) else 0.0
+                judged += clock() - before if config.inserts_at(run.iteration - 1) else 0.0
             seconds = clock() - started
             started = clock()
             journal.save_checkpoint()

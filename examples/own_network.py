@@ -15,7 +15,9 @@ from prism.networks.network import Network
 class TwoMeans(Network):
     """Patches of the mean frame and of the mean absolute change, each embedded by a convolution."""
 
-    def __init__(self, *, num_classes: int, num_frames: int, size: tuple[int, int], width: int = 16, patch: int = 8):
+    def __init__(
+        self, *, num_classes: int, num_frames: int, size: tuple[int, int], width: int = 16, patch: int = 8
+    ) -> None:
         super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
         self.convolution = nn.Conv2d(6, width, patch, stride=patch)
         self.embed_dim = width * (self.size[0] // patch) * (self.size[1] // patch)

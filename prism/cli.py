@@ -1,7 +1,6 @@
 """The `prism` command: one function for each verb. The only place that parses arguments or prints."""
 
 import errno
-import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -162,10 +161,7 @@ def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> 
     """Call a verb with a run as the command line describes it."""
     with opened(run.engine, run.address) as executor:
         how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
-        # A verb that takes no Run yet gets those of its fields that it names.
-        known = inspect.signature(verb).parameters.keys() - {"output"}
-        said = {"run": how} if "run" in known else {key: item for key, item in vars(how).items() if key in known}
-        return verb(*inputs, **said, **given)
+        return verb(*inputs, run=how, **given)
 
 
 @command(MotionConfig, without=("resume", "device", "engine", "address"))

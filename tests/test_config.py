@@ -98,7 +98,6 @@ WRONG = [
     ("condense", "width", -1),
     ("condense", "init", "zeros"),
     ("condense", "insertion", "l3"),
-    ("condense", "budget", "12MiB"),
     ("condense", "gradient", "both"),
     ("condense", "storage", "float64"),
     ("condense", "model", "resnet"),

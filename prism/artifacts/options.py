@@ -18,6 +18,3 @@ STORAGES = Parts(
     needs=("encode",),
 )
 """How the images of a set are stored."""
-
-COMPRESSED = ("h264",)
-"""Storage that keeps pictures at a quality, not numbers in a format."""

@@ -66,9 +66,10 @@ class Condensation:
         clips.backward(compared.gradients)
         self.optimiser.step()
 
-        judged = self.insert(self.estimate(compared.gradients))
+        conflict, proposed = self.insert(self.estimate(compared.gradients))
         self.iteration += 1
-        return Step(float(compared.losses.sum()), self.videos.mean_keyframes(), compared.recorded, *judged)
+        loss, keyframes = float(compared.losses.sum()), self.videos.mean_keyframes()
+        return Step(loss, keyframes, compared.recorded, conflict, proposed)
 
     def estimate(self, gradients: Tensor) -> Tensor:
         """The gradients that insertion judges: this iteration's, or their running mean."""
@@ -79,11 +80,11 @@ class Condensation:
             self.mean_gradients = torch.zeros_like(gradients)
         return self.mean_gradients.mul_(decay).add_(gradients, alpha=1 - decay)
 
-    def insert(self, gradients: Tensor) -> tuple[Conflict, Tensor] | tuple[()]:
+    def insert(self, gradients: Tensor) -> tuple[Conflict, Tensor] | tuple[None, None]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
         iteration = self.iteration - self.videos.preparation
         if not (self.rule.inserts and self.config.inserts_at(iteration)) or self.videos.mask.all():
-            return ()
+            return None, None
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
         conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)

@@ -153,17 +153,15 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
 
 def _made(step: SetStep | ScoreStep, store: ClipStore, run: Run) -> CondensedSet | Result:
     """The set or result of a step. Verbs are called here and nowhere else."""
-    how: Any = {"output": step.path, "resume": True, "device": run.device, "progress": run.progress}
+    run = replace(run, output=step.path, resume=True)
     if isinstance(step, ScoreStep):
         condensed, train_store = (step.made.path, None) if step.made else (None, store)
-        how |= {"executor": run.executor, "train_store": train_store, "label": step.label}
-        if isinstance(step.config, RetrieveConfig):
-            return retrieve(condensed, store, step.config, **how)
-        return evaluate(condensed, store, step.config, **how)
+        verb: Any = retrieve if isinstance(step.config, RetrieveConfig) else evaluate
+        return verb(condensed, store, step.config, run, train_store=train_store, label=step.label)
     if isinstance(step.config, SelectConfig):
-        return select(store, step.config, output=step.path, device=run.device)
+        return select(store, step.config, run)
     executor = run.executor if has_independent_classes(step.config) else None
-    return condense(store, step.config, **how, executor=executor)
+    return condense(store, step.config, replace(run, executor=executor))
 
 
 def _write(found: Comparison, table: Path) -> None:

@@ -8,12 +8,13 @@ import torch
 from conftest import Crash
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import KeyFrameEncoding, keyframe_encoding
 from prism.artifacts.info import describe
+from prism.artifacts.options import STORAGES
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.journal import Journal, Step
 from prism.condensation.loop import condense
+from prism.condensation.options import CondenseConfig
 from prism.errors import CheckpointError, ConfigError
 from prism.reports.curves import Curves
 
@@ -177,9 +178,10 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
     frames = torch.randn(5, 6, 3, 16, 16, generator=draw)
     mask = torch.rand(5, 6, generator=draw) < 0.5
     mask[:, [0, -1]] = True
-    whole = keyframe_encoding(frames, mask, storage, 50)
-    parts = [keyframe_encoding(frames[at], mask[at], storage, 50) for at in (slice(0, 2), slice(2, 5))]
-    joined = KeyFrameEncoding.join(parts)
+    keeps = STORAGES.make(storage, CondenseConfig())
+    whole = keeps.encode(frames, mask)
+    parts = [keeps.encode(frames[at], mask[at]) for at in (slice(0, 2), slice(2, 5))]
+    joined = whole.join(parts)
     assert joined.problem(5) is None
     assert all(torch.equal(part, joined.tensors()[name]) for name, part in whole.tensors().items())
 

@@ -4,7 +4,6 @@ Each encoding knows its tensors and its entries in the metadata (`docs/formats.m
 them: labels, classes and normalisation are the set's. A `Storage` makes an encoding of frames.
 """
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -16,7 +15,6 @@ from prism.artifacts.encodings.images import DTYPES, Encoded, scale_names
 from prism.artifacts.encodings.sparse import H264Encoding, KeyFrameEncoding
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.encodings.takes import Takes
-from prism.artifacts.options import STORAGES
 
 __all__ = [
     "DTYPES",
@@ -28,23 +26,11 @@ __all__ = [
     "KeyFrameEncoding",
     "StaticDynamicEncoding",
     "Takes",
-    "keyframe_encoding",
     "read_encoding",
-    "require_encoder",
     "tensor_problem",
 ]
 
 ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264Encoding)
-
-
-def require_encoder(storage: str) -> None:
-    """Refuse to begin what cannot be stored at its end."""
-    STORAGES.make(storage, None).check()
-
-
-def keyframe_encoding(frames: Tensor, mask: Tensor, storage: str, quality: int, scale: int = 1) -> Encoding:
-    """The key-frames of dense frames, in a number format or compressed."""
-    return STORAGES.make(storage, SimpleNamespace(quality=quality)).encode(frames, mask, scale)
 
 
 def read_encoding(kind: type[Encoding], tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Encoding:

@@ -1,6 +1,7 @@
 """Encoding: what a file holds of the videos of a set, and the clips that they render to."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings.images import Images
+from prism.errors import ConfigError
 
 MAX_FRAMES = 4096
 MAX_SIDE = 4096
@@ -71,6 +73,15 @@ class Encoding(ABC):
         Returns:
             (n, T, 3, H, W) float32, in units of [0, 1].
         """
+
+    @classmethod
+    def join(cls, parts: Sequence[Any]) -> "Encoding":
+        """The videos of all parts, one part after another; a run on many machines has one part for each class.
+
+        Raises:
+            ConfigError: by default.
+        """
+        raise ConfigError(f"sets in the encoding {cls.NAME} cannot be joined. Leave out --engine.")
 
     def problem(self, num_videos: int) -> str | None:
         """The first thing that is wrong with it for a set of so many videos, or None."""
