@@ -26,7 +26,7 @@ def one_after_the_other(store: ClipStore, config: EvaluateConfig) -> None:
     clips = store.clips("train")
     for seed in range(config.seeds):
         network = allocate(build_for(store, config.model, "meta", width=config.width), torch.device("cpu"))
-        train(network, clips, store.normalisation, config, seed=seed, flip=store.flip)
+        train(network, clips, store.normalisation, config.schedule, seed=seed, flip=store.flip)
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from prism.networks.options import NETWORKS, Schedule
 QuerySplit = Literal["val", "test"]
 ProtocolName = Literal["clean", "wang2024"]
 
+VIEWS = 2
+"""Of each clip in a batch of retrieval, so that every clip has a positive."""
 PAIR = Promise("at least 2, for a negative", lambda value: value >= 2)
 
 
@@ -90,4 +92,4 @@ flips as the only augmentation."""
     @property
     def schedule(self) -> Schedule:
         """How each network is trained."""
-        return Schedule(self.epochs, self.batch_size, self.lr, self.shift)
+        return Schedule(self.epochs, self.batch_size, self.lr, self.shift, VIEWS)

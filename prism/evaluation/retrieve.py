@@ -14,7 +14,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
-from prism.evaluation.options import RetrieveConfig
+from prism.evaluation.options import VIEWS, RetrieveConfig
 from prism.evaluation.trials import Examination, Trials, run_trials
 from prism.machine.run import Run, parted
 from prism.networks.embeddings import Backbone
@@ -22,7 +22,6 @@ from prism.networks.network import Network
 from prism.networks.training import Draw, outputs_of, train
 
 KS = (1, 5, 10, 20)
-VIEWS = 2
 QUERIES = 256
 """Queries that are compared with the gallery at a time."""
 
@@ -152,7 +151,6 @@ class Retrieval(Examination):
             seed=seed,
             flip=store.flip,
             criterion=self._loss,
-            views=VIEWS,
         )
         queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.

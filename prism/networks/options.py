@@ -25,9 +25,11 @@ class Schedule:
         batch_size: clips of a step.
         lr: learning rate of SGD.
         shift: largest random shift of a clip in time, down and across, as a share of its extent.
+        views: times that a batch holds each of its clips, every time flipped and shifted anew.
     """
 
     epochs: int
     batch_size: int
     lr: float = 0.01
     shift: float = 0.0
+    views: int = 1

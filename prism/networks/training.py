@@ -29,7 +29,6 @@ def train(
     seed: int,
     flip: bool,
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
-    views: int = 1,
     after_epoch: Callable[[int], object] = lambda epoch: None,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
@@ -43,7 +42,6 @@ def train(
         seed: seed of initial values, order, dropout, flips and shifts.
         flip: mirror each clip with probability one half.
         criterion: mean loss of a batch, from the network's outputs and the labels.
-        views: times that a batch holds each of its clips, every time flipped and shifted anew.
         after_epoch: called with the number of epochs done after each of them; it may score the network.
 
     Returns:
@@ -53,33 +51,29 @@ def train(
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device
-    # Every kind of draw has a stream of its own, so that a training without flips still has the same order. Order,
-    # flips and shifts are drawn on the CPU, the same ones for every device; values and dropout masks are many, and
-    # are drawn where they are used.
+    # Each kind of draw has a stream of its own: without flips the order stays. Order, flips and shifts are drawn
+    # on the CPU, alike for every device; values and dropout masks are many, and are drawn where they are used.
     initialise(network, generator(seed, "init", device=device))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    optimiser = torch.optim.SGD(network.parameters(), schedule.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
-    # A single epoch has no second half; milestone 0 would lower its rate from the start.
-    halfway = max(1, schedule.epochs // 2)
-    decay = torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
+    optimiser, decay = _descent(network, schedule)
     total, num_clips = torch.zeros(()), 1
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total, num_clips = torch.zeros((), device=device), len(shown)
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
-            # First all clips, then all of them again: each view is flipped and shifted by draws of its own.
-            frames = shown.frames.index_select(0, batch.repeat(views))
+            batch = batch.repeat(schedule.views)
+            frames = shown.frames.index_select(0, batch)
             frames = flip_at_random(frames, flips) if flip else frames
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
             inputs = to_model_input(frames.to(device), normalisation)
-            loss = criterion(network(inputs), shown.labels[batch.repeat(views)].to(device))
+            loss = criterion(network(inputs), shown.labels[batch].to(device))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
-            total += loss.detach() * len(batch)
+            total += loss.detach() * (len(batch) // schedule.views)
         decay.step()
         if not total.isfinite():
             raise DivergedError(
@@ -87,6 +81,16 @@ def train(
             )
         after_epoch(epoch + 1)
     return float(total) / num_clips
+
+
+def _descent(
+    network: nn.Module, schedule: Schedule
+) -> tuple[torch.optim.SGD, torch.optim.lr_scheduler.MultiStepLR]:
+    """The optimiser, and the fall of its learning rate."""
+    optimiser = torch.optim.SGD(network.parameters(), schedule.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
+    # A single epoch has no second half; milestone 0 would lower its rate from the start.
+    halfway = max(1, schedule.epochs // 2)
+    return optimiser, torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
 
 
 @torch.no_grad()

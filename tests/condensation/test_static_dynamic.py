@@ -212,7 +212,7 @@ def test_training_asks_for_new_clips_in_every_epoch():
 
     net = build("convnet3d", num_classes=2, num_frames=4, size=43, width=2)
     plain = Normalisation((0.5,) * 3, (0.5,) * 3)
-    losses = [train(net, draw, plain, EvaluateConfig(epochs=4), seed=7, flip=False) for _ in range(2)]
+    losses = [train(net, draw, plain, EvaluateConfig(epochs=4).schedule, seed=7, flip=False) for _ in range(2)]
     assert losses[0] == losses[1]
     assert asked[:4] == asked[4:]
     assert len(set(asked)) == 4

@@ -41,7 +41,7 @@ def accuracy(store: ClipStore, names: list[str], reorder) -> tuple[float, int]:
     sides = [of_classes(store.clips(split), names) for split in ("train", "test")]
     learned, scored = (Clips(reorder(side.frames), side.labels, side.classes) for side in sides)
     network = build("convnet3d", num_classes=len(names), num_frames=8, size=48, width=CONFIG.width)
-    train(network, learned, store.normalisation, CONFIG, seed=0, flip=False)
+    train(network, learned, store.normalisation, CONFIG.schedule, seed=0, flip=False)
     guesses = outputs_of(network, scored, store.normalisation, 64).argmax(dim=1)
     return float((guesses == scored.labels).float().mean()), len(scored)
 

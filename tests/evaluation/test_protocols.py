@@ -96,7 +96,7 @@ def test_what_is_learned_does_not_depend_on_the_batches_that_score(windows, chos
 
 
 def test_scoring_on_the_way_changes_nothing_of_what_is_learned():
-    clips, config = clips_of_many_shades(6), EvaluateConfig(epochs=4, batch_size=4, lr=0.05)
+    clips, config = clips_of_many_shades(6), EvaluateConfig(epochs=4, batch_size=4, lr=0.05).schedule
     left_alone, looked_at = network(), network()
     assert left_alone.dropout.probability > 0
     train(left_alone, clips, BatchStandardisation(), config, seed=3, flip=True)

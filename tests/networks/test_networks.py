@@ -196,7 +196,7 @@ def test_training_a_network_halves_its_loss_on_dark_and_bright_clips(name):
     clips, plain = Clips(frames, labels, ("dark", "bright", "none")), Normalisation((0.5,) * 3, (0.25,) * 3)
 
     def loss_after(epochs: int, lr: float) -> float:
-        train(network, clips, plain, EvaluateConfig(epochs=epochs, lr=lr), seed=0, flip=False)
+        train(network, clips, plain, EvaluateConfig(epochs=epochs, lr=lr).schedule, seed=0, flip=False)
         return functional.cross_entropy(outputs_of(network, clips, plain, 4), labels).item()
 
     # So small a rate leaves the network as it was drawn.

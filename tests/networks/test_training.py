@@ -33,7 +33,7 @@ def test_training_learns_to_tell_dark_from_bright():
     shade = torch.where(clips.labels == 0, 40, 200).to(torch.uint8)
     clips = Clips(clips.frames // 8 + shade.view(-1, 1, 1, 1, 1), clips.labels, clips.classes)
     net = network(width=4)
-    loss = train(net, clips, PLAIN, EvaluateConfig(epochs=60, lr=0.01), seed=0, flip=True)
+    loss = train(net, clips, PLAIN, EvaluateConfig(epochs=60, lr=0.01).schedule, seed=0, flip=True)
     assert loss < 0.5
     assert top_k(outputs_of(net, clips, PLAIN, 8), clips.labels, 1) == 1.0
 
@@ -56,7 +56,7 @@ def test_training_is_sgd_with_momentum_and_weight_decay_by_hand():
     clips, net = random_clips(4), network()
     net.dropout.probability = 0.0
     expected = trained_by_hand(net, clips, epochs=4, lr=0.05, seed=3)
-    train(net, clips, PLAIN, EvaluateConfig(epochs=4, lr=0.05), seed=3, flip=False)
+    train(net, clips, PLAIN, EvaluateConfig(epochs=4, lr=0.05).schedule, seed=3, flip=False)
     for ours, by_hand in zip(net.parameters(), expected, strict=True):
         torch.testing.assert_close(ours.detach(), by_hand, rtol=1e-4, atol=1e-6)
 
@@ -69,7 +69,9 @@ def test_the_learning_rate_falls_to_a_tenth_halfway(epochs, expected):
     rates: list[float] = []
     handle = register_optimizer_step_pre_hook(lambda optimiser, *_: rates.append(optimiser.param_groups[0]["lr"]))
     try:
-        train(network(), random_clips(2), PLAIN, EvaluateConfig(epochs=epochs, lr=0.1), seed=0, flip=False)
+        train(
+            network(), random_clips(2), PLAIN, EvaluateConfig(epochs=epochs, lr=0.1).schedule, seed=0, flip=False
+        )
     finally:
         handle.remove()
     assert rates == pytest.approx(expected)
@@ -92,7 +94,7 @@ def test_an_epoch_visits_every_clip_once_in_another_order_each_time():
         Watching(),
         Clips(frames, clips.labels, clips.classes),
         PLAIN,
-        EvaluateConfig(epochs=3, batch_size=4, lr=1e-6),
+        EvaluateConfig(epochs=3, batch_size=4, lr=1e-6).schedule,
         seed=0,
         flip=False,
     )
@@ -108,7 +110,14 @@ def test_every_time_a_clip_is_shown_it_is_shifted_anew_by_up_to_the_share_that_t
     clips, seen = random_clips(4), []
     net = network()
     net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
-    train(net, clips, PLAIN, EvaluateConfig(epochs=3, batch_size=4, lr=1e-6, shift=shift), seed=5, flip=False)
+    train(
+        net,
+        clips,
+        PLAIN,
+        EvaluateConfig(epochs=3, batch_size=4, lr=1e-6, shift=shift).schedule,
+        seed=5,
+        flip=False,
+    )
     order, shifts = generator(5, "order"), generator(5, "shift")
     for shown in seen:
         frames = clips.frames[torch.randperm(4, generator=order)]
@@ -125,7 +134,9 @@ def parameters_after(seed: int, *, flip: bool = True, before: float = 0.0) -> li
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.fill_(before)
-    train(net, random_clips(4), PLAIN, EvaluateConfig(epochs=2, lr=0.05, batch_size=2), seed=seed, flip=flip)
+    train(
+        net, random_clips(4), PLAIN, EvaluateConfig(epochs=2, lr=0.05, batch_size=2).schedule, seed=seed, flip=flip
+    )
     return [parameter.detach().clone() for parameter in net.parameters()]
 
 
@@ -152,14 +163,14 @@ def test_the_returned_loss_is_the_mean_over_the_clips_of_the_last_epoch():
     clips, net = random_clips(5), network()
     net.dropout.probability = 0.0
     # So small a rate leaves the network as it was: the loss can be computed afterwards.
-    loss = train(net, clips, PLAIN, EvaluateConfig(epochs=1, lr=1e-30, batch_size=2), seed=0, flip=False)
+    loss = train(net, clips, PLAIN, EvaluateConfig(epochs=1, lr=1e-30, batch_size=2).schedule, seed=0, flip=False)
     expected = functional.cross_entropy(net(to_model_input(clips.frames, PLAIN)), clips.labels)
     assert loss == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_a_training_that_diverges_names_the_epoch_and_a_remedy():
     with pytest.raises(DivergedError, match=r"not finite in epoch \d+\. Try --lr 1e\+29"):
-        train(network(), random_clips(4), PLAIN, EvaluateConfig(epochs=5, lr=1e30), seed=0, flip=False)
+        train(network(), random_clips(4), PLAIN, EvaluateConfig(epochs=5, lr=1e30).schedule, seed=0, flip=False)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
