@@ -76,9 +76,8 @@ def train(
             total += loss.detach() * (len(batch) // schedule.views)
         decay.step()
         if not total.isfinite():
-            raise DivergedError(
-                f"the training loss is not finite in epoch {epoch + 1}. Try --lr {schedule.lr / 10:g}."
-            )
+            remedy = f"Try --lr {schedule.lr / 10:g}."
+            raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
         after_epoch(epoch + 1)
     return float(total) / num_clips
 
