@@ -75,7 +75,7 @@ class Parts:
         except AttributeError:
             raise ConfigError(f"module '{match[1]}' has no {self.kind} '{match[2]}'.") from None
 
-    def make(self, value: Any, options: object) -> Any:
+    def make(self, value: Any, options: object = None) -> Any:
         """The part that a value stands for, ready for use.
 
         A class is called with the options that its name gives. Its other parameters get the values of the verb's
@@ -83,7 +83,7 @@ class Parts:
 
         Args:
             value: a part, its class, a `functools.partial` of its class, or its name.
-            options: of the verb.
+            options: of the verb; None where it has none.
 
         Raises:
             ConfigError: there is no such part, it does not take these options, or it lacks a method.
@@ -91,7 +91,7 @@ class Parts:
         part, given = self.found(value)
         if isinstance(part, type):
             open_options = _parameters(part).keys() - given.keys()
-            shared = {key: item for key, item in vars(options).items() if key in open_options}
+            shared = {key: item for key, item in getattr(options, "__dict__", {}).items() if key in open_options}
             try:
                 part = part(**shared, **given)
             except (TypeError, ValueError) as error:

@@ -154,6 +154,10 @@ def test_a_class_gets_the_options_of_the_verb_and_its_own_defaults_for_the_rest(
     assert made(Theirs, epsilon=0.2) == made(f"{HERE}:Theirs", epsilon=0.2) == Theirs(0.2, 0.5)
 
 
+def test_a_part_is_made_without_a_verb_as_well():
+    assert RULES.make(f"{HERE}:Theirs(threshold=1.0)") == Theirs(threshold=1.0)
+
+
 def test_a_later_part_wins_over_the_option_of_an_earlier_configuration():
     assert with_options(Config(epsilon=0.2), {"rule": Ours(0.0)}).epsilon == 0.0
 
