@@ -34,11 +34,11 @@ def remembered(
 
     Args:
         store: the data set that it is about.
-        kind: what it is; its file is `cache/<kind>-<digest>.safetensors`.
-        key: all that decides its values, beside the store, the versions and the type of the device.
+        kind: its name; its file is `cache/<kind>-<digest>.safetensors`.
+        key: all that its values depend on, beside the store, the versions and the type of the device.
         device: where it is computed.
         shape: its shape; a file of another one counts as damaged, and is made again.
-        compute: what gives it, float32 of this shape.
+        compute: computes it, float32 of this shape.
 
     Returns:
         The tensor on the CPU, the same bits from the cache as without it.

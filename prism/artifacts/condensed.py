@@ -1,4 +1,4 @@
-"""CondensedSet: a few videos per class, as the key-frames or the parts that they are rendered from.
+"""CondensedSet: a few videos for each class, as the key-frames or the parts that they are rendered from.
 
 One safetensors file holds everything: the tensors of an encoding (`prism.artifacts.encodings`), the labels, and
 one JSON text of metadata. Nothing in it depends on the clock or the host. Reading it runs no code.
@@ -212,9 +212,9 @@ class CondensedSet:
             CondensedError: the file is missing, damaged, foreign, inconsistent or of a newer format.
         """
         path, known = Path(path), {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
-        metadata, tensors = _read(path, known)
+        kind, metadata, tensors = _read(path, known)
         try:
-            return cls._from_parts(metadata, tensors, known)
+            return cls._from_parts(kind, metadata, tensors)
         except (CondensedError, ClipError) as error:
             raise CondensedError(f"'{path}': {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -222,7 +222,7 @@ class CondensedSet:
 
     @classmethod
     def _from_parts(
-        cls, metadata: dict[str, Any], tensors: dict[str, Tensor], known: Mapping[str, type[Encoding]]
+        cls, kind: type[Encoding], metadata: dict[str, Any], tensors: dict[str, Tensor]
     ) -> "CondensedSet":
         content = {key: value for key, value in metadata.items() if key != "sha256"}
         if metadata["sha256"] != _digest(content, tensors):
@@ -230,7 +230,7 @@ class CondensedSet:
         num_frames = checked(metadata["num_frames"], int)
         height, width = checked(metadata["size"], list, int)
         condensed = cls(
-            read_encoding(_kind_of(metadata, known), tensors, metadata),
+            read_encoding(kind, tensors, metadata),
             tensors["labels"].long(),
             tuple(checked(metadata["classes"], list, str)),
             Normalisation(*(tuple(checked(metadata[key], list, float)) for key in ("mean", "std"))),
@@ -250,7 +250,9 @@ def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(
+    path: Path, known: Mapping[str, type[Encoding]]
+) -> tuple[type[Encoding], dict[str, Any], dict[str, Tensor]]:
     if not path.is_file():
         if not path.exists():
             raise CondensedError(f"'{path}' does not exist.")
@@ -259,17 +261,18 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[dict[str, An
         )
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"), known)
+            metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))
+            kind = _kind_of(path, metadata, known)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise CondensedError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
-    problem = tensor_problem(_kind_of(metadata, known), tensors)
+    problem = tensor_problem(kind, tensors)
     if problem:
         raise CondensedError(f"'{path}' {problem}.")
-    return metadata, tensors
+    return kind, metadata, tensors
 
 
-def _parse_metadata(path: Path, text: str | None, known: Mapping[str, type[Encoding]]) -> dict[str, Any]:
+def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
     if text is None:
         raise CondensedError(f"'{path}' is a safetensors file, but not a condensed set: it has no PRISM metadata.")
     try:
@@ -283,14 +286,15 @@ def _parse_metadata(path: Path, text: str | None, known: Mapping[str, type[Encod
             f"'{path}' has format version {metadata.get('version')!r}, but this PRISM reads {VERSION}. "
             "Update prism-condense."
         )
-    if metadata.get("encoding", KeyFrameEncoding.NAME) not in list(known):
-        raise CondensedError(
-            f"'{path}' has the encoding {metadata['encoding']!r}, but this PRISM reads {', '.join(known)}. "
-            "Update prism-condense."
-        )
     return metadata
 
 
-def _kind_of(metadata: dict[str, Any], known: Mapping[str, type[Encoding]]) -> type[Encoding]:
+def _kind_of(path: Path, metadata: dict[str, Any], known: Mapping[str, type[Encoding]]) -> type[Encoding]:
     # Sets of key-frames, the first kind, do not name theirs.
-    return known[metadata.get("encoding", KeyFrameEncoding.NAME)]
+    name = metadata.get("encoding", KeyFrameEncoding.NAME)
+    # A stranger's name may be of a type that no mapping can look up.
+    if name not in list(known):
+        raise CondensedError(
+            f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. Update prism-condense."
+        )
+    return known[name]

@@ -57,7 +57,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self.targets: list[int] = clips.labels.tolist()
 
     def draw(self, epoch: int) -> None:
-        """Show the clips of an epoch, where videos stand for several each; else there is nothing to draw.
+        """Show the clips of an epoch, where each video stands for several; without such videos nothing changes.
 
         The processes of a `DataLoader` get to see them unless they are `persistent_workers`.
 

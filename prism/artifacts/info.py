@@ -1,4 +1,4 @@
-"""What a store, a condensed set or a result is, as a few facts."""
+"""A few facts about a store, a condensed set or a result."""
 
 from pathlib import Path
 from typing import Any

@@ -33,6 +33,8 @@ def neighbours(mask: Tensor) -> tuple[Tensor, Tensor]:
     """
     num_frames = mask.shape[1]
     times = torch.arange(num_frames, device=mask.device).expand_as(mask)
+    # The largest key-frame time so far, and from the end the smallest one to come. A frame that is none counts as
+    # the first, or as the last, of the clip, which are key-frames anyway.
     before = torch.where(mask, times, 0).cummax(dim=1).values
     after = torch.where(mask, times, num_frames - 1).flip(1).cummin(dim=1).values.flip(1)
     return before, after
@@ -49,9 +51,11 @@ def interpolation_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> T
     """
     before, after = neighbours(mask)
     times = torch.arange(mask.shape[1], device=mask.device)
+    # At a key-frame both neighbours are itself: its share is one, and its span of zero must not divide.
     span = (after - before).clamp(min=1)
     alpha = torch.where(after > before, (after - times).to(dtype) / span.to(dtype), 1.0)
     weights = torch.zeros(*mask.shape, mask.shape[1], dtype=dtype, device=mask.device)
+    # At a key-frame both shares go to one place: zero is written first, and one is added.
     weights.scatter_(2, after.unsqueeze(2), (1 - alpha).unsqueeze(2))
     return weights.scatter_add_(2, before.unsqueeze(2), alpha.unsqueeze(2))
 
@@ -60,7 +64,7 @@ def render(frames: Tensor, mask: Tensor) -> Tensor:
     """The clips that a set of key-frames stands for.
 
     Args:
-        frames: (V, T, C, H, W) float; only the slots marked in `mask` are read.
+        frames: (V, T, C, H, W) float; only the slots marked in `mask` count, the others need only be finite.
         mask: (V, T) bool, True at key-frames, including the first and the last frame.
 
     Returns:
@@ -103,6 +107,7 @@ def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
     if not new.any():
         return mask
     at, (before, after) = new.nonzero(as_tuple=True), neighbours(mask)
+    # The same sum as in `render`, for the promoted frames alone.
     share = interpolation_weights(mask, frames.dtype)[*at, before[at]].view(-1, 1, 1, 1)
     frames[at] = torch.lerp(frames[at[0], after[at]], frames[at[0], before[at]], share)
     return mask | new

@@ -1,4 +1,4 @@
-"""What options say of artifacts: the splits of a store and the storage of a set."""
+"""Options that concern artifacts: the splits of a store and the storage of a set."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Result: what a trained network made of a set, with everything needed to believe and repeat it."""
+"""Result: the scores of networks trained on a set, with everything needed to believe and repeat them."""
 
 import math
 import os
@@ -51,7 +51,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Subject:
-    """What was trained on.
+    """The clips that networks were trained on.
 
     Attributes:
         kind: `condensed` for a condensed set, `store` for real clips taken from a store.
@@ -62,7 +62,7 @@ class Subject:
         num_bytes: bytes on disk (for a store: of the clips used, as uint8).
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
-        fingerprint: digest of the set's or the store's content; empty in results of before there was one.
+        fingerprint: digest of the content of the set or store; empty in results of earlier versions.
     """
 
     kind: str
@@ -78,7 +78,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Data:
-    """What it was scored on.
+    """The clips that networks were scored on.
 
     Attributes:
         path: the store's folder, relative to the result's folder.
@@ -124,7 +124,7 @@ class Result:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What two results must share for their runs to be one sample: everything but seeds, paths and machine."""
+        """All that two results must share for their runs to be one sample: seeds, paths and machine may differ."""
         made_with = {name: self.provenance.get(name) for name in versions()}
         subject = {key: value for key, value in asdict(self.subject).items() if key != "path"}
         config = {key: value for key, value in self.config.items() if key != "seeds"}
@@ -150,6 +150,7 @@ class Result:
         The usual cause is a learning rate at which every ReLU of a layer dies; such a network scores chance,
         whatever the set is worth.
         """
+        # The loss of a uniform guess is log C. A contrastive loss has no such level.
         guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
         return sum(run.train_loss >= 0.99 * guess for run in self.runs)
 
@@ -200,7 +201,9 @@ class Result:
                 "Update prism-condense."
             )
         try:
-            task = _task(content["task"])
+            task = _typed(str, content["task"])
+            if task not in METRICS:
+                raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
             return cls(
                 _typed(str, content["label"]),
                 task,
@@ -231,12 +234,6 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
 def _typed(kind: type, value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
-    return value
-
-
-def _task(value: Any) -> str:
-    if _typed(str, value) not in METRICS:
-        raise ValueError(f"the task {value!r} is none of {', '.join(METRICS)}")
     return value
 
 

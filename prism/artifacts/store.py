@@ -14,7 +14,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -367,18 +367,9 @@ def _checked_header(content: dict[str, Any]) -> StoreHeader:
     check(isinstance(header.settings, dict), "settings are not a table")
     sums = header.sha256
     check(isinstance(sums, dict) and set(sums) == {"clips.csv", "frames.u8"}, "sha256 does not name the two files")
-    return StoreHeader(
-        header.num_frames,
-        (header.size[0], header.size[1]),
-        tuple(header.classes),
-        header.splits,
-        header.num_skipped,
-        header.flip,
-        tuple(header.mean),
-        tuple(header.std),
-        header.settings,
-        sums,
-    )
+    # JSON has lists only.
+    sequences = {name: tuple(values[name]) for name in ("size", "classes", "mean", "std")}
+    return replace(header, **sequences)
 
 
 def _check_sources(path: Path, header: StoreHeader, sources: Sequence[ClipSource]) -> None:
@@ -400,17 +391,11 @@ def _read_sources(path: Path) -> list[ClipSource]:
     # The checksum has passed: a fault here is a fault of the writer, so any of them means the same.
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
             return [
                 ClipSource(
-                    row["split"],
-                    row["label"],
-                    row["path"],
-                    int(row["start"]),
-                    int(row["stride"]),
-                    int(row["video_frames"]),
+                    *(row[name] for name in CLIP_COLUMNS[:3]), *(int(row[name]) for name in CLIP_COLUMNS[3:])
                 )
-                for row in rows
+                for row in csv.DictReader(file)
             ]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise StoreError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None

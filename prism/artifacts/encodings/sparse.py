@@ -93,6 +93,7 @@ class KeyFrameEncoding(Encoding):
         first, last = self.times[self.offsets[:-1]], self.times[self.offsets[1:] - 1]
         if bool((first != 0).any()) or bool((last != self.num_frames - 1).any()):
             return f"each video's key-frames must span its clip, from 0 to {self.num_frames - 1}"
+        # From one video to the next the times fall, from T − 1 to 0.
         steps = self.times.diff()
         within = torch.ones(num_keyframes - 1, dtype=torch.bool)
         within[self.offsets[1:-1] - 1] = False
@@ -141,6 +142,7 @@ class KeyFrameEncoding(Encoding):
         """The interpolated clips (equation 3), enlarged; nothing about them is random."""
         counts = self.keyframe_counts[videos]
         row = torch.repeat_interleave(torch.arange(len(videos)), counts)
+        # The key-frames of these videos, wherever they lie: the place of each video's first, and then one by one.
         within = torch.arange(len(row)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
         packed = torch.repeat_interleave(self.offsets[:-1][videos], counts) + within
         dense = torch.zeros(len(videos), self.num_frames, *self.keyframes.shape[1:])
