@@ -8,6 +8,7 @@ import torch
 from conftest import write_store
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.storages import Float32
 from prism.artifacts.keyframes import evenly_spread
 from prism.artifacts.results import METRICS, Data, Result, Run, Subject
 from prism.artifacts.store import ClipStore
@@ -45,9 +46,8 @@ class Exhibit:
         generator = torch.Generator().manual_seed(num_videos)
         frames = 0.5 + spread * torch.randn(num_videos, 8, 3, height, width, generator=generator)
         labels = torch.arange(len(self.store.classes)).repeat_interleave(vpc)
-        made = CondensedSet.pack(
-            frames,
-            evenly_spread(num_videos, 8, keyframes),
+        made = CondensedSet(
+            Float32().encode(frames, evenly_spread(num_videos, 8, keyframes)),
             labels,
             classes=self.store.classes,
             normalisation=self.store.normalisation,

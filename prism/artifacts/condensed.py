@@ -20,8 +20,6 @@ from torch import Tensor
 from prism.artifacts.clips import Clips, Normalisation
 from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, read_encoding, tensor_problem
 from prism.artifacts.encodings.encoding import checked
-from prism.artifacts.encodings.storages import Storage
-from prism.artifacts.options import STORAGES
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
 from prism.machine.texts import canonical_json, parse_json
@@ -61,30 +59,6 @@ class CondensedSet:
         if not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
             return f"labels must lie in 0..{len(self.classes) - 1}"
         return "labels must ascend" if bool((self.labels.diff() < 0).any()) else None
-
-    @classmethod
-    def pack(
-        cls,
-        frames: Tensor,
-        mask: Tensor,
-        labels: Tensor,
-        *,
-        classes: tuple[str, ...],
-        normalisation: Normalisation,
-        flip: bool,
-        storage: str | Storage = "float32",
-        source: dict[str, Any] | None = None,
-    ) -> "CondensedSet":
-        """Keep only the key-frames of dense frames.
-
-        Args:
-            frames: (V, T, C, H, W) float pixels in units of [0, 1] (they may exceed it).
-            mask: (V, T) bool, True at key-frames.
-            labels: (V,) int64, ascending.
-            storage: `float32`, `float16`, `uint8` or `h264`, or a part such as `H264(quality=35)`.
-        """
-        encoding = STORAGES.make(storage, None).encode(frames, mask)
-        return cls(encoding, labels, classes, normalisation, flip, source or {})
 
     def __len__(self) -> int:
         return len(self.labels)

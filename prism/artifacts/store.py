@@ -391,11 +391,10 @@ def _read_sources(path: Path) -> list[ClipSource]:
     # The checksum has passed: a fault here is a fault of the writer, so any of them means the same.
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
+            rows = ([row[name] for name in CLIP_COLUMNS] for row in csv.DictReader(file))
             return [
-                ClipSource(
-                    *(row[name] for name in CLIP_COLUMNS[:3]), *(int(row[name]) for name in CLIP_COLUMNS[3:])
-                )
-                for row in csv.DictReader(file)
+                ClipSource(split, label, video, int(start), int(stride), int(count))
+                for split, label, video, start, stride, count in rows
             ]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise StoreError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None

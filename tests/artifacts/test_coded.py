@@ -44,14 +44,12 @@ def stored(name: str) -> Storage:
 
 def coded_set(storage: str = "h264") -> CondensedSet:
     """Three videos of 2, 3 and 4 key-frames, no version and no clock."""
-    return CondensedSet.pack(
-        smooth_frames(),
-        MASK,
+    return CondensedSet(
+        stored(storage).encode(smooth_frames(), MASK),
         torch.tensor([0, 0, 1]),
         classes=("left", "rechts, größer"),
         normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
         flip=False,
-        storage=stored(storage),
         source={"method": "arithmetic", "config": {"seed": 0}},
     )
 

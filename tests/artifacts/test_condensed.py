@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES, Encoded
+from prism.artifacts.options import STORAGES
 from prism.errors import CondensedError, OutputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -37,14 +38,12 @@ def arithmetic_frames() -> torch.Tensor:
 
 def arithmetic_set(storage: str) -> CondensedSet:
     """The set of the golden files: no random number, no version, no clock."""
-    return CondensedSet.pack(
-        arithmetic_frames(),
-        MASK,
+    return CondensedSet(
+        STORAGES.make(storage, None).encode(arithmetic_frames(), MASK),
         LABELS,
         classes=("left", "rechts, größer"),
         normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
         flip=False,
-        storage=storage,
         source={"method": "arithmetic", "config": {"seed": 0}},
     )
 
@@ -131,14 +130,12 @@ def sets(draw: st.DrawFn) -> CondensedSet:
     labels = sorted(draw(st.lists(st.integers(0, num_classes - 1), min_size=len(rows), max_size=len(rows))))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     frames = rng.standard_normal((*mask.shape, 3, 2, 3)).astype(np.float32)
-    return CondensedSet.pack(
-        torch.from_numpy(frames),
-        mask,
+    return CondensedSet(
+        STORAGES.make(draw(st.sampled_from(list(DTYPES))), None).encode(torch.from_numpy(frames), mask),
         torch.tensor(labels),
         classes=tuple(f"class {label}" for label in range(num_classes)),
         normalisation=Normalisation((0.1, 0.2, 0.3), (1.0, 0.7, 0.4)),
         flip=draw(st.booleans()),
-        storage=draw(st.sampled_from(list(DTYPES))),
         source={"note": draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=5))},
     )
 

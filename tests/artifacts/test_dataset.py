@@ -7,7 +7,9 @@ from torch.utils.data import DataLoader
 
 import prism
 from prism.artifacts.clips import as_pixels
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.dataset import VideoDataset, load
+from prism.artifacts.encodings.storages import Float32
 from prism.errors import CondensedError, ConfigError, StoreError
 
 
@@ -28,12 +30,10 @@ def chosen(store):
 )
 def test_every_output_format_holds_the_same_pixels(output_format, shape):
     from prism.artifacts.clips import Normalisation
-    from prism.artifacts.condensed import CondensedSet
 
     frames = torch.rand(2, 8, 3, 48, 50, generator=torch.Generator().manual_seed(0))
-    condensed = CondensedSet.pack(
-        frames,
-        torch.ones(2, 8, dtype=torch.bool),
+    condensed = CondensedSet(
+        Float32().encode(frames, torch.ones(2, 8, dtype=torch.bool)),
         torch.tensor([0, 1]),
         classes=("a", "b"),
         normalisation=Normalisation((0.5,) * 3, (0.25,) * 3),

@@ -11,6 +11,7 @@ from selections import select
 
 from prism.artifacts.clips import Normalisation, as_pixels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.storages import Float32, UInt8
 from prism.artifacts.results import Result
 from prism.errors import ConfigError, DivergedError, OutputError, ResultError, StoreError
 from prism.evaluation.evaluate import evaluate
@@ -91,14 +92,12 @@ def test_a_set_of_clips_that_tell_the_classes_apart_scores_full_marks(make_store
 def test_a_set_of_real_clips_trains_as_the_same_clips_of_the_store_do(store):
     """Coded as uint8, packed and rendered, they are the same clips; only their last bits may differ."""
     subset = store.sample(1, generator(3, "subset"))
-    chosen = CondensedSet.pack(
-        as_pixels(store.clips("train").frames[subset]),
-        torch.ones(2, 8, dtype=torch.bool),
+    chosen = CondensedSet(
+        UInt8().encode(as_pixels(store.clips("train").frames[subset]), torch.ones(2, 8, dtype=torch.bool)),
         store.clips("train").labels[subset],
         classes=store.classes,
         normalisation=store.normalisation,
         flip=store.flip,
-        storage="uint8",
     )
     by_set = score(chosen, store, seed=3, seeds=1).runs[0]
     by_store = score(None, store, train_store=store, train_vpc=1, seed=3, seeds=1).runs[0]
@@ -159,9 +158,8 @@ def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monke
 
 def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
     frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
-    return CondensedSet.pack(
-        frames,
-        torch.ones(frames.shape[:2], dtype=torch.bool),
+    return CondensedSet(
+        Float32().encode(frames, torch.ones(frames.shape[:2], dtype=torch.bool)),
         torch.tensor([0, 1]),
         **(
             {"classes": chosen.classes, "normalisation": Normalisation((0.5,) * 3, (0.5,) * 3), "flip": True}
