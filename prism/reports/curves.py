@@ -1,4 +1,4 @@
-"""The telemetry of a run as arrays that can be drawn."""
+"""Curves: the telemetry of a condensation as arrays, ready to be drawn."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """How a set came to be.
+    """The course of one condensation.
 
     Attributes:
         steps: (n, 4) iteration, loss, between-class energy (0 where it is not known), mean key-frames per video.
@@ -23,7 +23,7 @@ class Curves:
         insertions: (k, 2) iteration and frame of every inserted key-frame.
         final_keyframes: key-frames of each video at the end; empty if the run did not end.
         seconds: duration, or None if the run did not end.
-        peak_memory_bytes: likewise.
+        peak_memory_bytes: of the run, or None if it did not end.
     """
 
     steps: Array
@@ -82,7 +82,7 @@ def _finite(value: Any) -> float:
 
 
 def binned(x: Array, y: Array, bins: int = 300) -> tuple[Array, Array, Array, Array]:
-    """A long curve made short: centre, median, lowest and highest value of neighbouring points."""
+    """A long curve made short: centre, median, lowest and highest value of each run of neighbouring points."""
     parts = np.array_split(np.arange(len(x)), min(bins, len(x)))
     table = np.array([(x[part].mean(), np.median(y[part]), y[part].min(), y[part].max()) for part in parts])
     return table[:, 0], table[:, 1], table[:, 2], table[:, 3]

@@ -1,4 +1,4 @@
-"""The page: everything that results name, put together as one HTML file that needs nothing else."""
+"""The page: one HTML file that needs nothing else, made of results and of the sets and stores that they name."""
 
 import base64
 import hashlib

@@ -116,7 +116,7 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Trade:
-    """What one method reaches at several costs.
+    """The scores of one method at several costs.
 
     Attributes:
         name: a text of ours, not of a user.

@@ -62,7 +62,7 @@ class Row:
 
     @property
     def metric(self) -> str:
-        """The metric that leads: the table's first, and that of the plots."""
+        """The leading metric: the first of the table, and the one that plots show."""
         return METRICS[self.task][0]
 
     @property

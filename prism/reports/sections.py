@@ -75,7 +75,7 @@ class Details:
 
 
 def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
-    """A section for each data set; what must not be compared stands apart in it."""
+    """A section for each data set. Rows that must not be compared stand in different groups of it."""
     ordered = sorted(loaded, key=lambda item: (item.result.data.path, item.result.label, str(item.path)))
     parts = apart(ordered, lambda item: item.result.data.fingerprint)
     stores = [find_store(part) for part in parts]

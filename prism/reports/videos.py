@@ -1,4 +1,4 @@
-"""Clips as strips of frames in one picture, which the page's style sheet plays."""
+"""Videos: a clip as one picture with its frames side by side, which the style sheet of the page plays."""
 
 import base64
 import io
@@ -37,7 +37,7 @@ QUALITIES = (Quality(224, None), Quality(224, 90), Quality(112, 75), Quality(64,
 
 @dataclass(frozen=True)
 class Shot:
-    """A clip that wants to be shown.
+    """A clip to be shown.
 
     Attributes:
         load: gives its frames (T, C, H, W), uint8 or float in units of [0, 1].

@@ -177,7 +177,7 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
 
 
 def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
-    """The same step as a command to type."""
+    """The command that does a step."""
     defaults, options = as_dict(type(step.config)()), as_dict(step.config)
     given: list[str] = []
     for key, value in options.items():
