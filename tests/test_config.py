@@ -33,12 +33,9 @@ def test_the_choices_of_an_option_are_the_parts_that_exist(choices, parts):
 
 FIELDS = [field for options in SECTIONS.values() for field in described(options).values()]
 KINDS = {field.parts.kind: field.parts for field in FIELDS if field.parts}
-NOT_YET = pytest.mark.xfail(reason="the parts of this kind are still functions")
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "selection" else pytest.param(kind, marks=NOT_YET) for kind in KINDS]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_short_name_stands_for_a_part_with_the_methods_of_its_kind(kind):
     for name in KINDS[kind].homes:
         part, _ = KINDS[kind].found(name)

@@ -124,10 +124,9 @@ which judges a single sample."""
     """Number format in which the network embeds real clips; bfloat16 is up to twice as fast where the processor \
 has instructions for it. Class means, losses and gradients are float32 in either."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "float32"
-    """Number format of the stored key-frames, or, except for static-dynamic, their compression: `webp` stills, \
-or `h264` or `av1` video."""
+    """How the key-frames are stored: in a number format, or, except for static-dynamic, as `h264` video."""
     quality: Annotated[int, between(0, 100)] = 50
-    """webp, h264 and av1: what the compression keeps, 0 to 100, as in `prism select`."""
+    """h264: what the compression keeps, 0 to 100, as in `prism select`."""
 
     @property
     def insertion_span(self) -> tuple[int, int]:

@@ -80,12 +80,14 @@ class StaticDynamicVideos:
         """
         static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
         pixels = store.normalisation.invert(static)
-        stored = STORAGES.make(config.storage, config).largest, config.storage
+        storage = STORAGES.make(config.storage, config)
+        assert storage.number_format is not None
+        stored = storage.largest, storage.number_format
         check_storable("a static image", pixels, *stored, self.trainable[:1])
         check_storable("a dynamic memory", dynamic, *stored, self.trainable[1:])
         weights = torch.cat([weight.flatten(), bias])
         check_storable("the hallucinator", weights, LARGEST_FLOAT, "float32", self.trainable[2:])
-        encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, config.storage)
+        encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, storage.number_format)
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
