@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prism.artifacts.dataset import VideoDataset, load
     from prism.artifacts.results import Result
     from prism.artifacts.store import ClipStore
-    from prism.condensation.loop import condense
+    from prism.condensation.condense import condense
     from prism.condensation.options import CondenseConfig
     from prism.errors import PrismError
     from prism.evaluation.evaluate import evaluate
@@ -47,7 +47,7 @@ _HOME = {
     "RetrieveConfig": "prism.evaluation.options",
     "SelectConfig": "prism.selection.options",
     "VideoDataset": "prism.artifacts.dataset",
-    "condense": "prism.condensation.loop",
+    "condense": "prism.condensation.condense",
     "evaluate": "prism.evaluation.evaluate",
     "ingest": "prism.ingestion.build",
     "load": "prism.artifacts.dataset",

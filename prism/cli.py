@@ -241,7 +241,7 @@ def condense(
     checkpoint_seconds
         Seconds between two checkpoints: what a kill can lose.
     """
-    from prism.condensation.loop import condense as verb
+    from prism.condensation.condense import condense as verb
 
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     say(repr(condensed))

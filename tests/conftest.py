@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
-from prism.condensation.journal import Journal, Step
+from prism.condensation.journal import Journal
+from prism.condensation.loop import Step
 from prism.machine.files import file_sha256
 
 # The same examples on every machine: a test that fails for one developer fails for all.

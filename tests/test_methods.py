@@ -17,7 +17,8 @@ from selections import select
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES
 from prism.artifacts.store import ClipStore
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS as CONDENSATIONS
 from prism.condensation.options import CondenseConfig, settled
 from prism.errors import ConfigError, DivergedError, OutputError

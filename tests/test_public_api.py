@@ -73,7 +73,7 @@ def test_importing_prism_imports_neither_torch_nor_numpy():
 
 
 VERBS = {
-    "condense": "prism.condensation.loop",
+    "condense": "prism.condensation.condense",
     "ingest": "prism.ingestion.build",
     "report": "prism.reports.page",
 }

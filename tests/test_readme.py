@@ -10,7 +10,7 @@ import pytest
 from test_architecture import layer
 
 from prism.cli import app
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
 from prism.ingestion.motion import write_motion
 
 ROOT = Path(__file__).parent.parent

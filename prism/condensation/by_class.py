@@ -40,7 +40,7 @@ class ClassOrder:
     """The order to condense one class, as it travels to where that is done.
 
     Attributes:
-        condense: `loop.condense_classes`.
+        condense: `condense.condense_classes`.
         output: the file of the whole set.
     """
 

@@ -2,72 +2,22 @@
 
 import shutil
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
-from prism.condensation.options import CondenseConfig
+from prism.condensation.loop import Condensation, Step
 from prism.condensation.rules import Conflict
 from prism.errors import ConfigError, Interrupted
 from prism.machine.files import check_output_file, discard
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import peak_memory_bytes, provenance
 from prism.machine.signals import stop_signal
-
-
-@dataclass(frozen=True)
-class Step:
-    """What an iteration did.
-
-    Attributes:
-        loss: sum over the classes.
-        keyframes: per video, after the iteration.
-        recorded: numbers of the objective.
-        conflict: what insertion judged; None where it is off.
-        proposed: (V, T) bool, the frames that were inserted.
-    """
-
-    loss: float
-    keyframes: float
-    recorded: dict[str, Any] = field(default_factory=dict)
-    conflict: Conflict | None = None
-    proposed: Tensor | None = None
-
-
-class Steps(Protocol):
-    """A run that does one iteration after the other, as a journal sees it."""
-
-    store: ClipStore
-    config: CondenseConfig
-    iteration: int
-
-    @property
-    def num_iterations(self) -> int:
-        """Iterations from the first to the last."""
-        ...
-
-    def step(self) -> Step:
-        """Do one iteration."""
-        ...
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The tensors that a checkpoint must hold."""
-        ...
-
-    def check_good(self, state: dict[str, Tensor]) -> None:
-        """Refuse tensors from which no iteration could go on."""
-        ...
-
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on where a checkpoint was taken."""
-        ...
 
 
 class Journal:
@@ -81,7 +31,9 @@ class Journal:
         overwrite: ignore a checkpoint and replace an output.
     """
 
-    def __init__(self, run: Steps, output: Path, source: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    def __init__(
+        self, run: Condensation, output: Path, source: dict[str, Any], *, resume: bool, overwrite: bool
+    ) -> None:
         self.run, self.output, self.source = run, output, source
         self.checkpoint, self.seconds = checkpoint_path(output), 0.0
         self._check_output(resume, overwrite)

@@ -1,27 +1,38 @@
 """The condensation loop: the method on one screen. PRISM, its ablations and DM are options of it."""
 
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
-from prism.condensation.by_class import ClassOrder, condense_on
 from prism.condensation.checkpoint import Checkpoint
-from prism.condensation.condensing_memory import check_memory
-from prism.condensation.journal import Journal, Step
 from prism.condensation.method import remedy
-from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
-from prism.config import as_dict
-from prism.errors import ConfigError, DivergedError
-from prism.machine.devices import pick_device
-from prism.machine.provenance import versions
+from prism.errors import DivergedError
 from prism.machine.randomness import generator, skip
-from prism.machine.run import Run, parted
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an iteration did.
+
+    Attributes:
+        loss: sum over the classes.
+        keyframes: per video, after the iteration.
+        recorded: numbers of the objective.
+        conflict: what insertion judged; None where it is off.
+        proposed: (V, T) bool, the frames that were inserted.
+    """
+
+    loss: float
+    keyframes: float
+    recorded: dict[str, Any] = field(default_factory=dict)
+    conflict: Conflict | None = None
+    proposed: Tensor | None = None
 
 
 class Condensation:
@@ -152,91 +163,3 @@ class Condensation:
                 raise ValueError(f"its {name} is not finite")
         if checkpoint.iteration > self.num_iterations:
             raise ValueError(f"it is of iteration {checkpoint.iteration} of {self.num_iterations}")
-
-
-def condense(
-    store: ClipStore | str | Path,
-    config: CondenseConfig | None = None,
-    run: Run | None = None,
-    *,
-    checkpoint_seconds: float = 60.0,
-    **options: Any,
-) -> CondensedSet:
-    """Condense the training clips of a store.
-
-    Args:
-        store: a clip store, or its folder.
-        config: the method.
-        run: the file to write and how: telemetry goes beside it, and a checkpoint while the run lasts. An executor
-            condenses the classes side by side, each by itself, to the same set.
-        checkpoint_seconds: time between two checkpoints; a kill loses no more than that.
-        options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
-
-    Returns:
-        The condensed set, as it was saved.
-
-    Raises:
-        ConfigError: an option does not fit the store, or the whole does not fit into memory.
-        OutputError: the output exists or cannot be written.
-        CheckpointError: `resume` finds the checkpoint of another run.
-        DivergedError: a loss, or a value for the checkpoint, is not finite; the last checkpoint stays.
-        EngineError: the executor lost an item that it was to compute; finished classes stay.
-        StoreError: the store was changed meanwhile; the last checkpoint stays.
-        Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
-    """
-    store = store if isinstance(store, ClipStore) else ClipStore.open(store)
-    config, run = parted(config or CondenseConfig(), run, options)
-    config = settled(config)
-    if not 0 <= checkpoint_seconds < float("inf"):
-        raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
-    check_fits(store, config)
-    if run.executor is None:
-        return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
-    if run.output is None:
-        raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
-    order = ClassOrder(condense_classes, store, config, Path(run.output), run.device, checkpoint_seconds)
-    return condense_on(order, source_of(store, config), run)
-
-
-def condense_classes(
-    store: ClipStore, config: CondenseConfig, classes: range, run: Run, checkpoint_seconds: float
-) -> CondensedSet:
-    """Condense some classes, given by their labels, in this process; options and errors like in `condense`."""
-    device = pick_device(run.device)
-    check_memory(store, config, device)
-    condensation = Condensation(store, config, device, classes)
-    source = source_of(store, config) | {"device": device.type}
-    if len(classes) < len(store.classes):
-        source["classes"] = [store.classes[label] for label in classes]
-    if run.output is None:
-        while condensation.iteration < condensation.num_iterations:
-            condensation.step()
-        store.check_unchanged()
-        return condensation.videos.condensed(store, config, source)
-    with Journal(condensation, Path(run.output), source, resume=run.resume, overwrite=run.overwrite) as journal:
-        journal.iterate(checkpoint_seconds, run.progress)
-        store.check_unchanged()
-        condensed = condensation.videos.condensed(store, config, source)
-        journal.finish(condensed)
-    return condensed
-
-
-def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
-    """The record in a set of how it was made, but for the device."""
-    recorded = as_dict(config)
-    return {
-        "method": recorded["method"],
-        "config": recorded,
-        "versions": versions(),
-        "store": store.fingerprint,
-    }
-
-
-def check_fits(store: ClipStore, config: CondenseConfig) -> None:
-    """Refuse options that the store or a chosen part cannot satisfy, before the first expensive step."""
-    store.require_vpc(config.vpc, "condense.vpc")
-    rule = RULES.make(config.insertion, config)
-    if config.budget and not hasattr(rule, "budget"):
-        raise config.refusal("budget", "empty unless insertion is budget")
-    METHODS.make(config.method, config).check(store, config)
-    rule.check(store, config)

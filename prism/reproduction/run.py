@@ -9,7 +9,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import has_independent_classes
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
 from prism.config import as_dict
 from prism.errors import DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate

@@ -19,7 +19,8 @@ from prism.artifacts.encodings.storages import Storage
 from prism.artifacts.info import describe
 from prism.artifacts.keyframes import enlarge
 from prism.artifacts.options import STORAGES
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
 from prism.errors import CondensedError, ConfigError
 from prism.evaluation.evaluate import evaluate

@@ -12,8 +12,9 @@ from prism.artifacts.info import describe
 from prism.artifacts.options import STORAGES
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, shards_path
-from prism.condensation.journal import Journal, Step
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
+from prism.condensation.journal import Journal
+from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig
 from prism.errors import CheckpointError, ConfigError
 from prism.reports.curves import Curves

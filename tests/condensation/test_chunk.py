@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.condensation.chunk import FIRST_CHUNK, Chunk
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.condensation.moments import MOMENTS
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError

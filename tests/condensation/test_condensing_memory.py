@@ -7,8 +7,9 @@ import torch
 
 from prism.artifacts.store import ClipStore
 from prism.condensation import condensing_memory as memory
+from prism.condensation.condense import condense
 from prism.condensation.condensing_memory import condensing_memory
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.loop import Condensation
 from prism.condensation.method import COPIES
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError

@@ -22,9 +22,11 @@ from prism.artifacts.keyframes import render
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.condensation import journal, loop
+from prism.condensation import condense as verb
+from prism.condensation import journal
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.videos import KeyFrames
@@ -496,7 +498,7 @@ def test_resuming_on_another_store_is_refused(store, make_store, tmp_path, crash
 
 def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
     interrupted(store, tmp_path / "set", crashing_at)
-    monkeypatch.setattr(loop, "versions", lambda: versions() | {"torch": "9.9"})
+    monkeypatch.setattr(verb, "versions", lambda: versions() | {"torch": "9.9"})
     with pytest.raises(CheckpointError, match=r"its versions\.torch is '.*', not '9\.9'"):
         run_tiny(store, tmp_path / "set", resume=True)
 

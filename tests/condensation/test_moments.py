@@ -11,7 +11,7 @@ from prism.condensation import chunk as chunks
 from prism.condensation import moments as module
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, held_frames, whole_clips
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
 from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments, MomentBank
 from prism.condensation.objectives import match, squared_distance
 from prism.condensation.options import CondenseConfig, Precision, RealMoments

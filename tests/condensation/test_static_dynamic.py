@@ -17,7 +17,8 @@ from prism.artifacts.encodings import DTYPES, StaticDynamicEncoding
 from prism.artifacts.hallucinator import KERNEL, hallucinate
 from prism.artifacts.info import describe
 from prism.condensation.class_means import held_frames
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.condensation.moments import FreshMoments
 from prism.condensation.options import CondenseConfig
 from prism.condensation.static_dynamic import StaticDynamic

@@ -12,7 +12,8 @@ from videos import write_classes, write_numbered
 
 from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import checkpoint_path
-from prism.condensation.loop import Condensation, condense
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.errors import CheckpointError, SourceError, StoreError
 from prism.evaluation import trials
 from prism.evaluation.evaluate import evaluate

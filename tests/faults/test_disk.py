@@ -16,7 +16,7 @@ from selections import select
 from verbs import RECIPE
 from videos import write_classes
 
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
 from prism.errors import OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve

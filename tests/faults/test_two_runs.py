@@ -13,7 +13,7 @@ from conftest import write_store
 from selections import select
 from videos import write_classes
 
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
 from prism.errors import OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve

@@ -19,7 +19,7 @@ from prism.artifacts.results import Result, Run
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.checkpoint import checkpoint_path, shards_path
-from prism.condensation.loop import condense
+from prism.condensation.condense import condense
 from prism.errors import ConfigError, DivergedError, EngineError, StoreError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
