@@ -21,7 +21,6 @@ from prism.artifacts.keyframes import enlarge
 from prism.artifacts.options import STORAGES
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
-from prism.condensation.options import CondenseConfig
 from prism.errors import CondensedError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
@@ -241,9 +240,9 @@ def test_memories_have_no_scale(tmp_path):
     assert "another size" in refusal(forge_of(made, tmp_path / "set", metadata={"scale": 2}))
 
 
-def test_memories_are_not_stored_as_pictures():
+def test_memories_are_not_stored_as_pictures(store):
     with pytest.raises(ConfigError, match=r"storage = 'h264', but it must be .* with method static-dynamic"):
-        CondenseConfig(method="static-dynamic", storage="h264")
+        condense(store, method="static-dynamic", storage="h264")
 
 
 @pytest.mark.parametrize("verb", ["select", "condense"])
