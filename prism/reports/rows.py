@@ -96,11 +96,6 @@ def build_rows(results: Iterable[Result]) -> list[Row]:
     return sorted(map(_row, results), key=_place)
 
 
-def by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The rows of each task, which have different scores and therefore a table of their own."""
-    return {task: some for task in METRICS if (some := [row for row in rows if row.task == task])}
-
-
 def groups(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows apart by what they were scored on and how, each group in order."""
     return apart(rows, lambda row: row.group)

@@ -1,9 +1,7 @@
-"""Sheets: a table with its title, notes and pictures, and what it is written as: Markdown, CSV, on a terminal."""
+"""Sheets: a table with its title, notes and pictures, and what it is written as: Markdown, on a terminal."""
 
 import base64
-import csv
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,28 +58,14 @@ class Sheet:
 
 def markdown(sheet: Sheet) -> str:
     """A sheet as Markdown."""
-    notes = "".join(f"- {_for_markdown(note)}\n" for note in sheet.notes)
-    return f"# {_for_markdown(sheet.title)}\n\n{markdown_table(sheet.columns, sheet.rows)}\n{notes}"
-
-
-def markdown_table(columns: Sequence[Column], rows: Sequence[Any]) -> str:
-    """Rows as a Markdown table."""
     lines = [
-        [column.heading for column in columns],
-        ["---:" if column.is_number else "---" for column in columns],
-        *([_for_markdown(column.text(row)) for column in columns] for row in rows),
+        [column.heading for column in sheet.columns],
+        ["---:" if column.is_number else "---" for column in sheet.columns],
+        *([_for_markdown(column.text(row)) for column in sheet.columns] for row in sheet.rows),
     ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def as_csv(head: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
-    """Values as a CSV file; None is empty."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    for line in lines:
-        writer.writerow([printable(value) if isinstance(value, str) else value for value in line])
-    return text.getvalue()
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    notes = "".join(f"- {_for_markdown(note)}\n" for note in sheet.notes)
+    return f"# {_for_markdown(sheet.title)}\n\n{table}\n{notes}"
 
 
 def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], caption: str) -> "Table":

@@ -1,11 +1,11 @@
 """Tables: the columns that rows have, and the forms in which they are written."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from prism.artifacts.results import HEADINGS, METRICS, Result
-from prism.reports.rows import Row, build_rows, by_task, groups
-from prism.reports.sheet import Column, as_csv, markdown_table, terminal_table
+from prism.reports.rows import build_rows, groups
+from prism.reports.sheet import Column, terminal_table
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable, significant
 
 if TYPE_CHECKING:
@@ -49,38 +49,18 @@ def _scores(task: str) -> list[Column]:
 
 def summary_tables(results: Iterable[Result]) -> list["Table"]:
     """A short table for a terminal for each task. Rows that must not be compared stand in different sections."""
-    return [_summary_table(task, rows) for task, rows in by_task(build_rows(results)).items()]
-
-
-def _summary_table(task: str, rows: list[Row]) -> "Table":
-    # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
-    texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
-    same = [printable(*found) for found in texts.values() if len(found) == 1]
-    varying = [column for column, found in texts.items() if len(found) > 1]
-    costs = [column for column in COSTS if column.heading in COSTS_ON_TERMINAL]
-    columns = [LABEL_AND_ROLE, *varying, *_scores(task)[:SCORES_ON_TERMINAL], *costs]
-    chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
-    caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
-    return terminal_table(columns, groups(rows), caption)
-
-
-def to_markdown(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table for each task, with data, split and protocol."""
-    return "\n".join(markdown_table((*columns_of(task), *WHERE), some) for task, some in by_task(rows).items())
-
-
-RAW = (
-    *("label", "task", "role", "method", "network", "protocol", "data", "fingerprint", "split", "num_test_clips"),
-    *("num_classes", "clips", "shown", "keyframes", "keyframes_per_video", "num_bytes", "float32_bytes"),
-    *("full_float32_bytes", "percent_of_full", "seconds"),
-)
-"""The properties of a row that stand in a CSV file beside its scores."""
-
-
-def to_csv(rows: Sequence[Row]) -> str:
-    """The rows with unrounded numbers; scores are shares in 0..1, and empty where a task does not have them."""
-    metrics = [metric for task in by_task(rows) for metric in METRICS[task]]
-    head = [*RAW, *(f"{metric}_{part}" for metric in metrics for part in ("mean", "std", "n"))]
-    values = ([getattr(row, name) for name in RAW] for row in rows)
-    scores = ([part for metric in metrics for part in row.scores.get(metric, ("", "", ""))] for row in rows)
-    return as_csv(head, ([*some, *others] for some, others in zip(values, scores, strict=True)))
+    tables, all_rows = [], build_rows(results)
+    for task in METRICS:
+        rows = [row for row in all_rows if row.task == task]
+        if not rows:
+            continue
+        # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
+        texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
+        same = [printable(*found) for found in texts.values() if len(found) == 1]
+        varying = [column for column, found in texts.items() if len(found) > 1]
+        costs = [column for column in COSTS if column.heading in COSTS_ON_TERMINAL]
+        columns = [LABEL_AND_ROLE, *varying, *_scores(task)[:SCORES_ON_TERMINAL], *costs]
+        chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
+        caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
+        tables.append(terminal_table(columns, groups(rows), caption))
+    return tables

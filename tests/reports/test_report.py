@@ -1,7 +1,6 @@
 """The report shows what the files say, names what is missing, and needs nothing beside itself."""
 
 import base64
-import csv
 import io
 import json
 import re
@@ -29,7 +28,7 @@ from prism.reports.page import report
 from prism.reports.plots import Trade, _dodges, _trades
 from prism.reports.rows import build_rows, groups
 from prism.reports.series import series_of
-from prism.reports.tables import summary_tables, to_csv, to_markdown
+from prism.reports.tables import summary_tables
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
 
@@ -202,19 +201,6 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     assert "chance 50 %" in text
 
 
-def test_markdown_and_csv_hold_the_same_rows(exhibit):
-    rows = build_rows(
-        load([exhibit.of_set(exhibit.condensed("set.safetensors"), "a|b <i>"), *exhibit.everything()])
-    )
-    lines = to_markdown(rows).splitlines()
-    assert len(lines) == 2 + len(rows)
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {16}
-    assert "a\\|b &lt;i&gt;" in to_markdown(rows)
-    read = list(csv.DictReader(io.StringIO(to_csv(rows))))
-    assert [float(line["top1_mean"]) for line in read] == [row.lead[0] for row in rows]
-    assert {line["label"] for line in read} >= {"a|b <i>", "full"}
-
-
 def retrieval_of(exhibit: Exhibit) -> list[Path]:
     made = exhibit.folder / "set.safetensors"
     return [
@@ -227,7 +213,10 @@ def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
     classified = exhibit.everything()
     retrieved = retrieval_of(exhibit)
     rows = build_rows(load([*retrieved, *classified]))
-    assert [{row.task for row in group} for group in groups(rows)] == [{"classification"}, {"retrieval"}]
+    assert [{row.task for row in group} for group in groups(rows)] == [
+        {"classification"},
+        {"retrieval"},
+    ]
     page = page_of([*retrieved, *classified])
     assert page.count('<table class="results">') == 2
     tables = re.findall(r'<table class="results">.*?</table>', page, re.DOTALL)
@@ -251,17 +240,6 @@ def test_the_terminal_shows_a_table_for_each_task(exhibit):
     assert [str(column.header) for column in retrieved.columns][:3] == ["set", "R@1 %", "R@5 %"]
     console.print(retrieved)
     assert max(map(len, console.file.getvalue().splitlines())) <= 80
-
-
-def test_markdown_and_csv_keep_the_tasks_apart(exhibit):
-    rows = build_rows(load([*exhibit.everything(), *retrieval_of(exhibit)]))
-    first, second = to_markdown(rows).split("\n\n")
-    assert "top-1 %" in first
-    assert "R@20 %" in second
-    lines = list(csv.DictReader(io.StringIO(to_csv(rows))))
-    retrieved = [line for line in lines if line["task"] == "retrieval"]
-    assert [(line["top1_mean"], float(line["r20_mean"])) for line in retrieved] == [("", 0.9)] * 2
-    assert len(lines) == 5
 
 
 def test_the_same_files_give_the_same_page_in_any_order(exhibit):
