@@ -42,30 +42,23 @@ class Curves:
             ResultError: a record lacks a value or holds something that is not a number.
         """
         try:
-            return cls._read(telemetry)
+            steps = telemetry.of_kind("step")
+            cosines = [[r["iteration"], *r["quantiles"]] for r in telemetry.of_kind("cosines")]
+            insertions = [[r["iteration"], r["frame"]] for r in telemetry.of_kind("insertion")]
+            end = (telemetry.of_kind("end") or [{}])[-1]
+            start = (telemetry.of_kind("start") or [{}])[0]
+            seconds, memory = end.get("seconds"), end.get("peak_memory_bytes")
+            return cls(
+                _table([[r["iteration"], r["loss"], r["between_class"] or 0.0, r["keyframes"]] for r in steps], 4),
+                _table(cosines, 1 + len(QUANTILES)),
+                _table(insertions, 2),
+                tuple(int(count) for count in end.get("keyframes", ())),
+                None if seconds is None else _finite(seconds),
+                None if memory is None else int(_finite(memory)),
+                str(start.get("gpu") or start.get("processor") or ""),
+            )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ResultError(f"the telemetry holds a record that cannot be drawn: {error!r}.") from None
-
-    @classmethod
-    def _read(cls, telemetry: Telemetry) -> "Curves":
-        steps = [
-            [r["iteration"], r["loss"], r["between_class"] or 0.0, r["keyframes"]]
-            for r in telemetry.of_kind("step")
-        ]
-        cosines = [[r["iteration"], *r["quantiles"]] for r in telemetry.of_kind("cosines")]
-        insertions = [[r["iteration"], r["frame"]] for r in telemetry.of_kind("insertion")]
-        end = (telemetry.of_kind("end") or [{}])[-1]
-        start = (telemetry.of_kind("start") or [{}])[0]
-        seconds, memory = end.get("seconds"), end.get("peak_memory_bytes")
-        return cls(
-            _table(steps, 4),
-            _table(cosines, 1 + len(QUANTILES)),
-            _table(insertions, 2),
-            tuple(int(count) for count in end.get("keyframes", ())),
-            None if seconds is None else _finite(seconds),
-            None if memory is None else int(_finite(memory)),
-            str(start.get("gpu") or start.get("processor") or ""),
-        )
 
 
 def _table(rows: list[list[Any]], width: int) -> Array:

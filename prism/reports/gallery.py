@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
@@ -36,24 +35,11 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class ClassRow:
-    """The tiles of one class, which play in step."""
-
-    name: str
-    tiles: tuple[Tile, ...]
-
-
-@dataclass(frozen=True)
 class Gallery:
-    """The tiles of a data set by class, and what to know about them."""
+    """The tiles of a data set by class, which play in step, and what to know about them."""
 
-    rows: tuple[ClassRow, ...]
+    classes: dict[str, list[Tile]]
     notes: tuple[str, ...]
-
-    @property
-    def tiles(self) -> list[Tile]:
-        """All tiles."""
-        return [tile for row in self.rows for tile in row.tiles]
 
 
 def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> list[Gallery]:
@@ -71,8 +57,8 @@ def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> l
         filled = [replace(tile, source=next(encoded)) for tile in some]
         kept = [tile for tile in filled if tile.source is not None]
         names = sorted({tile.class_name for tile in kept})
-        rows = tuple(ClassRow(name, tuple(tile for tile in kept if tile.class_name == name)) for name in names)
-        shown.append(Gallery(rows, (*_notes(filled, quality), *_range_notes(sets))))
+        classes = {name: [tile for tile in kept if tile.class_name == name] for name in names}
+        shown.append(Gallery(classes, tuple(_notes(filled, quality, sets))))
     return shown
 
 
@@ -105,7 +91,7 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
         yield Tile(condensed.classes[label], index, name, note, alt, condensed.size, len(shown), marks, shot)
 
 
-def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
+def _notes(tiles: Sequence[Tile], quality: Quality, sets: Sequence[SetFile]) -> Iterator[str]:
     left_out = sum(tile.source is None for tile in tiles)
     if left_out:
         yield f"{left_out:,} of {counted(len(tiles), 'video')} are left out to keep this page small."
@@ -119,9 +105,6 @@ def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
     longest = max((tile.num_shown for tile in tiles), default=0)
     if longest == len(shown_times(10**6)):
         yield f"Of clips with more than {longest} frames, {longest} evenly spread ones are shown."
-
-
-def _range_notes(sets: Sequence[SetFile]) -> Iterator[str]:
     for found in sets:
         if found.condensed is None or (share := _share_outside(found.condensed)) == 0:
             continue
@@ -130,17 +113,15 @@ def _range_notes(sets: Sequence[SetFile]) -> Iterator[str]:
         yield f"{found.name}: {shown} of its {what} lie outside [0, 1] and are clipped for display."
 
 
-def _share_outside(condensed: CondensedSet) -> float:
+def _share_outside(condensed: CondensedSet, chunk: int = 256) -> float:
+    stored = condensed.encoding.shown
+    if stored is None:
+        parts = (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
+    else:
+        parts = (stored[start : start + chunk].decode() for start in range(0, len(stored), chunk))
     # Rounding in storage is no reason to speak of clipping: half a grey level is the tolerance.
     outside = total = 0
-    for values in _shown_values(condensed):
+    for values in parts:
         outside += int(((values < -1 / 510) | (values > 1 + 1 / 510)).sum())
         total += values.numel()
     return outside / total
-
-
-def _shown_values(condensed: CondensedSet, chunk: int = 256) -> Iterator[Tensor]:
-    stored = condensed.encoding.shown
-    if stored is None:
-        return (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
-    return (stored[start : start + chunk].decode() for start in range(0, len(stored), chunk))

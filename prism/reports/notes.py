@@ -19,9 +19,14 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
     """How to read the numbers of a group, and how its rows differ beside the set."""
     split = rows[0].split
     machines = {tuple(_value(result.provenance.get(key)) for key in HARDWARE) for result in results}
+    spread = []
+    if any(result.subject.kind == "condensed" for result in results):
+        spread.append("a set was made once, so its deviation is that of training alone")
+    if any(result.subject.method == "subset" for result in results):
+        spread.append("a subset is drawn anew for each seed, so its deviation holds the draw, too")
     return [
         *_scores(rows),
-        *_spread(results),
+        *([sentence(f"{'; '.join(spread)}.")] if spread else []),
         *(f"Caution: of “{result.label}” {result.caution}" for result in results if result.caution),
         "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips).",
         "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
@@ -52,15 +57,6 @@ def _scores(rows: Sequence[Row]) -> list[str]:
             f"{in_shares(row.chance.values())}."
         )
     return notes
-
-
-def _spread(results: Sequence[Result]) -> list[str]:
-    notes = []
-    if any(result.subject.kind == "condensed" for result in results):
-        notes.append("a set was made once, so its deviation is that of training alone")
-    if any(result.subject.method == "subset" for result in results):
-        notes.append("a subset is drawn anew for each seed, so its deviation holds the draw, too")
-    return [sentence(f"{'; '.join(notes)}.")] if notes else []
 
 
 def _different_options(results: Sequence[Result]) -> list[str]:

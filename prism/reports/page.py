@@ -11,7 +11,6 @@ from markupsafe import Markup
 
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.locks import claim
-from prism.reports.gallery import Tile
 from prism.reports.sections import build_sections
 from prism.reports.series import SHAPES
 from prism.reports.sheet import Sheet
@@ -51,7 +50,17 @@ def report(
 def build_page(loaded: Sequence[Loaded], sheets: Sequence[Sheet] = ()) -> str:
     """The page's text."""
     sections = build_sections(loaded)
-    css = _style([tile for section in sections for tile in section.gallery.tiles])
+    tiles = [tile for section in sections for some in section.gallery.classes.values() for tile in some]
+    rules = [resources.files("prism.reports").joinpath("page.css").read_text(encoding="utf-8")]
+    # One animation for each number of frames; nothing but numbers is added to the style sheet.
+    for n in sorted({tile.num_shown for tile in tiles}):
+        seconds = n * SECONDS_PER_FRAME
+        timing = f"animation-duration:{seconds:g}s;animation-timing-function:steps({n})"
+        rules.append(f".n{n}{{--n:{n};animation-name:play{n};{timing}}}")
+        rules.append(f"@keyframes play{n}{{to{{--at:{n}}}}}")
+    for height, width in sorted({tile.size for tile in tiles}):
+        rules.append(f".r{width}-{height}{{--shape:{width}/{height}}}")
+    css = "\n".join(rules)
     digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("prism.reports", "."),
@@ -64,16 +73,3 @@ def build_page(loaded: Sequence[Loaded], sheets: Sequence[Sheet] = ()) -> str:
     )
     template = environment.get_template("page.html.j2")
     return template.render(sheets=sheets, sections=sections, css=Markup(css), style_digest=digest, shapes=SHAPES)
-
-
-def _style(tiles: Sequence[Tile]) -> str:
-    """The style sheet, with one animation for each number of frames; nothing but numbers is added to it."""
-    rules = [resources.files("prism.reports").joinpath("page.css").read_text(encoding="utf-8")]
-    for n in sorted({tile.num_shown for tile in tiles}):
-        seconds = n * SECONDS_PER_FRAME
-        timing = f"animation-duration:{seconds:g}s;animation-timing-function:steps({n})"
-        rules.append(f".n{n}{{--n:{n};animation-name:play{n};{timing}}}")
-        rules.append(f"@keyframes play{n}{{to{{--at:{n}}}}}")
-    for height, width in sorted({tile.size for tile in tiles}):
-        rules.append(f".r{width}-{height}{{--shape:{width}/{height}}}")
-    return "\n".join(rules)

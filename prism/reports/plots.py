@@ -91,22 +91,21 @@ def score_plots(series: Sequence[Series]) -> list[Picture]:
 
 def _scores(axes: Axes, series: Sequence[Series], budget: Budget, score: str) -> None:
     rows = [row for one in series for row in one.rows]
+    costs = [budget.of(row) for row in rows]
     chance = rows[0].chance[rows[0].metric]
     highest = max([chance, *(row.lead[0] + row.lead[1] for row in rows)])
     axes.set_ylim(0, min(104, 112 * highest))
-    _log_axis(axes, [budget.of(row) for row in rows])
+    _cost_axis(axes, costs, budget.axis, score)
     _level(axes, 100 * chance, "chance", (0, (1, 2)), below=True)
     for row in rows:
         if row.role == "ceiling":
             _level(axes, 100 * row.lead[0], "full", (0, (5, 3)), below=False)
-    dodges = iter(_dodges([budget.of(row) for row in rows]))
+    dodges = iter(_dodges(costs))
     for one in series:
         points = [(budget.of(row), 100 * row.lead[0], 100 * row.lead[1]) for row in one.rows]
         # Scores of one cost have no order that a line could follow.
         is_joined = len({cost for cost, _, _ in points}) == len(points)
         _draw_points(axes, points, one.mark, dodges, "_", "-" if is_joined else None)
-    axes.set_xlabel(budget.axis)
-    axes.set_ylabel(f"{score} (%)")
 
 
 Dashes = str | tuple[int, tuple[int, ...]]
@@ -149,9 +148,7 @@ def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
         label = "_" if trade.is_printed and len(trades) > len(names) else trade.name
         _draw_points(axes, trade.points, mark, dodges, label, (0, (3, 2)) if trade.is_printed else "-")
     axes.set_ylim(0, 1.05 * max(mean + std for trade in trades for _, mean, std in trade.points))
-    _log_axis(axes, [cost for trade in trades for cost, _, _ in trade.points])
-    axes.set_xlabel(cost)
-    axes.set_ylabel(f"{score} (%)")
+    _cost_axis(axes, [cost for trade in trades for cost, _, _ in trade.points], cost, score)
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
@@ -183,14 +180,8 @@ def _draw_points(
     """Scores with their deviations, each moved aside by the next dodge, and the line that joins them (or none)."""
     scale = axes.figure.dpi_scale_trans
     asides = [axes.transData + ScaledTranslation(next(dodges) / 72, 0, scale) for _ in points]
-    line = {
-        "arrowstyle": "-",
-        "color": mark.colour,
-        "linestyle": dashes,
-        "linewidth": 1.1,
-        "shrinkA": 0,
-        "shrinkB": 0,
-    }
+    line = {"arrowstyle": "-", "shrinkA": 0, "shrinkB": 0}
+    line |= {"color": mark.colour, "linestyle": dashes, "linewidth": 1.1}
     for (start, end), (here, there) in zip(pairwise(points), pairwise(asides), strict=True):
         if dashes is not None:
             axes.annotate("", end[:2], start[:2], xycoords=there, textcoords=here, arrowprops=line, zorder=2)
@@ -205,7 +196,7 @@ def _draw_points(
         label = "_"
 
 
-def _log_axis(axes: Axes, values: Sequence[float]) -> None:
+def _cost_axis(axes: Axes, values: Sequence[float], cost: str, score: str) -> None:
     # Whole decades, so that even neighbouring budgets stand between two labelled ticks.
     low = math.floor(math.log10(min(values) / 1.25))
     high = max(low + 1, math.ceil(math.log10(max(values) * 1.25)))
@@ -215,6 +206,8 @@ def _log_axis(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in range(low, high + 1, step)]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: significant(value)))
     axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(cost)
+    axes.set_ylabel(f"{score} (%)")
 
 
 def history_plots(curves: Curves, num_frames: int) -> list[Picture]:

@@ -13,7 +13,7 @@ from prism.reports.notes import notes_on
 from prism.reports.plots import history_plots, score_plots
 from prism.reports.rows import Row, apart, build_rows, groups
 from prism.reports.series import Mark, Series, series_of
-from prism.reports.sheet import Column, Picture
+from prism.reports.sheet import Picture, Sheet
 from prism.reports.sources import Loaded, SetFile, find_sets, find_store
 from prism.reports.tables import columns_of
 from prism.reports.text import counted, in_bytes, in_percent, in_seconds, in_shares, listed
@@ -22,24 +22,18 @@ MAX_SCALE = 4
 """Floors and ceilings that the sentence above a table lists; more of them are in the table only."""
 
 
-@dataclass(frozen=True)
-class Group:
+@dataclass(frozen=True, kw_only=True)
+class Group(Sheet):
     """Rows that may be compared: their table and plots.
 
     Attributes:
         marks: the mark of each row, in the order of the rows.
         lead: the result in one or two sentences.
-        notes: what a reader must know before comparing.
     """
 
-    title: str
-    columns: list[Column]
-    rows: list[Row]
     series: list[Series]
     marks: list[Mark]
     lead: str
-    notes: list[str]
-    plots: list[Picture]
 
 
 @dataclass(frozen=True)
@@ -90,17 +84,10 @@ def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
     for part, (store, problem), some, gallery in zip(parts, stores, sets, shown, strict=True):
         rows = build_rows(item.result for item in part)
         histories = [history for one in some if (history := _history(one)).plots or history.problems]
-        sections.append(
-            Section(
-                name=rows[0].data,
-                facts=_store_facts(rows[0], store),
-                problem=problem,
-                groups=[_group(group, part) for group in groups(rows)],
-                gallery=gallery,
-                histories=histories,
-                details=[_details(item) for item in part],
-            )
-        )
+        facts = _store_facts(rows[0], store)
+        comparable = [_group(group, part) for group in groups(rows)]
+        details = [_details(item) for item in part]
+        sections.append(Section(rows[0].data, facts, problem, comparable, gallery, histories, details))
     return sections
 
 

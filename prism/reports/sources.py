@@ -45,15 +45,13 @@ class SetFile:
     """A condensed set that one or more results were made of.
 
     Attributes:
-        labels: the labels of those results, sorted.
-        name: the labels, with the file's name where another set has the same.
+        name: the labels of those results, sorted, with the file's name where another set has the same.
         condensed: the set, or None where it cannot be shown.
         curves: how it came to be, or None.
         problems: what is missing, in sentences.
     """
 
     path: Path
-    labels: list[str]
     name: str
     condensed: CondensedSet | None = None
     curves: Curves | None = None
@@ -72,7 +70,7 @@ def find_sets(loaded: Sequence[Loaded]) -> list[SetFile]:
     for path in sorted(users, key=lambda path: (labels[path], str(path))):
         name = " / ".join(labels[path])
         name += f" ({path.stem})" if shared[tuple(labels[path])] > 1 else ""
-        found.append(_open_set(SetFile(path, labels[path], name), users[path]))
+        found.append(_open_set(SetFile(path, name), users[path]))
     return found
 
 

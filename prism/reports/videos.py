@@ -93,7 +93,12 @@ def shown_frames(clip: Tensor) -> Pixels:
 
 def encode(frames: Pixels, quality: Quality) -> bytes:
     """A strip of frames side by side, as WebP."""
-    frames = _scaled(frames, quality.side)
+    height, width = frames.shape[1:3]
+    factor = quality.side / max(height, width)
+    if factor < 1:
+        size = (max(1, round(width * factor)), max(1, round(height * factor)))
+        pictures = (Image.fromarray(frame).resize(size, Image.Resampling.BOX) for frame in frames)
+        frames = np.stack([np.asarray(picture) for picture in pictures])
     num_frames, height, width, channels = frames.shape
     strip = np.ascontiguousarray(frames.transpose(1, 0, 2, 3)).reshape(height, num_frames * width, channels)
     data = io.BytesIO()
@@ -101,12 +106,3 @@ def encode(frames: Pixels, quality: Quality) -> bytes:
     options = {"lossless": True, "quality": 20} if quality.level is None else {"quality": quality.level}
     Image.fromarray(strip).save(data, "WEBP", method=1, **options)
     return data.getvalue()
-
-
-def _scaled(frames: Pixels, side: int) -> Pixels:
-    height, width = frames.shape[1:3]
-    factor = side / max(height, width)
-    if factor >= 1:
-        return frames
-    size = (max(1, round(width * factor)), max(1, round(height * factor)))
-    return np.stack([np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BOX)) for frame in frames])
