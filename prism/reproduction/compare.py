@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, Result
@@ -141,7 +141,8 @@ class Comparison:
     @property
     def plots(self) -> dict[str, Picture]:
         """Scores against each cost for each store, by a name for a file, where the videos per class vary."""
-        if STORAGE in self._all("metric") or len(self._all("vpc") - {0}) < 2:
+        cells = [line.cell for line in self.lines]
+        if any(cell.metric == STORAGE for cell in cells) or len({cell.vpc for cell in cells} - {0}) < 2:
             return {}
         stores = list(dict.fromkeys(line.store for line in self.lines))
         found = {}
@@ -152,9 +153,6 @@ class Comparison:
                     of_store = f"{name}-{number}" if len(stores) > 1 else name
                     found[of_store] = trade_plot(trades, cost.axis, HEADINGS[self.lines[0].cell.metric])
         return found
-
-    def _all(self, attribute: str) -> set[Any]:
-        return {getattr(line.cell, attribute) for line in self.lines}
 
     @property
     def notes(self) -> list[str]:
@@ -192,8 +190,7 @@ class Comparison:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(RAW)
-        for line in self.lines:
-            writer.writerow(_raw(line))
+        writer.writerows([value(line) for value in RAW.values()] for line in self.lines)
         return text.getvalue()
 
 
@@ -239,44 +236,33 @@ def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
     return found
 
 
-RAW = (
-    *("exhibit_row", "data", "paper_data", "is_same_data", "protocol", "vpc", "network", "metric"),
-    *(
-        "paper_mean",
-        "paper_std",
-        "mean",
-        "std",
-        "n",
-        "mark",
-        "paper_mib",
-        "paper_share_percent",
-        "float32_bytes",
-        "full_float32_bytes",
-    ),
-    *("num_bytes", "shown", "keyframes_per_video", "condense_seconds", "run_seconds", "failure"),
-)
-
-
-def _raw(line: Line) -> list[object]:
-    cell, printed = line.cell, line.cell.printed
-    return [
-        *(
-            cell.label,
-            line.store,
-            line.data,
-            line.is_same_data,
-            line.protocol,
-            cell.vpc,
-            cell.network,
-            cell.metric,
-        ),
-        *((printed.mean, "" if printed.std is None else printed.std) if printed else ("", "")),
-        *(line.ours or ("", "", "")),
-        line.mark,
-        *((cell.storage.mean, cell.storage_share) if cell.storage else ("", "")),
-        *(line.float32_bytes, line.full_float32_bytes, line.num_bytes, line.shown, line.keyframes),
-        *(line.condense_seconds, line.run_seconds, line.failure),
-    ]
+RAW: dict[str, Callable[[Line], object]] = {
+    "exhibit_row": lambda line: line.cell.label,
+    "data": lambda line: line.store,
+    "paper_data": lambda line: line.data,
+    "is_same_data": lambda line: line.is_same_data,
+    "protocol": lambda line: line.protocol,
+    "vpc": lambda line: line.cell.vpc,
+    "network": lambda line: line.cell.network,
+    "metric": lambda line: line.cell.metric,
+    "paper_mean": lambda line: line.cell.printed and line.cell.printed.mean,
+    "paper_std": lambda line: line.cell.printed and line.cell.printed.std,
+    "mean": lambda line: line.ours and line.ours[0],
+    "std": lambda line: line.ours and line.ours[1],
+    "n": lambda line: line.ours and line.ours[2],
+    "mark": lambda line: line.mark,
+    "paper_mib": lambda line: line.cell.storage and line.cell.storage.mean,
+    "paper_share_percent": lambda line: line.cell.storage and line.cell.storage_share,
+    "float32_bytes": lambda line: line.float32_bytes,
+    "full_float32_bytes": lambda line: line.full_float32_bytes,
+    "num_bytes": lambda line: line.num_bytes,
+    "shown": lambda line: line.shown,
+    "keyframes_per_video": lambda line: line.keyframes,
+    "condense_seconds": lambda line: line.condense_seconds,
+    "run_seconds": lambda line: line.run_seconds,
+    "failure": lambda line: line.failure,
+}
+"""The columns of the CSV file; None is empty."""
 
 
 @dataclass(frozen=True)
@@ -325,6 +311,8 @@ def _line(place: Place, done: Progress) -> Line:
     made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
     scored = [done.results[step.path] for step in place.scores if step.path in done.results]
     runs = [run for result in scored for run in result.runs]
+    scores = [run.scores[cell.metric] for run in runs]
+    failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
     full = 4 * store.clip_bytes * len(store.positions("train"))
     # All real clips are no set: they are counted as the store holds them.
     whole = not place.sets
@@ -334,7 +322,7 @@ def _line(place: Place, done: Progress) -> Line:
         store.path.name,
         place.is_same_data,
         " and ".join(sorted({result.protocol for result in scored})),
-        _pooled([run.scores[cell.metric] for run in runs]) if runs else None,
+        (_mean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0, len(scores)) if scores else None,
         store.num_frames if whole else _mean([one.keyframes for one in made]),
         full if whole else round(_mean([one.float32_bytes for one in made])),
         full // 4 if whole else round(_mean([one.num_bytes for one in made])),
@@ -342,15 +330,9 @@ def _line(place: Place, done: Progress) -> Line:
         full,
         _mean([one.seconds for one in made if one.seconds]),
         _mean([run.seconds for run in runs]),
-        next(
-            (done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures), ""
-        ),
+        failures[0] if failures else "",
         " ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
     )
-
-
-def _pooled(scores: Sequence[float]) -> Score:
-    return statistics.fmean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0, len(scores)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -359,7 +341,6 @@ def _mean(values: Sequence[float]) -> float:
 
 def _condense_seconds(path: Path) -> float:
     try:
-        ends = Telemetry.load(telemetry_path(path)).of_kind("end")
-        return float(ends[-1]["seconds"])
+        return float(Telemetry.load(telemetry_path(path)).of_kind("end")[-1]["seconds"])
     except (ResultError, LookupError, TypeError, ValueError, OverflowError):
         return 0.0

@@ -11,7 +11,6 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from prism.artifacts.results import METRICS
 from prism.config import nearest
 from prism.errors import ConfigError
 
@@ -65,11 +64,6 @@ class Cell:
     storage: Printed | None
     storage_share: float
 
-    @property
-    def task(self) -> str:
-        """A key of `results.METRICS`, or `storage`."""
-        return next((task for task, metrics in METRICS.items() if self.metric in metrics), STORAGE)
-
 
 @dataclass(frozen=True)
 class Exhibit:
@@ -103,7 +97,19 @@ def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
 
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
-    return {name: _exhibit(name, content) for name, content in _content().items() if name != "data"}
+    known = {}
+    for name, content in _content().items():
+        if name == "data":
+            continue
+        rows, found = _rows(name), {}
+        for data in content.get("data", data_sets()):
+            if any(row.get(data) for row in rows):
+                columns = _columns(content, rows, data)
+                cells = [_cell(row, column, data) for column in columns for row in _on_scale(rows, column)]
+                # All real clips have no videos per class: they stand once for each network and score, at the end.
+                found[data] = tuple(cell for i, cell in enumerate(cells) if cell not in cells[i + 1 :])
+        known[name] = Exhibit(name, content["title"], content["place"], found)
+    return known
 
 
 def exhibit(name: str) -> Exhibit:
@@ -116,17 +122,6 @@ def exhibit(name: str) -> Exhibit:
     if name not in known:
         raise ConfigError(f"unknown table '{name}'.{nearest(name, list(known))} See prism reproduce --list.")
     return known[name]
-
-
-def _exhibit(name: str, content: dict[str, Any]) -> Exhibit:
-    rows, found = _rows(name), {}
-    for data in content.get("data", data_sets()):
-        if any(row.get(data) for row in rows):
-            columns = list(_columns(content, rows, data))
-            cells = [_cell(row, column, data) for column in columns for row in _on_scale(rows, column)]
-            # All real clips have no videos per class: they stand once for each network and score, at the end.
-            found[data] = tuple(cell for i, cell in enumerate(cells) if cell not in cells[i + 1 :])
-    return Exhibit(name, content["title"], content["place"], found)
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

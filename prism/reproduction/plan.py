@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from prism.artifacts.results import METRICS
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig, settled
 from prism.config import as_dict, with_options
@@ -166,7 +167,7 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
 
 
 def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
-    verb = "retrieve" if cell.task == "retrieval" else "evaluate"
+    verb = "retrieve" if cell.metric in METRICS["retrieval"] else "evaluate"
     own = {"model": cell.network, "width": options.scale.get("widths", {}).get(cell.network, 0)}
     own |= {} if made else options.scale.get("whole", {})
     options_of = RetrieveConfig if verb == "retrieve" else EvaluateConfig

@@ -75,11 +75,10 @@ def reproduce(
             note(line)
         return compare(chosen, scale, places, done)
     for count, (step, store) in enumerate(steps, 1):
-        if _take(step, store, done):
-            continue
-        note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
-        _run(step, store, done, run)
-        _write(compare(chosen, scale, places, done), table)
+        if not _take(step, store, done):
+            note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
+            _run(step, store, done, run)
+            _write(compare(chosen, scale, places, done), table)
     found = compare(chosen, scale, places, done)
     _write(found, table)
     plots = found.plots
@@ -134,34 +133,27 @@ def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
 
 
 def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) -> None:
-    if isinstance(step, ScoreStep) and step.made is not None and step.made.path in done.failures:
-        return
+    """Do a step. Verbs are called here and nowhere else."""
+    how = replace(run, output=step.path, resume=True)
     try:
-        made = _made(step, store, run)
+        if isinstance(step, ScoreStep):
+            if step.made is not None and step.made.path in done.failures:
+                return
+            condensed, train_store = (step.made.path, None) if step.made else (None, store)
+            verb: Any = retrieve if isinstance(step.config, RetrieveConfig) else evaluate
+            result = verb(condensed, store, step.config, how, train_store=train_store, label=step.label)
+            done.results[step.path] = result
+        elif isinstance(step.config, SelectConfig):
+            done.sets[step.path] = Made.of(select(store, step.config, how), step.path)
+        else:
+            how = replace(how, executor=run.executor if has_independent_classes(step.config) else None)
+            done.sets[step.path] = Made.of(condense(store, step.config, how), step.path)
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)
         note(f"prism: {error}", enabled=run.progress)
     except Interrupted:
         raise Interrupted("stopped; run the same command again to go on.") from None
-    else:
-        if isinstance(made, Result):
-            done.results[step.path] = made
-        else:
-            done.sets[step.path] = Made.of(made, step.path)
-
-
-def _made(step: SetStep | ScoreStep, store: ClipStore, run: Run) -> CondensedSet | Result:
-    """The set or result of a step. Verbs are called here and nowhere else."""
-    run = replace(run, output=step.path, resume=True)
-    if isinstance(step, ScoreStep):
-        condensed, train_store = (step.made.path, None) if step.made else (None, store)
-        verb: Any = retrieve if isinstance(step.config, RetrieveConfig) else evaluate
-        return verb(condensed, store, step.config, run, train_store=train_store, label=step.label)
-    if isinstance(step.config, SelectConfig):
-        return select(store, step.config, run)
-    executor = run.executor if has_independent_classes(step.config) else None
-    return condense(store, step.config, replace(run, executor=executor))
 
 
 def _write(found: Comparison, table: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from prism.artifacts.results import METRICS
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
@@ -81,7 +82,7 @@ def test_the_papers_numbers_stand_where_the_paper_prints_them(name, data, label,
 def test_other_networks_and_recalls_are_columns_of_their_tables():
     assert cell_of("table4", "MiniUCF", "PRISM", network="cnn-lstm").printed == Printed(18.2, 1.3)
     assert cell_of("table7", "HMDB51", "Wang et al.", metric="r20").printed == Printed(65.82, None)
-    assert {cell.task for cell in exhibit("table7").cells["HMDB51"]} == {"retrieval"}
+    assert {cell.metric for cell in exhibit("table7").cells["HMDB51"]} == set(METRICS["retrieval"])
 
 
 def test_key_frames_per_video_follow_from_the_papers_storage():
@@ -222,8 +223,8 @@ def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_pat
     reproduced(store, tmp_path / "out", tiny)
     before = contents(tmp_path / "out")
     made: list[Path] = []
-    make = run._made
-    monkeypatch.setattr(run, "_made", lambda step, *at: made.append(step.path) or make(step, *at))
+    make = run._run
+    monkeypatch.setattr(run, "_run", lambda step, *at: made.append(step.path) or make(step, *at))
     reproduced(store, tmp_path / "out", tiny)
     assert made == []
     assert contents(tmp_path / "out") == before
@@ -336,10 +337,10 @@ def test_ctrl_c_says_that_the_same_command_goes_on(store, tmp_path, tiny, monkey
 def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, monkeypatch):
     original = run.condense
 
-    def diverging(store: ClipStore, config: CondenseConfig, **options: Any) -> Any:
+    def diverging(store: ClipStore, config: CondenseConfig, how: Run) -> Any:
         if config.insertion == "never":
             raise DivergedError("the loss of class 'class0' is not finite at iteration 2.")
-        return original(store, config, **options)
+        return original(store, config, how)
 
     monkeypatch.setattr(run, "condense", diverging)
     found = reproduced(store, tmp_path / "out", tiny)
