@@ -186,11 +186,7 @@ def _packets(container: "InputContainer", stream: "VideoStream") -> "Iterator[av
 
 
 def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: int, limits: Limits) -> Frames:
-    """Seek to the key frame before the first wanted frame and decode up to the last.
-
-    Raises:
-        _Missing: the seek went past the first frame, or a wanted frame did not turn up.
-    """
+    """Seek to the key frame before the first wanted frame and decode up to the last."""
     index_at = {times[index]: index for index in wanted}
     # One for all frames: to prepare a conversion takes longer than to decode and convert a small frame.
     found, converter = {}, VideoReformatter()
@@ -205,11 +201,7 @@ def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: i
 
 
 def _read_in_order(path: Path, wanted: Collection[int], size: int, limits: Limits) -> Frames:
-    """Decode from the start and count.
-
-    Raises:
-        _Missing: there are fewer frames.
-    """
+    """Decode from the start and count."""
     found, converter = {}, VideoReformatter()
     for index, frame in enumerate(_decoded_frames(path)):
         if index in wanted:
@@ -222,12 +214,7 @@ def _read_in_order(path: Path, wanted: Collection[int], size: int, limits: Limit
 def _decoded_frames(path: Path, since: int | None = None) -> "Iterator[av.VideoFrame]":
     """The frames that can be decoded, in the order they are shown; others are left out.
 
-    Args:
-        path: the file.
-        since: a time stamp; decoding starts at a key frame that is not shown after it.
-
-    Raises:
-        _Missing: the container has no way to such a key frame.
+    With a time stamp `since`, decoding starts at a key frame that is not shown after it.
     """
     with _opened(path) as (container, stream):
         for packet in _packets(container, stream) if since is None else _packets_since(container, stream, since):

@@ -44,20 +44,16 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         )
     listing = LAYOUTS.make(config.layout, config).videos_of(source, config)
     if not listing.videos:
-        raise SourceError(f"source '{source}' has no videos{_instead(source, listing)}. {EXPECTED}")
+        instead = ""
+        if listing.skipped:
+            path, reason = min(listing.skipped.items())
+            instead = f" that can be used ('{path}': {reason.rstrip('.')})"
+        elif not source.is_file():
+            found = sum(len(files) for _, _, files in os.walk(source))
+            instead = f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
+        raise SourceError(f"source '{source}' has no videos{instead}. {EXPECTED}")
     listing.videos.sort(key=lambda video: video.relative)
     return listing
-
-
-def _instead(source: Path, listing: Listing) -> str:
-    """What a source without videos holds."""
-    if listing.skipped:
-        path, reason = min(listing.skipped.items())
-        return f" that can be used ('{path}': {reason.rstrip('.')})"
-    if source.is_file():
-        return ""
-    found = sum(len(files) for _, _, files in os.walk(source))
-    return f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
 
 
 class ClassFolders(Layout):

@@ -13,7 +13,6 @@ import io
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +67,7 @@ def swinging(cycles: Array) -> Array:
     return 1 - np.abs(2 * (cycles % 1) - 1)
 
 
+COORDINATES = ("x", "y", "turn", "spread", "growth")
 MOTIONS: dict[str, tuple[str, Wave, float]] = {
     "bounce": ("y", swinging, 1),
     "clockwise": ("turn", rising, 1),
@@ -83,31 +83,22 @@ MOTIONS: dict[str, tuple[str, Wave, float]] = {
 """For each class the coordinate that it moves, the wave, and its cycles in one period."""
 
 
-@dataclass(frozen=True)
-class Course:
-    """The five coordinates over time, each (T,) in [0, 1]."""
-
-    x: Array
-    y: Array
-    turn: Array
-    spread: Array
-    growth: Array
-
-
-def course(label: str, num_frames: int, random: np.random.Generator) -> Course:
+def course(label: str, num_frames: int, random: np.random.Generator) -> dict[str, Array]:
     """Draw how one video of a class moves.
 
     Args:
         label: a key of `MOTIONS`.
         num_frames: T.
         random: source of the start, the speed and the phase; every class draws the same numbers.
+
+    Returns:
+        The five `COORDINATES` over time, each (T,) in [0, 1].
     """
-    names = ("x", "y", "turn", "spread", "growth")
-    coordinates = {name: np.full(num_frames, at) for name, at in zip(names, random.random(5), strict=True)}
+    coordinates = {name: np.full(num_frames, at) for name, at in zip(COORDINATES, random.random(5), strict=True)}
     phase, period = random.random(), random.uniform(*PERIODS)
     moved, wave, speed = MOTIONS[label]
     coordinates[moved] = wave(phase + speed * np.arange(num_frames) / period)
-    return Course(**coordinates)
+    return coordinates
 
 
 def draw(label: str, config: MotionConfig, random: np.random.Generator) -> Array:
@@ -121,10 +112,10 @@ def draw(label: str, config: MotionConfig, random: np.random.Generator) -> Array
     picture = np.broadcast_to(_background(size, random), (config.num_frames, size, size, 3)).copy()
     centre_x, centre_y, distance = (
         (low + (high - low) * coordinate) * size
-        for (low, high), coordinate in ((PLACES, moves.x), (PLACES, moves.y), (SPREADS, moves.spread))
+        for (low, high), coordinate in ((PLACES, moves["x"]), (PLACES, moves["y"]), (SPREADS, moves["spread"]))
     )
-    radius = RADII[0] * (RADII[1] / RADII[0]) ** moves.growth * size
-    angle = 2 * np.pi * moves.turn
+    radius = RADII[0] * (RADII[1] / RADII[0]) ** moves["growth"] * size
+    angle = 2 * np.pi * moves["turn"]
     for side in (-1, 1):
         x = centre_x + side * distance * np.cos(angle)
         y = centre_y + side * distance * np.sin(angle)
@@ -144,35 +135,27 @@ def _background(size: int, random: np.random.Generator) -> Array:
     return (base + np.einsum("khw,kc->hwc", texture, colours)).astype(np.float32)
 
 
-def _bright_colour(random: np.random.Generator) -> Array:
-    """(3,) a pastel: every channel at least 0.7."""
-    return 1 - random.uniform(0, 0.3, 3)
-
-
 def _paint_object(
     picture: Array, x: Array, y: Array, radius: Array, angle: Array, random: np.random.Generator
 ) -> None:
     """Paint an object of random shape, colours, stripes and tilt over (T, H, W, 3) at (T,) places in pixels."""
     corners = int(random.choice(SHAPES))
-    colours = _bright_colour(random), _bright_colour(random) * random.uniform(0.4, 1)
+    # Two pastels, every channel at least 0.7; the second is dimmed.
+    colours = 1 - random.uniform(0, 0.3, 3), (1 - random.uniform(0, 0.3, 3)) * random.uniform(0.4, 1)
     stripes = random.uniform(0.8, 2)
-    u, v = _object_axes(picture.shape[1], x, y, radius, angle + random.uniform(0, 2 * np.pi))
+    angle = angle + random.uniform(0, 2 * np.pi)
+    # Every pixel's two coordinates (T, H, W) in the object's own frame, in radii.
+    pixels = np.arange(picture.shape[1]) + 0.5
+    right = ((pixels - x[:, None]) / radius[:, None]).astype(np.float32)[:, None, :]
+    down = ((pixels - y[:, None]) / radius[:, None]).astype(np.float32)[:, :, None]
+    cosine, sine = (f(angle).astype(np.float32)[:, None, None] for f in (np.cos, np.sin))
+    u, v = cosine * right + sine * down, cosine * down - sine * right
     # One pixel of slope at the outline is the antialiasing.
     scale = radius.astype(np.float32)[:, None, None]
     cover = (0.5 - _outline(u, v, corners) * scale).clip(0, 1)[..., None]
     mix = (0.5 + 0.5 * np.sin(np.float32(np.pi * stripes) * u))[..., None]
     first, second = (colour.astype(np.float32) for colour in colours)
     picture += cover * (first + mix * (second - first) - picture)
-
-
-def _object_axes(size: int, x: Array, y: Array, radius: Array, angle: Array) -> tuple[Array, Array]:
-    """Every pixel's two coordinates (T, H, W) in an object's own frame, in radii."""
-    pixels = np.arange(size) + 0.5
-    right = (pixels - x[:, None]) / radius[:, None]
-    down = (pixels - y[:, None]) / radius[:, None]
-    right, down = right.astype(np.float32)[:, None, :], down.astype(np.float32)[:, :, None]
-    cosine, sine = (f(angle).astype(np.float32)[:, None, None] for f in (np.cos, np.sin))
-    return cosine * right + sine * down, cosine * down - sine * right
 
 
 def _outline(u: Array, v: Array, corners: int) -> Array:

@@ -6,7 +6,7 @@ in the literature. docs/datasets.md shows the trees.
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -88,10 +88,19 @@ class Ucf101(OfficialLists):
 
     def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
         """Read the classes and the two lists of a split."""
-        number = config.official_split
-        names = [("classInd.txt",), (f"trainlist0{number}.txt",), (f"testlist0{number}.txt",)]
+        split = config.official_split
+        names = [("classInd.txt",), (f"trainlist0{split}.txt",), (f"testlist0{split}.txt",)]
         index, train, test = annotation_files(folders, names)
-        classes = _ucf_classes(index)
+        # Number and name of each class, by its name in one case.
+        classes: dict[str, tuple[int, str]] = {}
+        for where, line in read_lines(index):
+            match = re.fullmatch(r"(\d{1,9})\s+([^/\s]+)", line, re.ASCII)
+            if match is None:
+                raise SourceError(f"{where} is '{line[:200]}', but it must be a number and a class.")
+            number, name = int(match[1]), match[2]
+            if name.casefold() in classes or number in {known for known, _ in classes.values()}:
+                raise SourceError(f"{where} is '{line}', but this number or class is there already.")
+            classes[name.casefold()] = (number, name)
         return [*_ucf_list(train, "train", classes), *_ucf_list(test, "test", classes)]
 
 
@@ -108,20 +117,6 @@ class MiniUcf(Ucf101):
                 f"the first is '{lacking[0]}'."
             )
         return entries
-
-
-def _ucf_classes(path: Path) -> dict[str, tuple[int, str]]:
-    """Number and name of each class, by its name in one case."""
-    classes: dict[str, tuple[int, str]] = {}
-    for where, line in read_lines(path):
-        match = re.fullmatch(r"(\d{1,9})\s+([^/\s]+)", line, re.ASCII)
-        if match is None:
-            raise SourceError(f"{where} is '{line[:200]}', but it must be a number and a class.")
-        number, name = int(match[1]), match[2]
-        if name.casefold() in classes or number in {known for known, _ in classes.values()}:
-            raise SourceError(f"{where} is '{line}', but this number or class is there already.")
-        classes[name.casefold()] = (number, name)
-    return classes
 
 
 def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]]) -> Iterator[Entry]:
@@ -157,15 +152,10 @@ class Hmdb51(OfficialLists):
             if found:
                 wanted = sorted({re.sub(r"_test_split\d\.txt$", ending, name) for name in found})
                 files = annotation_files([folder], [(name,) for name in wanted])
-                return [entry for file in files for entry in _hmdb_list(file, HMDB_SPLITS[config.train_list])]
+                spare = "train" if config.train_list == "all-but-test" else ""
+                splits = {"0": spare, "1": "train", "2": "test"}
+                return [entry for file in files for entry in _hmdb_list(file, splits)]
         raise not_found([f"<class>{ending}"], folders)
-
-
-HMDB_SPLITS = {
-    "official": {"0": "", "1": "train", "2": "test"},
-    "all-but-test": {"0": "train", "1": "train", "2": "test"},
-}
-"""For each train list the meaning of the lists' numbers."""
 
 
 def _hmdb_list(path: Path, splits: dict[str, str]) -> Iterator[Entry]:
@@ -223,37 +213,32 @@ class SomethingSomething(OfficialLists):
     notes = (NO_TEST_LABELS,)
 
     def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read the labels and the two lists; every class must have a video."""
+        """Read the labels, numbered 0, 1, … without a gap, and the two lists; every class must have a video."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
         choices = [(f"something-something-v2-{name}", name) for name in names]
         labels, train, validation = annotation_files(folders, choices)
-        classes = _ssv2_classes(labels)
+        classes = read_json(labels)
+        if not isinstance(classes, dict) or not classes:
+            raise SourceError(f"'{labels}' must be an object of classes and their numbers.")
+        numbers: dict[str, str] = {}
+        for label, number in classes.items():
+            if not label.strip() or not label.isprintable():
+                raise SourceError(f"'{labels}' has a class {label!r}, which is no printable text.")
+            if str(number) in numbers:
+                given = f"the number {number} to '{numbers[str(number)]}' and to '{label}'"
+                raise SourceError(f"'{labels}' gives {given}.")
+            numbers[str(number)] = label
+        for number in range(len(classes)):
+            if str(number) not in numbers:
+                raise SourceError(f"'{labels}' has {len(classes)} classes, but none has the number {number}.")
         entries = [*_ssv2_list(train, "train", classes), *_ssv2_list(validation, "test", classes)]
-        unused = sorted(classes - {entry.label for entry in entries})
+        unused = sorted(classes.keys() - {entry.label for entry in entries})
         if unused:
             raise SourceError(f"'{labels}' has class '{unused[0]}', which '{train}' has no video of.")
         return entries
 
 
-def _ssv2_classes(path: Path) -> set[str]:
-    """The classes, whose numbers must be 0, 1, … without a gap."""
-    labels = read_json(path)
-    if not isinstance(labels, dict) or not labels:
-        raise SourceError(f"'{path}' must be an object of classes and their numbers.")
-    numbers: dict[str, str] = {}
-    for label, number in labels.items():
-        if not label.strip() or not label.isprintable():
-            raise SourceError(f"'{path}' has a class {label!r}, which is no printable text.")
-        if str(number) in numbers:
-            raise SourceError(f"'{path}' gives the number {number} to '{numbers[str(number)]}' and to '{label}'.")
-        numbers[str(number)] = label
-    for number in range(len(labels)):
-        if str(number) not in numbers:
-            raise SourceError(f"'{path}' has {len(labels)} classes, but none has the number {number}.")
-    return set(labels)
-
-
-def _ssv2_list(path: Path, split: str, classes: set[str]) -> Iterator[Entry]:
+def _ssv2_list(path: Path, split: str, classes: Collection[str]) -> Iterator[Entry]:
     videos = read_json(path)
     if not isinstance(videos, list):
         raise SourceError(f"'{path}' must be a list of videos.")

@@ -24,11 +24,6 @@ LAYOUTS = Parts(
     needs=("videos_of", "relations"),
 )
 
-Sampling = Literal["stride", "fps", "even"]
-WindowPlace = Literal["random", "centre"]
-Flip = Literal["auto", "on", "off"]
-TrainList = Literal["official", "all-but-test"]
-
 
 def _has_group(pattern: str) -> bool:
     try:
@@ -69,19 +64,19 @@ class IngestConfig(Options, section="ingest"):
     """Distance between two frames of a clip, in video frames; a shorter video uses a smaller one."""
     size: Annotated[int, between(8, 4096)] = 112
     """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
-    sampling: Sampling = "stride"
+    sampling: Literal["stride", "fps", "even"] = "stride"
     """How far apart the frames of a clip are: `stride` video frames; as far as at `fps` frames a second; or \
 `even`, as far as the video allows, around its centre."""
     fps: Annotated[float, above(0, 1000, "1000")] = 2.0
     """With sampling fps: frames of a clip per second of the video; a shorter video takes them closer."""
     clips_per_video: Annotated[int, at_least(1)] = 1
     """Windows drawn at random from each training video (validation and test use the centre)."""
-    window: WindowPlace = "random"
+    window: Literal["random", "centre"] = "random"
     """Where the window of a training video lies: drawn at random, or in the centre as in validation and test."""
     random_test_windows: Annotated[int, between(0, 1000), Rare()] = 0
     """Windows drawn at random from each test video, beside the centre one, for protocols that score on such: \
 3 for wang2024."""
-    flip: Flip = "auto"
+    flip: Literal["auto", "on", "off"] = "auto"
     """Whether a horizontal flip keeps the labels: `off` where left and right differ; `auto` follows the \
 prism.json of the source, and is on without one."""
     seed: int = 0
@@ -92,7 +87,7 @@ prism.json of the source, and is on without one."""
 official annotation files."""
     official_split: int = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
-    train_list: Annotated[TrainList, Rare()] = "official"
+    train_list: Annotated[Literal["official", "all-but-test"], Rare()] = "official"
     """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
 the protocol wang2024 does."""
     annotations: str = ""

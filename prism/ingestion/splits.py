@@ -26,23 +26,19 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
             does not match a path.
     """
     videos = [replace(video, split=video.split or "train") for video in videos]
-    _check_classes(videos)
+    splits_of: dict[str, set[str]] = defaultdict(set)
+    for video in videos:
+        splits_of[video.label].add(video.split)
+    if len(splits_of) < 2:
+        found = f"only class '{min(splits_of)}'" if splits_of else "no class"
+        raise SourceError(f"the source has {found}, but it takes at least two classes to tell apart.")
+    for label, splits in sorted(splits_of.items()):
+        if "train" not in splits:
+            raise SourceError(f"class '{label}' has videos in {' and '.join(sorted(splits))}, but none in train.")
     for split, share in (("test", config.test_fraction), ("val", config.val_fraction)):
         if not any(video.split == split for video in videos):
             videos = _cut(videos, split, share, config)
     return videos
-
-
-def _check_classes(videos: list[VideoSource]) -> None:
-    classes = sorted({video.label for video in videos})
-    if len(classes) < 2:
-        found = f"only class '{classes[0]}'" if classes else "no class"
-        raise SourceError(f"the source has {found}, but it takes at least two classes to tell apart.")
-    trained = {video.label for video in videos if video.split == "train"}
-    for label in classes:
-        if label not in trained:
-            splits = " and ".join(sorted({video.split for video in videos if video.label == label}))
-            raise SourceError(f"class '{label}' has videos in {splits}, but none in train.")
 
 
 def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:

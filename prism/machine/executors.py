@@ -97,11 +97,6 @@ def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
         return
     if address is None:
         raise ConfigError("engine = 'dask', which needs the --address of its scheduler, as tcp://127.0.0.1:8786.")
-    with _dask(address) as client:
-        yield client.get_executor()
-
-
-def _dask(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
@@ -110,6 +105,8 @@ def _dask(address: str) -> Any:
         ) from None
     try:
         # No heartbeat or log of ours opens a port: a client only calls.
-        return Client(address, timeout=20, set_as_default=False)
+        client: Any = Client(address, timeout=20, set_as_default=False)
     except (OSError, ValueError) as error:
         raise EngineError(f"no Dask scheduler answers at '{address}': {error or type(error).__name__}.") from None
+    with client:
+        yield client.get_executor()

@@ -41,18 +41,15 @@ def of_groups(root: Path) -> Iterator[int]:
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             hierarchy, controllers, name = line.split(":", 2)
-            if hierarchy == "0" or "memory" in controllers.split(","):
-                yield from _above(root, 2 if hierarchy == "0" else 1, name)
-
-
-def _above(root: Path, version: int, name: str) -> Iterator[int]:
-    place, limit, usage, cache = VERSIONS[version]
-    own = root / place / name.strip("/")
-    # In a container the name may be the host's, below which nothing is mounted: its own group is then the top.
-    for group in (own, *own.parents):
-        if not group.is_relative_to(root / place):
-            return
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            statistics = dict(entry.split() for entry in (group / "memory.stat").read_text().splitlines())
-            used = int((group / usage).read_text()) - int(statistics[cache])
-            yield max(0, int((group / limit).read_text()) - used)
+            if hierarchy != "0" and "memory" not in controllers.split(","):
+                continue
+            place, limit, usage, cache = VERSIONS[2 if hierarchy == "0" else 1]
+            own = root / place / name.strip("/")
+            # In a container the name may be the host's, below which nothing is mounted: its own group is the top.
+            for group in (own, *own.parents):
+                if not group.is_relative_to(root / place):
+                    break
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    statistics = dict(entry.split() for entry in (group / "memory.stat").read_text().splitlines())
+                    used = int((group / usage).read_text()) - int(statistics[cache])
+                    yield max(0, int((group / limit).read_text()) - used)

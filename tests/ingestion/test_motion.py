@@ -45,7 +45,7 @@ def test_there_are_ten_classes_with_four_pairs_of_opposites():
 
 @pytest.mark.parametrize("label", MOTIONS)
 def test_every_coordinate_is_uniform_at_every_time(label):
-    courses = [asdict(course(label, 24, random(seed))) for seed in range(1000)]
+    courses = [course(label, 24, random(seed)) for seed in range(1000)]
     for name in ("x", "y", "turn", "spread", "growth"):
         for time in (0, 9, 23):
             values = np.sort([moves[name][time] for moves in courses])
@@ -57,7 +57,7 @@ def test_every_coordinate_is_uniform_at_every_time(label):
 
 @pytest.mark.parametrize("label", MOTIONS)
 def test_coordinates_are_independent_of_each_other_at_every_time(label):
-    courses = [asdict(course(label, 24, random(seed))) for seed in range(1000)]
+    courses = [course(label, 24, random(seed)) for seed in range(1000)]
     angles = 2 * np.pi * np.array([[moves[name][11] for name in moves] for moves in courses])
     waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     correlation = np.corrcoef(waves.T) - np.eye(10)
