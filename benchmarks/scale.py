@@ -140,8 +140,8 @@ def decoding(folder: Path, config: IngestConfig) -> Callable[[], object]:
         file.truncate(plan.offsets[-1])
 
     def work() -> None:
-        for number, offset in enumerate(plan.offsets[:-1]):
-            assert worker.decode(plan.task(number, offset, slots)).windows
+        for number in range(len(plan.videos)):
+            assert worker.decode(plan.task(number, slots)).windows
 
     return work
 
@@ -192,7 +192,7 @@ def worker_memory(sizes: Sizes) -> dict[str, Any]:
         slots.write_bytes(bytes(plan.offsets[1]))
         process = Worker()
         try:
-            process.ask(plan.task(0, 0, slots))
+            process.ask(plan.task(0, slots))
             status = Path(f"/proc/{process.process.pid}/status").read_text()
         finally:
             process.end()

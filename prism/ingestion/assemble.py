@@ -10,12 +10,13 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from prism.artifacts.store import SPLITS, ClipSource, StoreHeader, clips_csv
+from prism.config import as_dict
 from prism.ingestion.listing import VideoSource
+from prism.ingestion.options import IngestConfig
 from prism.ingestion.working import WorkingFolder
 from prism.machine.files import sync_folder, write_synced
 
@@ -48,11 +49,8 @@ def assemble(
     folder: WorkingFolder,
     videos: list[VideoSource],
     unlisted: Mapping[str, str],
-    *,
-    num_frames: int,
-    size: int,
+    config: IngestConfig,
     flip: bool,
-    settings: dict[str, Any],
 ) -> None:
     """Write the finished store to `folder.finished`, its `store.json` last.
 
@@ -60,14 +58,12 @@ def assemble(
         folder: the working folder, with an outcome for every video.
         videos: all videos in the order of the store.
         unlisted: videos that were never tried, with the reasons.
-        num_frames: frames per clip.
-        size: height and width of a clip.
+        config: the options, which are recorded.
         flip: whether a horizontal flip keeps the labels.
-        settings: the options to record.
     """
     shutil.rmtree(folder.finished, ignore_errors=True)
     folder.finished.mkdir()
-    shape = (num_frames, 3, size, size)
+    shape = (config.num_frames, 3, config.size, config.size)
     clips = _clips(folder, videos, math.prod(shape))
     sources = [source for _, source in clips]
     skipped = {v.relative: folder.outcomes[i].reason for i, v in enumerate(videos) if folder.outcomes[i].reason}
@@ -77,8 +73,8 @@ def assemble(
     mean, std = statistics.mean_and_std()
     counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
     header = StoreHeader(
-        num_frames=num_frames,
-        size=(size, size),
+        num_frames=config.num_frames,
+        size=(config.size, config.size),
         classes=tuple(sorted({source.label for source in sources})),
         # Only a store that has random windows of test videos speaks of them.
         splits={split: count for split, count in counts.items() if count or split != "test-random"},
@@ -86,7 +82,7 @@ def assemble(
         flip=flip,
         mean=mean,
         std=std,
-        settings=settings,
+        settings=as_dict(config),
         sha256={
             "frames.u8": frames_sha256,
             "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
@@ -126,7 +122,12 @@ def _place_frames(
     """
     digest, path, num_bytes = hashlib.sha256(), folder.finished / "frames.u8", math.prod(shape)
     is_whole = [start for start, _ in clips] == list(range(0, folder.offsets[-1], num_bytes))
-    is_there = is_whole and _link(folder.slots, path)
+    is_there = False
+    if is_whole:
+        # Not every file system gives a file a second name.
+        with contextlib.suppress(OSError):
+            os.link(folder.slots, path)
+            is_there = True
     with folder.slots.open("rb") as slots, contextlib.nullcontext() if is_there else path.open("wb") as frames:
         for start, source in clips:
             # Only what follows a hole, or stands behind its video's other clips, needs a seek.
@@ -142,15 +143,6 @@ def _place_frames(
             frames.flush()
             os.fsync(frames.fileno())
     return digest.hexdigest()
-
-
-def _link(file: Path, name: Path) -> bool:
-    """Give a file a second name; false where the file system has no such thing."""
-    try:
-        os.link(file, name)
-    except OSError:
-        return False
-    return True
 
 
 def _write(path: Path, text: str) -> str:

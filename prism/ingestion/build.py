@@ -7,20 +7,24 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import metadata
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from prism.artifacts.store import SPLITS, ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
+from prism.ingestion.frames import frame_files
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Listing, VideoSource
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.pool import Pool
+from prism.ingestion.shards import Shard, decode_shard
 from prism.ingestion.splits import assign_splits
 from prism.ingestion.task import Limits, Task
+from prism.ingestion.working import WorkingFolder, discard_named, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import check_output, discard_older, partial_path, replace_folder, writing
 from prism.machine.locks import claim
@@ -28,9 +32,6 @@ from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import Run, parted
 from prism.machine.signals import stop_signal
 from prism.machine.texts import canonical_json, parse_json, read_text
-
-if TYPE_CHECKING:
-    from prism.ingestion.working import WorkingFolder
 
 PLAN_VERSION = 2
 SHARD_VIDEOS = 16
@@ -71,22 +72,13 @@ class Plan:
                     "again; it starts again."
                 )
 
-    @property
-    def clip_bytes(self) -> int:
-        """Bytes of one clip."""
-        return self.config.num_frames * 3 * self.config.size**2
-
-    @property
+    @cached_property
     def offsets(self) -> list[int]:
         """For every video the byte where its slots start, and at the end their whole size."""
+        clip_bytes = self.config.num_frames * 3 * self.config.size**2
         slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
         num_slots = accumulate((slots[video.split] for video in self.videos), initial=0)
-        return [clips * self.clip_bytes for clips in num_slots]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The options as the store records them."""
-        return as_dict(self.config)
+        return [clips * clip_bytes for clips in num_slots]
 
     def to_json(self) -> str:
         """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
@@ -95,22 +87,22 @@ class Plan:
             digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
         content = {
             "version": PLAN_VERSION,
-            "settings": self.settings,
+            "settings": as_dict(self.config),
             "flip": self.flip,
             "versions": decoders(),
             "videos": digest.hexdigest(),
         }
         return canonical_json(content, indent=1)
 
-    def task(self, number: int, offset: int, slots: Path) -> Task:
-        """The order to decode a video into its slots."""
+    def task(self, number: int, slots: Path) -> Task:
+        """The order to decode a video into its slots in a file."""
         video, config = self.videos[number], self.config
         return Task(
             path=str(video.path.absolute()),
             relative=video.relative,
             is_random=video.split == "train" and config.window == "random" and config.sampling != "even",
             slots=str(slots),
-            offset=offset,
+            offset=self.offsets[number],
             num_frames=config.num_frames,
             stride=config.stride,
             sampling=config.sampling,
@@ -169,25 +161,19 @@ def ingest(
     # A folder that cannot be written is named as such before it is claimed.
     check_output(output, overwrite=True)
     with claim(output):
-        _check_store_output(output, run.overwrite)
+        # A run that was killed after its store had got its name has left these.
+        discard_older(output)
+        if output.exists():
+            discard_named(partial_path(output))
+        check_output(output, run.overwrite)
+        if output.exists() and not (output / "store.json").is_file():
+            raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
         plan = make_plan(Path(source), config)
         try:
             build(plan, output, run.executor or num_workers, run.progress)
         except KeyboardInterrupt:
             raise Interrupted("stopped. Run the same command again to go on.") from None
     return ClipStore.open(output, verify=False)
-
-
-def _check_store_output(output: Path, overwrite: bool) -> None:
-    from prism.ingestion.working import discard_named
-
-    # A run that was killed after its store had got its name has left these.
-    discard_older(output)
-    if output.exists():
-        discard_named(partial_path(output))
-    check_output(output, overwrite)
-    if output.exists() and not (output / "store.json").is_file():
-        raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
@@ -228,16 +214,13 @@ def decoders() -> dict[str, str]:
 
 def _stamp(path: Path) -> str:
     """A digest of name, size and time of change of a video's files."""
-    from prism.ingestion.frames import frame_files
-
     digest = hashlib.sha256()
     for file in frame_files(path) if path.is_dir() else [path]:
         try:
             found = file.stat()
+            size, time = found.st_size, found.st_mtime_ns
         except OSError:
             size, time = -1, 0
-        else:
-            size, time = found.st_size, found.st_mtime_ns
         digest.update(canonical_json([file.name, size, time]).encode())
     return digest.hexdigest()
 
@@ -252,7 +235,6 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         progress: draw a progress bar.
     """
     from prism.ingestion.assemble import assemble
-    from prism.ingestion.working import working_folder
 
     for text in plan.listing.notes:
         note(text, enabled=progress)
@@ -270,22 +252,15 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         plan.check_unchanged()
         _check_classes(plan, folder, progress)
         with writing(output, plan.offsets[-1]):
-            assemble(
-                folder,
-                list(plan.videos),
-                plan.listing.skipped,
-                num_frames=plan.config.num_frames,
-                size=plan.config.size,
-                flip=plan.flip,
-                settings=plan.settings,
-            )
-            folder.complete()
+            assemble(folder, list(plan.videos), plan.listing.skipped, plan.config, plan.flip)
+            folder.slots.unlink()
+            folder.journal.unlink()
     with writing(output):
         replace_folder(folder.finished, output)
     folder.remove()
 
 
-def _decode(plan: Plan, folder: "WorkingFolder", workers: int | Executor, progress: bool) -> None:
+def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
     left = [number for number in range(len(plan.videos)) if number not in folder.outcomes]
     total = len(plan.videos)
     bar = progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left))
@@ -299,12 +274,8 @@ def _decode(plan: Plan, folder: "WorkingFolder", workers: int | Executor, progre
         folder.sync()
 
 
-def _decode_here(plan: Plan, folder: "WorkingFolder", left: list[int], num_workers: int, advance: Advance) -> None:
-    from prism.ingestion.pool import Pool
-
-    def task_of(number: int) -> Task:
-        return plan.task(number, folder.offsets[number], folder.slots)
-
+def _decode_here(plan: Plan, folder: WorkingFolder, left: list[int], num_workers: int, advance: Advance) -> None:
+    task_of = partial(plan.task, slots=folder.slots)
     with stop_signal() as stopped, Pool(task_of, left, num_workers) as pool:
         for result in pool.results():
             if result is not None:
@@ -317,10 +288,8 @@ def _decode_here(plan: Plan, folder: "WorkingFolder", left: list[int], num_worke
                 )
 
 
-def _decode_on(executor: Executor, plan: Plan, folder: "WorkingFolder", left: list[int], advance: Advance) -> None:
+def _decode_on(executor: Executor, plan: Plan, folder: WorkingFolder, left: list[int], advance: Advance) -> None:
     """Have neighbouring videos decoded into files of their own, and take those over as they come."""
-    from prism.ingestion.shards import Shard, decode_shard
-
     # What an earlier run has not taken over is decoded anew.
     shutil.rmtree(folder.shards, ignore_errors=True)
     with writing(folder.shards):
@@ -328,7 +297,7 @@ def _decode_on(executor: Executor, plan: Plan, folder: "WorkingFolder", left: li
     shards = [
         Shard(
             folder.shards,
-            tuple((number, plan.task(number, folder.offsets[number], Path())) for number in numbers),
+            tuple((number, plan.task(number, Path())) for number in numbers),
             folder.offsets[numbers[-1] + 1],
         )
         for numbers in _neighbours(left, SHARD_VIDEOS)
@@ -352,25 +321,24 @@ def _neighbours(numbers: list[int], most: int) -> list[list[int]]:
     return runs
 
 
-def _check_classes(plan: Plan, folder: "WorkingFolder", progress: bool) -> None:
+def _check_classes(plan: Plan, folder: WorkingFolder, progress: bool) -> None:
     """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
-    for split, adjective in {"train": "training", "val": "validation", "test": "test"}.items():
-        of_class: dict[str, list[int]] = defaultdict(list)
-        for number, video in enumerate(plan.videos):
-            if video.split == split:
-                of_class[video.label].append(number)
-        for label, numbers in sorted(of_class.items()):
-            if any(folder.outcomes[number].windows for number in numbers):
-                continue
-            sentence = (
-                f"class '{label}' has no usable {adjective} video: all {len(numbers)} were skipped, the first "
-                f"('{plan.videos[numbers[0]].relative}') because {folder.outcomes[numbers[0]].reason}"
-            )
-            if split == "train":
-                folder.remove()
-                raise SourceError(sentence)
-            note(
-                f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
-                "remove those videos and ingest again.",
-                enabled=progress,
-            )
+    adjectives = {"train": "training", "val": "validation", "test": "test"}
+    of_class: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, video in enumerate(plan.videos):
+        of_class[video.split, video.label].append(number)
+    for (split, label), numbers in of_class.items():
+        if any(folder.outcomes[number].windows for number in numbers):
+            continue
+        sentence = (
+            f"class '{label}' has no usable {adjectives[split]} video: all {len(numbers)} were skipped, the first "
+            f"('{plan.videos[numbers[0]].relative}') because {folder.outcomes[numbers[0]].reason}"
+        )
+        if split == "train":
+            folder.remove()
+            raise SourceError(sentence)
+        note(
+            f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
+            "remove those videos and ingest again.",
+            enabled=progress,
+        )

@@ -20,8 +20,6 @@ from prism.errors import OutputError
 from prism.ingestion.task import READY, Outcome, Task
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.worker")
-Done = tuple[int, Outcome]
-Results = queue.SimpleQueue["tuple[int, Outcome | Died] | Exception"]
 
 
 class Died(Exception):
@@ -116,23 +114,25 @@ class Pool:
         self._numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in numbers:
             self._numbers.put(number)
-        self._results: Results = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[tuple[int, Outcome | Died] | Exception] = queue.SimpleQueue()
         self._left = len(numbers)
-        num_workers = min(num_workers, len(numbers))
-        self._keepers = [_Keeper(task_of, self._numbers, self._results) for _ in range(num_workers)]
+        self._closed = False
+        self._workers: list[Worker] = []
+        self._threads = [threading.Thread(target=self._decode) for _ in range(min(num_workers, len(numbers)))]
 
     def __enter__(self) -> "Pool":
-        for keeper in self._keepers:
-            keeper.start()
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        for keeper in self._keepers:
-            keeper.close()
-        for keeper in self._keepers:
-            keeper.join()
+        self._closed = True
+        for worker in tuple(self._workers):
+            worker.process.kill()
+        for thread in self._threads:
+            thread.join()
 
-    def results(self) -> Iterator[Done | None]:
+    def results(self) -> Iterator[tuple[int, Outcome] | None]:
         """The outcomes as they come; None now and then, so that the caller can look around.
 
         Raises:
@@ -159,26 +159,19 @@ class Pool:
             with Pool(self._task_of, again, 1, tries_again=False) as alone:
                 yield from alone.results()
 
-
-class _Keeper(threading.Thread):
-    """Keeps one process busy until there are no more videos, or until it is closed."""
-
-    def __init__(self, task_of: Callable[[int], Task], numbers: queue.SimpleQueue[int], results: Results) -> None:
-        super().__init__()
-        self._task_of, self._numbers, self._results = task_of, numbers, results
-        self._worker: Worker | None = None
-        self._closed = False
-
-    def run(self) -> None:
+    def _decode(self) -> None:
         """Have one video after the other decoded, with a fresh process where the last one died."""
+        worker = None
         try:
             while not self._closed:
                 number = self._numbers.get_nowait()
-                self._worker = self._worker or Worker()
+                if worker is None:
+                    worker = Worker()
+                    self._workers.append(worker)
                 try:
-                    self._results.put((number, self._worker.ask(self._task_of(number))))
+                    self._results.put((number, worker.ask(self._task_of(number))))
                 except Died as death:
-                    self._worker = None
+                    worker = None
                     self._results.put((number, death))
         except queue.Empty:
             pass
@@ -186,12 +179,5 @@ class _Keeper(threading.Thread):
             # The main thread raises it.
             self._results.put(error)
         finally:
-            if self._worker is not None:
-                self._worker.end()
-
-    def close(self) -> None:
-        """Kill the process, whatever it is doing; any thread may call this."""
-        self._closed = True
-        # One look: the process may be replaced meanwhile.
-        if worker := self._worker:
-            worker.process.kill()
+            if worker is not None:
+                worker.end()

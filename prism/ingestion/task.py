@@ -64,28 +64,21 @@ class Task:
         values = json.loads(text)
         return cls(**{**values, "limits": Limits(**values["limits"])})
 
-    def wanted_stride(self, video_frames: int, rate: Callable[[], Fraction]) -> int:
-        """The distance between two frames of a clip in a video that is long enough.
+    def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
+        """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
+
+        Every test video gives the same number of windows: a short video, which has fewer different windows, gives
+        some of them again.
 
         Args:
             video_frames: frames of the video.
             rate: finds its frames per second; called only where the sampling needs it.
         """
-        match self.sampling:
-            case "fps":
-                return stride_at(rate(), self.fps)
-            case "even":
-                return video_frames
-            case _:
-                return self.stride
-
-    def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
-        """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
-
-        The arguments are those of `wanted_stride`. Every test video gives the same number of windows: a short
-        video, which has fewer different windows, gives some of them again.
-        """
-        stride = self.wanted_stride(video_frames, rate)
+        stride = self.stride
+        if self.sampling == "fps":
+            stride = stride_at(rate(), self.fps)
+        elif self.sampling == "even":
+            stride = video_frames
         drawn = random_windows(
             video_frames,
             self.num_frames,

@@ -11,11 +11,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import frame_rate, read_clips
-from prism.ingestion.sampling import Window
 from prism.ingestion.task import READY, Limits, Outcome, Task
 from prism.machine.files import writing
 
@@ -27,10 +27,7 @@ def decode(task: Task) -> Outcome:
         OutputError: they cannot be written.
     """
     path = Path(task.path)
-
-    def choose(video_frames: int) -> list[Window]:
-        return task.windows(video_frames, lambda: frame_rate(path))
-
+    choose = partial(task.windows, rate=lambda: frame_rate(path))
     try:
         video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size, task.limits, task.root)
     except VideoError as error:

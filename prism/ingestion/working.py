@@ -105,11 +105,6 @@ class WorkingFolder:
         """Whether the finished store holds everything, so that only its name is missing."""
         return (self.finished / "store.json").is_file() and not self.slots.exists()
 
-    def complete(self) -> None:
-        """Delete the files that the finished store was made from."""
-        self.slots.unlink()
-        self.journal.unlink()
-
     def read_journal(self) -> None:
         """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
         if self.is_complete:
@@ -156,31 +151,28 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
     folder, file = WorkingFolder(path, plan, offsets), path / "plan.json"
     is_same = file.is_file() and file.read_bytes() == plan.encode()
     folder.restarted = file.exists() and not is_same
-    if not is_same or not (folder.is_complete or (folder.slots.exists() and folder.journal.exists())):
-        _start(folder)
-    folder.read_journal()
-    return folder
-
-
-def _start(folder: WorkingFolder) -> None:
-    names = {entry.name for entry in folder.path.iterdir()}
+    if is_same and (folder.is_complete or (folder.slots.exists() and folder.journal.exists())):
+        folder.read_journal()
+        return folder
+    names = {entry.name for entry in path.iterdir()}
     slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
     if not names <= {"plan.json", "journal.jsonl", "store", "shards", *slots}:
-        raise OutputError(f"'{folder.path}' is in the way, and no unfinished store. Move it away.")
+        raise OutputError(f"'{path}' is in the way, and no unfinished store. Move it away.")
     try:
-        with writing(folder.path, folder.offsets[-1]):
+        with writing(path, offsets[-1]):
             # The plan goes first, and comes last: it promises the other files.
             for name in ("plan.json", "journal.jsonl", *sorted(slots)):
-                (folder.path / name).unlink(missing_ok=True)
+                (path / name).unlink(missing_ok=True)
             shutil.rmtree(folder.finished, ignore_errors=True)
             shutil.rmtree(folder.shards, ignore_errors=True)
             folder.journal.touch()
-            _reserve(folder.slots, folder.offsets[-1])
-            write_synced(folder.path / "plan.json", folder.plan.encode())
-            sync_folder(folder.path)
+            _reserve(folder.slots, offsets[-1])
+            write_synced(file, plan.encode())
+            sync_folder(path)
     except OutputError:
         folder.remove()
         raise
+    return folder
 
 
 def _reserve(path: Path, num_bytes: int) -> None:
