@@ -44,7 +44,8 @@ class ConvNet3D(Network):
             # ReLU and maximum commute, to the last bit, and after the pooling there is less to do.
             layers += [convolution(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)), nn.MaxPool3d(pool), nn.ReLU()]
         self.blocks = nn.Sequential(*layers)
-        frames, rows, columns = num_frames // 4, *(_side_after_blocks(side) for side in self.size)
+        # A block makes ⌊(side + 1) / 4⌋ of a side, so three of them ⌊(side + 21) / 64⌋.
+        frames, rows, columns = num_frames // 4, *((side + 21) // 64 for side in self.size)
         self.embed_dim = math.prod((2 * width, frames, rows, columns))
         self.pool = nn.AvgPool3d((min(2, frames), rows, columns), stride=1)
         self.dropout = Dropout(0.5)
@@ -58,9 +59,3 @@ class ConvNet3D(Network):
         """Clips (N, C, T, H, W) to logits (N, num_classes), the largest over time."""
         logits = self.classifier(self.dropout(self.pool(self.blocks(clips))))
         return logits.flatten(2).amax(dim=2)
-
-
-def _side_after_blocks(side: int) -> int:
-    for _ in range(3):
-        side = ((side - 1) // 2 + 1) // 2
-    return side

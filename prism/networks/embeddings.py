@@ -64,22 +64,18 @@ def train_embeddings(store: ClipStore, embedder: EmbeddingNetwork, device: torch
     name, shape = NETWORKS.name_of(embedder.model), (len(store.positions("train")), network.embed_dim)
 
     def compute() -> Tensor:
-        return _embed(network, store, embedder, device)
+        clips = store.clips("train")
+        if embedder.epochs:
+            check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
+        allocate(network, device)
+        with in_one_thread(device):
+            if embedder.epochs:
+                schedule = Schedule(embedder.epochs, BATCH_SIZE)
+                train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
+            else:
+                initialise(network, generator(embedder.seed, "init", device=device))
+            return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
 
     if name not in NETWORKS.homes:
         return compute()
     return remembered(store, "embeddings", asdict(embedder) | {"model": name}, device, shape, compute)
-
-
-def _embed(network: Network, store: ClipStore, embedder: EmbeddingNetwork, device: torch.device) -> Tensor:
-    clips = store.clips("train")
-    if embedder.epochs:
-        check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
-    allocate(network, device)
-    with in_one_thread(device):
-        if embedder.epochs:
-            schedule = Schedule(embedder.epochs, BATCH_SIZE)
-            train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
-        else:
-            initialise(network, generator(embedder.seed, "init", device=device))
-        return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)

@@ -38,9 +38,7 @@ def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
 def _fill(layer: nn.Module, generator: torch.Generator) -> None:
     """Draw the values of a layer of PyTorch's as its `reset_parameters` does, which only draws globally."""
     match layer:
-        case nn.Linear() | nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
-            _uniform(layer, layer.weight[0].numel(), generator)
-        case nn.ConvTranspose1d() | nn.ConvTranspose2d() | nn.ConvTranspose3d():
+        case nn.Linear() | nn.modules.conv._ConvNd():
             _uniform(layer, layer.weight[0].numel(), generator)
         case nn.Bilinear():
             _uniform(layer, layer.in1_features, generator)
@@ -51,7 +49,16 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             if layer.padding_idx is not None:
                 layer.weight[layer.padding_idx] = 0
         case nn.MultiheadAttention():
-            _fill_attention(layer, generator)
+            for name, value in layer.named_parameters(recurse=False):
+                if name.endswith("weight"):
+                    nn.init.xavier_uniform_(value, generator=generator)
+                elif name in ("bias_k", "bias_v"):
+                    nn.init.xavier_normal_(value, generator=generator)
+                else:
+                    nn.init.zeros_(value)
+            # Its output layer was filled before, as any linear one; here it starts without a bias.
+            if layer.out_proj.bias is not None:
+                nn.init.zeros_(layer.out_proj.bias)
         case nn.modules.batchnorm._NormBase() | nn.GroupNorm() | nn.LayerNorm() | nn.RMSNorm() | nn.PReLU():
             # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.
             layer.reset_parameters()
@@ -68,16 +75,3 @@ def _uniform(layer: nn.Module, fan: int, generator: torch.Generator) -> None:
         # In the order of the indices, however the parameter lies in memory: a layout changes no draw.
         values = torch.empty_like(parameter, memory_format=torch.contiguous_format)
         parameter.copy_(values.uniform_(-bound, bound, generator=generator))
-
-
-def _fill_attention(layer: nn.MultiheadAttention, generator: torch.Generator) -> None:
-    for name, value in layer.named_parameters(recurse=False):
-        if name.endswith("weight"):
-            nn.init.xavier_uniform_(value, generator=generator)
-        elif name in ("bias_k", "bias_v"):
-            nn.init.xavier_normal_(value, generator=generator)
-        else:
-            nn.init.zeros_(value)
-    # Its output layer was filled before, as any linear one; here it starts without a bias.
-    if layer.out_proj.bias is not None:
-        nn.init.zeros_(layer.out_proj.bias)

@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from prism.networks.network import Network
 
+Sides = tuple[int, int, int]
+
 
 class R2Plus1D18(Network):
     """The 18-layer R(2+1)D of Tran et al. (arXiv 1711.11248), with the layer sizes of torchvision's.
@@ -65,14 +67,7 @@ class HeConv3d(nn.Conv3d):
     With PyTorch's default the signal of an untrained network of this depth would fade away.
     """
 
-    def __init__(
-        self,
-        before: int,
-        after: int,
-        kernel: tuple[int, int, int],
-        stride: tuple[int, int, int] = (1, 1, 1),
-        padding: tuple[int, int, int] = (0, 0, 0),
-    ) -> None:
+    def __init__(self, before: int, after: int, kernel: Sides, stride: Sides, padding: Sides) -> None:
         super().__init__(before, after, kernel, stride, padding, bias=False)
 
     def initialise(self, generator: torch.Generator | None) -> None:
@@ -103,7 +98,7 @@ class ResidualBlock(nn.Module):
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or before != after:
-            projection = HeConv3d(before, after, (1, 1, 1), (stride, stride, stride))
+            projection = HeConv3d(before, after, (1, 1, 1), (stride, stride, stride), (0, 0, 0))
             self.shortcut = nn.Sequential(projection, nn.BatchNorm3d(after))
 
     def forward(self, x: Tensor) -> Tensor:
