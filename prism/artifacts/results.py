@@ -38,16 +38,6 @@ class Run:
     train_loss: float
     seconds: float
 
-    @property
-    def top1(self) -> float:
-        """Share of clips whose class is the best guess (classification only)."""
-        return self.scores["top1"]
-
-    @property
-    def top5(self) -> float:
-        """Share of clips whose class is among the five best guesses (classification only)."""
-        return self.scores["top5"]
-
 
 @dataclass(frozen=True)
 class Subject:
@@ -204,16 +194,23 @@ class Result:
             task = _typed(str, content["task"])
             if task not in METRICS:
                 raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
-            return cls(
-                _typed(str, content["label"]),
-                task,
-                _typed(str, content["protocol"]),
-                _counted(_build(Subject, content["subject"])),
-                _counted(_data(content["data"], task)),
-                _typed(dict, content["config"]),
-                _runs(content["runs"], task),
-                _typed(dict, content["provenance"]),
-            )
+            subject, data = _build(Subject, content["subject"]), _build(Data, content["data"])
+            for name, value in (*asdict(subject).items(), *asdict(data).items()):
+                if type(value) is int and not 1 <= value < 2**60:
+                    raise ValueError(f"{name} is not between 1 and 2^60")
+            runs = tuple(_build(Run, run) for run in _typed(list, content["runs"]))
+            for scores in (data.chance, *(run.scores for run in runs)):
+                if set(scores) != set(METRICS[task]):
+                    raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
+                if not all(0 <= _typed(float, score) <= 1 for score in scores.values()):
+                    raise ValueError("a score lies outside 0..1")
+            if not runs:
+                raise ValueError("it holds no run")
+            if min(run.seconds for run in runs) < 0:
+                raise ValueError("the seconds of a run are below 0")
+            label, protocol = _typed(str, content["label"]), _typed(str, content["protocol"])
+            config, provenance = _typed(dict, content["config"]), _typed(dict, content["provenance"])
+            return cls(label, task, protocol, subject, data, config, runs, provenance)
         except KeyError as error:
             raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
         except (TypeError, ValueError) as error:
@@ -235,37 +232,6 @@ def _typed(kind: type, value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
-
-
-def _runs(values: Any, task: str) -> tuple[Run, ...]:
-    runs = tuple(_build(Run, run) for run in _typed(list, values))
-    if not runs:
-        raise ValueError("it holds no run")
-    for run in runs:
-        _check_shares(run.scores, task)
-        if run.seconds < 0:
-            raise ValueError("the seconds of a run are below 0")
-    return runs
-
-
-def _counted(part: Any) -> Any:
-    for name, value in asdict(part).items():
-        if type(value) is int and not 1 <= value < 2**60:
-            raise ValueError(f"{name} is not between 1 and 2^60")
-    return part
-
-
-def _data(values: Any, task: str) -> Data:
-    data = _build(Data, values)
-    _check_shares(data.chance, task)
-    return data
-
-
-def _check_shares(shares: dict[str, Any], task: str) -> None:
-    if set(shares) != set(METRICS[task]):
-        raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
-    if not all(0 <= _typed(float, share) <= 1 for share in shares.values()):
-        raise ValueError("a score lies outside 0..1")
 
 
 def _build(kind: type, values: Any) -> Any:

@@ -82,21 +82,17 @@ class Classification(Examination):
         """Train the network and score it when the protocol says so; for each metric the best score counts."""
         store, config, protocol = self.store, self.config, self.protocol
         checkpoints, scores = protocol.checkpoints(config.epochs), []
+        passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
+        labels = torch.cat([clips.labels for clips in passes])
+        # In batches no larger than those of training, so that scoring takes no memory that was not counted; but
+        # where a batch is standardised, its size is part of the protocol.
+        size = config.batch_size if protocol.standardises_batches else self.batch_size
 
         def look(epoch: int) -> None:
             if epoch in checkpoints:
-                scores.append(self._score(network, protocol.flips(store, seed, epoch)))
+                flips = protocol.flips(store, seed, epoch)
+                outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
+                scores.append({f"top{k}": top_k(outputs, labels, k) for k in (1, 5)})
 
-        normalisation = protocol.standardisation(store)
         loss = train(network, clips, normalisation, config.schedule, seed=seed, flip=store.flip, after_epoch=look)
         return loss, {metric: max(one[metric] for one in scores) for metric in METRICS["classification"]}
-
-    def _score(self, network: Network, flips: torch.Generator | None) -> dict[str, float]:
-        protocol, store = self.protocol, self.store
-        passes, normalisation = protocol.passes(store, self.config.split), protocol.standardisation(store)
-        # In batches no larger than those of training, so that scoring takes no memory that was not counted; but
-        # where a batch is standardised, its size is part of the protocol.
-        shown = self.config.batch_size if protocol.standardises_batches else self.batch_size
-        outputs = torch.cat([outputs_of(network, clips, normalisation, shown, flips) for clips in passes])
-        labels = torch.cat([clips.labels for clips in passes])
-        return {f"top{k}": top_k(outputs, labels, k) for k in (1, 5)}

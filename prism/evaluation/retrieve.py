@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,19 +144,10 @@ class Retrieval(Examination):
     def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
         """Train the embedding of a network, then score it once."""
         store, config, backbone = self.store, self.config, Backbone(network)
-        loss = train(
-            backbone,
-            clips,
-            store.normalisation,
-            config.schedule,
-            seed=seed,
-            flip=store.flip,
-            criterion=self._loss,
-        )
+        schedule, normalisation = config.schedule, store.normalisation
+        criterion = partial(supervised_contrastive, temperature=config.temperature)
+        loss = train(backbone, clips, normalisation, schedule, seed=seed, flip=store.flip, criterion=criterion)
         queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.
-        q, g = (outputs_of(backbone, shown, store.normalisation, self.batch_size) for shown in (queries, gallery))
+        q, g = (outputs_of(backbone, shown, normalisation, self.batch_size) for shown in (queries, gallery))
         return loss, recall_at(q, queries.labels, g, gallery.labels)
-
-    def _loss(self, embeddings: Tensor, labels: Tensor) -> Tensor:
-        return supervised_contrastive(embeddings, labels, self.config.temperature)

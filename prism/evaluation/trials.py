@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 
@@ -77,20 +77,62 @@ class Trials:
             raise ConfigError("resume needs the result to go on with. Name it with --output.")
 
 
-class Material(Protocol):
-    """The clips that networks are trained on."""
+@dataclass(frozen=True)
+class SetMaterial:
+    """A condensed set, as a whole for every seed; its clips are drawn anew in every epoch if it is random."""
+
+    condensed: CondensedSet
+    path: Path | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A set in a file travels as its place, and is read and compared where it arrives.
+        if self.path is None:
+            return SetMaterial, (self.condensed, None)
+        return _arrived, (self.path.absolute(), self.condensed.fingerprint)
 
     def clips(self, seed: int) -> Clips | Draw:
-        """The clips for the network of a seed."""
-        ...
+        """The same for all seeds."""
+        return self.condensed.clips if self.condensed.is_random else self._rendered
+
+    @cached_property
+    def _rendered(self) -> Clips:
+        return self.condensed.clips()
 
     def check_unchanged(self) -> None:
-        """Refuse clips that were changed since they were opened.
+        """Nothing: the set is in memory."""
 
-        Raises:
-            StoreError: they were.
-        """
-        ...
+
+def _arrived(path: Path, fingerprint: str) -> SetMaterial:
+    condensed = CondensedSet.load(path)
+    if condensed.fingerprint != fingerprint:
+        raise CondensedError(
+            f"'{path}' holds another set here than where the run was begun. All machines of a run must see "
+            "the same files."
+        )
+    return SetMaterial(condensed, path)
+
+
+@dataclass(frozen=True)
+class StoreMaterial:
+    """The training clips of a store: all, or `train_vpc` random ones of each class, anew for each seed."""
+
+    store: ClipStore
+    train_vpc: int
+
+    def clips(self, seed: int) -> Clips:
+        """Those of a seed."""
+        everything = self.store.clips("train")
+        if not self.train_vpc:
+            return everything
+        return everything.subset(self.store.sample(self.train_vpc, generator(seed, "subset")))
+
+    def check_unchanged(self) -> None:
+        """Refuse a store that was changed since it was opened."""
+        self.store.check_unchanged()
+
+
+Material = SetMaterial | StoreMaterial
+"""The clips that networks are trained on."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +264,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
     """
     trials.check(config.section, run)
     store, path = _opened(trials.data), run.path
+    seeds = range(config.seed, config.seed + config.seeds)
     with claim(path):
         if path is not None:
             check_output_file(path, run.overwrite or run.resume)
@@ -233,13 +276,19 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         examination = examination_type(store, config, subject.num_videos)
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
-            found = _found(path, result)
-            if {one.seed for one in found.runs} >= set(_seeds(config)):
+            found = Result.load(path)
+            if found.identity != result.identity:
+                difference = first_difference(found.identity, result.identity)
+                raise ResultError(
+                    f"result '{path}' belongs to another run: {difference}. "
+                    "Repeat that run's options, or start again with --overwrite in place of --resume."
+                )
+            if {one.seed for one in found.runs} >= set(seeds):
                 return found
             result = replace(result, runs=found.runs)
         examination.check()
         result = replace(result, data=replace(result.data, chance=examination.chance))
-        seeds = [seed for seed in _seeds(config) if seed not in {one.seed for one in result.runs}]
+        seeds = [seed for seed in seeds if seed not in {one.seed for one in result.runs}]
         trial = Trial(material, examination, run.device)
         if run.executor is not None:
             return _grown(result, completed(run.executor, trial.elsewhere, seeds), examination.DOING, run)
@@ -250,10 +299,6 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
 
 def _opened(store: ClipStore | str | Path) -> ClipStore:
     return store if isinstance(store, ClipStore) else ClipStore.open(store)
-
-
-def _seeds(config: Config) -> range:
-    return range(config.seed, config.seed + config.seeds)
 
 
 def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:
@@ -271,17 +316,6 @@ def _without_runs(examination: Examination, subject: Subject, label: str, output
     )
     config = as_dict(examination.config)
     return Result(label, examination.TASK, protocol.name, subject, data, config, (), provenance())
-
-
-def _found(path: Path, wanted: Result) -> Result:
-    """The result that an earlier run left, if that run was the wanted one."""
-    found = Result.load(path)
-    if found.identity != wanted.identity:
-        raise ResultError(
-            f"result '{path}' belongs to another run: {first_difference(found.identity, wanted.identity)}. "
-            "Repeat that run's options, or start again with --overwrite in place of --resume."
-        )
-    return found
 
 
 def _grown(result: Result, found: Iterator[tuple[int, results.Run]], doing: str, run: Run) -> Result:
@@ -320,60 +354,6 @@ def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]
         finally:
             # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
             stopped.set()
-
-
-@dataclass(frozen=True)
-class SetMaterial:
-    """A condensed set, as a whole for every seed; its clips are drawn anew in every epoch if it is random."""
-
-    condensed: CondensedSet
-    path: Path | None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A set in a file travels as its place, and is read and compared where it arrives.
-        if self.path is None:
-            return SetMaterial, (self.condensed, None)
-        return _arrived, (self.path.absolute(), self.condensed.fingerprint)
-
-    def clips(self, seed: int) -> Clips | Draw:
-        """The same for all seeds."""
-        return self.condensed.clips if self.condensed.is_random else self._rendered
-
-    @cached_property
-    def _rendered(self) -> Clips:
-        return self.condensed.clips()
-
-    def check_unchanged(self) -> None:
-        """Nothing: the set is in memory."""
-
-
-def _arrived(path: Path, fingerprint: str) -> SetMaterial:
-    condensed = CondensedSet.load(path)
-    if condensed.fingerprint != fingerprint:
-        raise CondensedError(
-            f"'{path}' holds another set here than where the run was begun. All machines of a run must see "
-            "the same files."
-        )
-    return SetMaterial(condensed, path)
-
-
-@dataclass(frozen=True)
-class StoreMaterial:
-    """The training clips of a store: all, or `train_vpc` random ones of each class, anew for each seed."""
-
-    store: ClipStore
-    train_vpc: int
-
-    def clips(self, seed: int) -> Clips:
-        """Those of a seed."""
-        everything = self.store.clips("train")
-        if not self.train_vpc:
-            return everything
-        return everything.subset(self.store.sample(self.train_vpc, generator(seed, "subset")))
-
-    def check_unchanged(self) -> None:
-        """Refuse a store that was changed since it was opened."""
-        self.store.check_unchanged()
 
 
 def _set_material(
