@@ -53,7 +53,16 @@ def remembered(
             pass
     if found is None:
         found = compute().cpu()
-        _keep(path, kind, found)
+        # A store may lie where nothing can be written, or another run may fill or clear the same cache.
+        with contextlib.suppress(OSError, OutputError), claim(path):
+            write_atomically(path, safetensors.torch.save({kind: found.contiguous()}))
+            files = sorted(path.parent.glob(f"{kind}-*.safetensors"), key=lambda file: file.stat().st_mtime_ns)
+            total = sum(file.stat().st_size for file in files)
+            for file in files:
+                if total <= KEPT_BYTES or file == path:
+                    break
+                total -= file.stat().st_size
+                file.unlink()
     return found
 
 
@@ -67,16 +76,3 @@ def _read(path: Path, kind: str, shape: tuple[int, int]) -> Tensor | None:
         return None
     is_good = found.shape == shape and found.dtype == torch.float32 and bool(found.isfinite().all())
     return found if is_good else None
-
-
-def _keep(path: Path, kind: str, values: Tensor) -> None:
-    # A store may lie where nothing can be written, or another run may fill or clear the same cache.
-    with contextlib.suppress(OSError, OutputError), claim(path):
-        write_atomically(path, safetensors.torch.save({kind: values.contiguous()}))
-        files = sorted(path.parent.glob(f"{kind}-*.safetensors"), key=lambda file: file.stat().st_mtime_ns)
-        total = sum(file.stat().st_size for file in files)
-        for file in files:
-            if total <= KEPT_BYTES or file == path:
-                break
-            total -= file.stat().st_size
-            file.unlink()

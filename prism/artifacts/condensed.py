@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation
-from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, read_encoding, tensor_problem
+from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, tensor_problem
 from prism.artifacts.encodings.encoding import checked
+from prism.artifacts.encodings.takes import Takes
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
 from prism.machine.texts import canonical_json, parse_json
@@ -49,8 +50,7 @@ class CondensedSet:
     source: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        problem = self.encoding.problem(len(self.labels)) or self._problem()
-        if problem:
+        if problem := self.encoding.problem(len(self.labels)) or self._problem():
             raise CondensedError(f"inconsistent condensed set: {problem}.")
 
     def _problem(self) -> str | None:
@@ -188,32 +188,27 @@ class CondensedSet:
         path, known = Path(path), {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
         kind, metadata, tensors = _read(path, known)
         try:
-            return cls._from_parts(kind, metadata, tensors)
+            content = {key: value for key, value in metadata.items() if key != "sha256"}
+            if metadata["sha256"] != _digest(content, tensors):
+                raise CondensedError("its checksum differs: the file was damaged or edited.")
+            num_frames = checked(metadata["num_frames"], int)
+            height, width = checked(metadata["size"], list, int)
+            encoding, takes = kind.from_tensors(tensors, metadata), checked(metadata.get("takes", 1), int)
+            condensed = cls(
+                encoding if takes == 1 else Takes(encoding, takes),
+                tensors["labels"].long(),
+                tuple(checked(metadata["classes"], list, str)),
+                Normalisation(*(tuple(checked(metadata[key], list, float)) for key in ("mean", "std"))),
+                checked(metadata["flip"], bool),
+                checked(metadata["source"], dict),
+            )
+            if condensed.encoding.clip_shape != (num_frames, height, width):
+                raise CondensedError("its metadata names another size or length than its tensors have.")
+            return condensed
         except (CondensedError, ClipError) as error:
             raise CondensedError(f"'{path}': {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CondensedError(f"'{path}' is not a valid condensed set: {error}.") from None
-
-    @classmethod
-    def _from_parts(
-        cls, kind: type[Encoding], metadata: dict[str, Any], tensors: dict[str, Tensor]
-    ) -> "CondensedSet":
-        content = {key: value for key, value in metadata.items() if key != "sha256"}
-        if metadata["sha256"] != _digest(content, tensors):
-            raise CondensedError("its checksum differs: the file was damaged or edited.")
-        num_frames = checked(metadata["num_frames"], int)
-        height, width = checked(metadata["size"], list, int)
-        condensed = cls(
-            read_encoding(kind, tensors, metadata),
-            tensors["labels"].long(),
-            tuple(checked(metadata["classes"], list, str)),
-            Normalisation(*(tuple(checked(metadata[key], list, float)) for key in ("mean", "std"))),
-            checked(metadata["flip"], bool),
-            checked(metadata["source"], dict),
-        )
-        if condensed.encoding.clip_shape != (num_frames, height, width):
-            raise CondensedError("its metadata names another size or length than its tensors have.")
-        return condensed
 
 
 def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
@@ -236,14 +231,20 @@ def _read(
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))
-            kind = _kind_of(path, metadata, known)
+            # Sets of key-frames, the first kind, do not name theirs.
+            name = metadata.get("encoding", KeyFrameEncoding.NAME)
+            # A stranger's name may be of a type that no mapping can look up.
+            if name not in list(known):
+                raise CondensedError(
+                    f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. "
+                    "Update prism-condense."
+                )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise CondensedError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
-    problem = tensor_problem(kind, tensors)
-    if problem:
+    if problem := tensor_problem(known[name], tensors):
         raise CondensedError(f"'{path}' {problem}.")
-    return kind, metadata, tensors
+    return known[name], metadata, tensors
 
 
 def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
@@ -261,14 +262,3 @@ def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
             "Update prism-condense."
         )
     return metadata
-
-
-def _kind_of(path: Path, metadata: dict[str, Any], known: Mapping[str, type[Encoding]]) -> type[Encoding]:
-    # Sets of key-frames, the first kind, do not name theirs.
-    name = metadata.get("encoding", KeyFrameEncoding.NAME)
-    # A stranger's name may be of a type that no mapping can look up.
-    if name not in list(known):
-        raise CondensedError(
-            f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. Update prism-condense."
-        )
-    return known[name]

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from prism.artifacts.clips import Normalisation, as_pixels
+from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import ClipStore
@@ -49,7 +49,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
         clips = source.clips() if isinstance(source, CondensedSet) else source.clips(split)
         self._source, self._frames = source, clips.frames
-        self._normalisation: Normalisation | None = source.normalisation if normalise else None
+        self._normalisation = source.normalisation if normalise else None
         self._output_format = output_format
         self._transform = transform
         self.classes = list(clips.classes)

@@ -20,7 +20,19 @@ def describe(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if path.is_dir():
-        return _store(ClipStore.open(path))
+        store = ClipStore.open(path)
+        return {
+            "kind": "clip store",
+            "classes": list(store.classes),
+            "clips": {split: len(store.positions(split)) for split in store.splits},
+            "num_frames": store.num_frames,
+            "size": list(store.size),
+            "flip": store.flip,
+            "skipped": store.header.num_skipped,
+            "bytes": store.clip_bytes * len(store),
+            "settings": store.header.settings,
+            "fingerprint": store.fingerprint,
+        }
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     if not path.is_file():
@@ -28,35 +40,21 @@ def describe(path: str | Path) -> dict[str, Any]:
     with path.open("rb") as file:
         start = file.read(64)
     # The length at the start of a set may begin with the bytes of " {", but it also has zeros; text has none.
-    is_json = start.lstrip().startswith(b"{") and b"\0" not in start
-    return _result(Result.load(path)) if is_json else _condensed(CondensedSet.load(path))
-
-
-def in_brief(fact: Any) -> Any:
-    """A fact as a reader wants it in a line: of a long list its length and how it begins."""
-    if isinstance(fact, dict):
-        return {key: in_brief(value) for key, value in fact.items()}
-    if isinstance(fact, list) and len(fact) > MOST_LISTED:
-        return f"{len(fact)}: {', '.join(map(str, fact[:3]))}, …"
-    return fact
-
-
-def _store(store: ClipStore) -> dict[str, Any]:
-    return {
-        "kind": "clip store",
-        "classes": list(store.classes),
-        "clips": {split: len(store.positions(split)) for split in store.splits},
-        "num_frames": store.num_frames,
-        "size": list(store.size),
-        "flip": store.flip,
-        "skipped": store.header.num_skipped,
-        "bytes": store.clip_bytes * len(store),
-        "settings": store.header.settings,
-        "fingerprint": store.fingerprint,
-    }
-
-
-def _condensed(condensed: CondensedSet) -> dict[str, Any]:
+    if start.lstrip().startswith(b"{") and b"\0" not in start:
+        result = Result.load(path)
+        return {
+            "kind": "result",
+            "label": result.label,
+            "task": result.task,
+            **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
+            "protocol": result.protocol,
+            "method": result.subject.method,
+            "videos": result.subject.num_videos,
+            "bytes": result.subject.num_bytes,
+            "float32_bytes": result.subject.float32_bytes,
+            "config": result.config,
+        }
+    condensed = CondensedSet.load(path)
     return {
         "kind": "condensed set",
         "method": condensed.source.get("method", "unknown"),
@@ -74,16 +72,10 @@ def _condensed(condensed: CondensedSet) -> dict[str, Any]:
     }
 
 
-def _result(result: Result) -> dict[str, Any]:
-    return {
-        "kind": "result",
-        "label": result.label,
-        "task": result.task,
-        **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
-        "protocol": result.protocol,
-        "method": result.subject.method,
-        "videos": result.subject.num_videos,
-        "bytes": result.subject.num_bytes,
-        "float32_bytes": result.subject.float32_bytes,
-        "config": result.config,
-    }
+def in_brief(fact: Any) -> Any:
+    """A fact as a reader wants it in a line: of a long list its length and how it begins."""
+    if isinstance(fact, dict):
+        return {key: in_brief(value) for key, value in fact.items()}
+    if isinstance(fact, list) and len(fact) > MOST_LISTED:
+        return f"{len(fact)}: {', '.join(map(str, fact[:3]))}, …"
+    return fact

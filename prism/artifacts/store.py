@@ -106,10 +106,8 @@ class ClipStore:
                 raise StoreError(f"store '{path}' has lost its {name}. Ingest it again.")
         if file_sha256(path / "clips.csv") != header.sha256["clips.csv"]:
             raise StoreError(f"store '{path}' has a changed clips.csv (its checksum differs). Ingest it again.")
-        sources = _read_sources(path)
-        _check_sources(path, header, sources)
-        store = cls(path, header, sources)
-        expected = len(sources) * store.clip_bytes
+        store = cls(path, header, _read_sources(path, header))
+        expected = len(store) * store.clip_bytes
         found = (path / "frames.u8").stat().st_size
         if found != expected:
             raise StoreError(f"store '{path}' has {found} bytes of frames, but its index needs {expected}.")
@@ -372,12 +370,20 @@ def _checked_header(content: dict[str, Any]) -> StoreHeader:
     return replace(header, **sequences)
 
 
-def _check_sources(path: Path, header: StoreHeader, sources: Sequence[ClipSource]) -> None:
-    counts = Counter(source.split for source in sources)
-    if counts != Counter(header.splits):
+def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
+    # The checksum has passed: a fault here is a fault of the writer, so any of them means the same.
+    try:
+        with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
+            rows = ([row[name] for name in CLIP_COLUMNS] for row in csv.DictReader(file))
+            sources = [
+                ClipSource(split, label, video, int(start), int(stride), int(count))
+                for split, label, video, start, stride, count in rows
+            ]
+    except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
+        raise StoreError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
+    if Counter(source.split for source in sources) != Counter(header.splits):
         raise StoreError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
-    unknown = {source.label for source in sources} - set(header.classes)
-    if unknown:
+    if unknown := {source.label for source in sources} - set(header.classes):
         raise StoreError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
     order = [(SPLITS.index(source.split), source.label) for source in sources]
     if order != sorted(order):
@@ -385,16 +391,4 @@ def _check_sources(path: Path, header: StoreHeader, sources: Sequence[ClipSource
     tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))
     if again != [video for video in tests for _ in range(len(again) // len(tests))]:
         raise StoreError(f"store '{path}' has random windows of its test videos, but not as many of each.")
-
-
-def _read_sources(path: Path) -> list[ClipSource]:
-    # The checksum has passed: a fault here is a fault of the writer, so any of them means the same.
-    try:
-        with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
-            rows = ([row[name] for name in CLIP_COLUMNS] for row in csv.DictReader(file))
-            return [
-                ClipSource(split, label, video, int(start), int(stride), int(count))
-                for split, label, video, start, stride, count in rows
-            ]
-    except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
-        raise StoreError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
+    return sources

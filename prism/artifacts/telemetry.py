@@ -62,7 +62,7 @@ class TelemetryWriter:
         """Put every record on disk.
 
         Returns:
-            The file's length in bytes, for `keep_bytes`.
+            The file's length in bytes, for `keep`.
         """
         with writing(self.path):
             self._file.flush()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Takes
+from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict

@@ -14,7 +14,8 @@ from selections import select
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Coded, H264Encoding, h264
+from prism.artifacts.encodings import H264Encoding, h264
+from prism.artifacts.encodings.coded import Coded
 from prism.artifacts.encodings.storages import Storage
 from prism.artifacts.info import describe
 from prism.artifacts.keyframes import enlarge
@@ -206,7 +207,7 @@ def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_ren
 
 def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
     coded_set().save(tmp_path / "set")
-    monkeypatch.setattr(Coded, "_video", None)
+    monkeypatch.setattr(h264, "decode", None)
     assert describe(tmp_path / "set")["videos"] == 3
 
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import DTYPES, Encoded
+from prism.artifacts.encodings import DTYPES
+from prism.artifacts.encodings.images import Encoded
 from prism.artifacts.options import STORAGES
 from prism.errors import CondensedError, OutputError
 

@@ -10,7 +10,8 @@ from selections import select
 
 import prism
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import KeyFrameEncoding, Takes
+from prism.artifacts.encodings import KeyFrameEncoding
+from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.info import describe
 from prism.artifacts.results import Result
 from prism.errors import CondensedError, ConfigError

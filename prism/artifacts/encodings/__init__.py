@@ -4,50 +4,15 @@ Each encoding knows its tensors and its entries in the metadata (`docs/formats.m
 them: labels, classes and normalisation are the set's. A `Storage` makes an encoding of frames.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings.coded import Coded
-from prism.artifacts.encodings.encoding import Encoding, checked
-from prism.artifacts.encodings.images import DTYPES, Encoded, scale_names
+from prism.artifacts.encodings.encoding import Encoding
+from prism.artifacts.encodings.images import DTYPES, scale_names
 from prism.artifacts.encodings.sparse import H264Encoding, KeyFrameEncoding
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
-from prism.artifacts.encodings.takes import Takes
-
-__all__ = [
-    "DTYPES",
-    "ENCODINGS",
-    "Coded",
-    "Encoded",
-    "Encoding",
-    "H264Encoding",
-    "KeyFrameEncoding",
-    "StaticDynamicEncoding",
-    "Takes",
-    "read_encoding",
-    "tensor_problem",
-]
 
 ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264Encoding)
-
-
-def read_encoding(kind: type[Encoding], tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Encoding:
-    """The encoding in a file.
-
-    Args:
-        kind: the one that the metadata names.
-        tensors: without a `tensor_problem`.
-        metadata: as for `Encoding.from_tensors`.
-
-    Raises:
-        CondensedError: tensors and metadata do not belong together.
-        TypeError: an entry of the metadata has another type.
-        ValueError: likewise for its value.
-    """
-    encoding, takes = kind.from_tensors(tensors, metadata), checked(metadata.get("takes", 1), int)
-    return encoding if takes == 1 else Takes(encoding, takes)
 
 
 def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:

@@ -102,17 +102,14 @@ class Coded(Images):
         videos = torch.bucketize(wanted, self.offsets[1:], right=True)
         levels = torch.empty(len(wanted), 3, *self.size)
         for video in videos.unique().tolist():
+            first, last = self.offsets[video : video + 2].tolist()
+            start = int(self.packet_sizes[:first].sum())
+            sizes = self.packet_sizes[first:last].tolist()
+            parts = self.packets[start : start + sum(sizes)].split(sizes)
+            try:
+                images = h264.decode([part.numpy().tobytes() for part in parts], self.size)
+            except h264.UndecodableError as problem:
+                raise CondensedError(f"video {video} cannot be decoded as {self.storage}: {problem}.") from None
             mine = videos == video
-            levels[mine] = self._video(video)[wanted[mine] - self.offsets[video]]
+            levels[mine] = images[wanted[mine] - first]
         return Encoded(levels, self.scale[videos], self.minimum[videos])
-
-    def _video(self, video: int) -> Tensor:
-        """The levels (n, 3, H, W) of a video's images."""
-        first, last = self.offsets[video : video + 2].tolist()
-        start = int(self.packet_sizes[:first].sum())
-        sizes = self.packet_sizes[first:last].tolist()
-        parts = self.packets[start : start + sum(sizes)].split(sizes)
-        try:
-            return h264.decode([part.numpy().tobytes() for part in parts], self.size)
-        except h264.UndecodableError as problem:
-            raise CondensedError(f"video {video} cannot be decoded as {self.storage}: {problem}.") from None

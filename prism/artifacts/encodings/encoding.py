@@ -85,8 +85,7 @@ class Encoding(ABC):
 
     def problem(self, num_videos: int) -> str | None:
         """The first thing that is wrong with it for a set of so many videos, or None."""
-        problem = extent_problem(self.clip_shape)
-        if problem:
+        if problem := extent_problem(self.clip_shape):
             return problem
         held = len(self.mask)
         return None if held == num_videos > 0 else f"it holds {held} videos, but there are {num_videos} labels"

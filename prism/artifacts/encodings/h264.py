@@ -76,7 +76,9 @@ def encode(levels: Tensor, quality: int) -> list[bytes]:
             f"{ENCODER} cannot encode {what}: {_reason(error)}. Choose another quality or storage."
         ) from None
     assert len(packets) == len(levels)
-    return [_without_remarks(bytes(packet)) for packet in packets]
+    # NAL units of type 6 are left out: supplemental information, in which x264 writes its version.
+    units = (re.split(b"\0*\0\0\1", bytes(packet))[1:] for packet in packets)
+    return [b"".join(b"\0\0\1" + unit for unit in those if unit[0] & 31 != 6) for those in units]
 
 
 def decode(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
@@ -129,12 +131,6 @@ def _context(name: str, mode: Literal["r", "w"]) -> VideoCodecContext:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-
-def _without_remarks(packet: bytes) -> bytes:
-    """A packet without its supplemental information (NAL units of type 6), in which x264 writes its version."""
-    units = re.split(b"\0*\0\0\1", packet)[1:]
-    return b"".join(b"\0\0\1" + unit for unit in units if unit[0] & 31 != 6)
 
 
 def _padded(side: int) -> int:

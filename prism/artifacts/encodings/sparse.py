@@ -80,8 +80,7 @@ class KeyFrameEncoding(Encoding):
             return f"key-frames must be (K, 3, H, W), got {shape}"
         if not 1 <= self.scale <= MAX_SCALE:
             return f"clips must be 1 to {MAX_SCALE} times as large as their key-frames, not {self.scale}"
-        problem = extent_problem(self.clip_shape)
-        if problem:
+        if problem := extent_problem(self.clip_shape):
             return problem
         if num_videos < 1 or len(self.offsets) != num_videos + 1 or shape[0] != num_keyframes:
             return "its tensors do not belong together: labels, offsets, times and key-frames differ in length"

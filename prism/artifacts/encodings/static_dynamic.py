@@ -72,8 +72,7 @@ class StaticDynamicEncoding(Encoding):
             return f"static images must be (2V, 3, H, W), got {tuple(static.shape)}"
         if dynamic.dim() != 4 or dynamic.shape[2:] != static.shape[2:]:
             return f"dynamic memories must be (2V, T, H, W) like the static images, got {tuple(dynamic.shape)}"
-        problem = extent_problem(self.clip_shape)
-        if problem:
+        if problem := extent_problem(self.clip_shape):
             return problem
         if num_videos < 1 or not len(static) == len(dynamic) == MEMORIES * num_videos:
             return f"there must be {MEMORIES} static images and {MEMORIES} dynamic memories for each video"

@@ -33,7 +33,6 @@ class Takes(Encoding):
     _decoded: dict[Normalisation, Tensor | None] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -46,7 +45,7 @@ class Takes(Encoding):
 
     @classmethod
     def from_tensors(cls, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> "Takes":
-        """Not by itself: a file names the wrapped encoding, which `read_encoding` wraps."""
+        """Not by itself: a file names the wrapped encoding, which `CondensedSet.load` wraps."""
         raise NotImplementedError
 
     def tensors(self) -> dict[str, Tensor]:
@@ -107,25 +106,20 @@ class Takes(Encoding):
 
         All videos take part in the draw, so that a video's take does not depend on which others are rendered.
         """
-        num_videos = len(self.keyframe_counts)
-        take = torch.zeros(num_videos, dtype=torch.int64)
-        if generator is not None:
-            take = torch.randint(self.takes, (num_videos,), generator=generator)
-        places = (torch.arange(num_videos) * self.takes + take)[videos]
-        # Who draws once will draw again, in the next epoch: then every take is worth being decoded once.
+        firsts = torch.arange(0, len(self.encoding.keyframe_counts), self.takes)
+        if generator is None:
+            return self.encoding.render(firsts[videos], normalisation, None)
+        places = (firsts + torch.randint(self.takes, firsts.shape, generator=generator))[videos]
+        # Who draws once will draw again, in the next epoch: then every take is worth being decoded once, unless
+        # takes are draws themselves, or would fill more than a quarter of the memory.
         # Networks that are trained side by side ask at the same time: the first decodes for all.
         with self._lock:
-            decoded = None if generator is None else self._all_decoded(normalisation)
+            if normalisation not in self._decoded:
+                every = torch.arange(len(self.encoding.keyframe_counts))
+                num_bytes = len(every) * 4 * 3 * prod(self.clip_shape)
+                room = (available_memory_bytes(torch.device("cpu")) or 0) / 4
+                keep = num_bytes <= room and not self.encoding.is_random
+                # Asked once: with them in memory there is less room.
+                self._decoded[normalisation] = self.encoding.render(every, normalisation, None) if keep else None
+            decoded = self._decoded[normalisation]
         return self.encoding.render(places, normalisation, generator) if decoded is None else decoded[places]
-
-    def _all_decoded(self, normalisation: Normalisation) -> Tensor | None:
-        """All takes, or None where they are draws themselves, or would fill more than a quarter of the memory."""
-        if normalisation not in self._decoded:
-            num_clips = len(self.encoding.keyframe_counts)
-            num_bytes = num_clips * 4 * 3 * prod(self.clip_shape)
-            room = (available_memory_bytes(torch.device("cpu")) or 0) / 4
-            keep = num_bytes <= room and not self.encoding.is_random
-            every = torch.arange(num_clips)
-            # Asked once: with them in memory there is less room.
-            self._decoded[normalisation] = self.encoding.render(every, normalisation, None) if keep else None
-        return self._decoded[normalisation]
