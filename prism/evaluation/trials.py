@@ -91,7 +91,7 @@ class SetMaterial:
         return _arrived, (self.path.absolute(), self.condensed.fingerprint)
 
     def clips(self, seed: int) -> Clips | Draw:
-        """The same for all seeds."""
+        """The clips for the network of a seed, the same for all seeds."""
         return self.condensed.clips if self.condensed.is_random else self._rendered
 
     @cached_property
@@ -120,14 +120,18 @@ class StoreMaterial:
     train_vpc: int
 
     def clips(self, seed: int) -> Clips:
-        """Those of a seed."""
+        """The clips for the network of a seed."""
         everything = self.store.clips("train")
         if not self.train_vpc:
             return everything
         return everything.subset(self.store.sample(self.train_vpc, generator(seed, "subset")))
 
     def check_unchanged(self) -> None:
-        """Refuse a store that was changed since it was opened."""
+        """Refuse clips that were changed since they were opened.
+
+        Raises:
+            StoreError: they were.
+        """
         self.store.check_unchanged()
 
 
