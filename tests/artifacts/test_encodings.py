@@ -112,10 +112,10 @@ def test_takes_training_and_the_page_need_nothing_more_of_it(store):
 @pytest.mark.parametrize(
     ("name", "numbers", "num_bytes", "largest"),
     [
-        ("float32", True, 4, torch.finfo(torch.float32).max),
+        ("float32", True, 4, 1e38),
         ("float16", True, 2, torch.finfo(torch.float16).max),
-        ("uint8", True, 1, torch.finfo(torch.float32).max),
-        ("h264", False, None, torch.finfo(torch.float32).max),
+        ("uint8", True, 1, 1e38),
+        ("h264", False, None, 1e38),
     ],
 )
 def test_a_storage_says_what_it_holds_and_what_a_value_takes(name, numbers, num_bytes, largest):

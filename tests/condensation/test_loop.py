@@ -188,7 +188,7 @@ def test_random_insertion_is_drawn_anew_in_every_iteration(store):
     gradients[:, 1] = -1
     drawn = set()
     for iteration in range(20):
-        run = started(store, insertion="random")
+        run = started(store, insertion="random", iterations=20, warmup=0.0, cooldown=0.0)
         run.iteration = iteration
         where = run.insert(gradients)[1].nonzero()[:, 1].tolist()
         assert len(where) == 2
