@@ -148,6 +148,9 @@ class Parts:
 
 
 def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:
+    if isinstance(part, type) and part.__init__ is object.__init__:
+        # Python would compile the text of object's own signature, and nothing that is read may compile anything.
+        return {}
     try:
         return inspect.signature(part).parameters
     except (TypeError, ValueError):
