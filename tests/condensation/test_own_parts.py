@@ -1,0 +1,101 @@
+"""A rule or objective of one's own: an object or a name, recorded, resumed, and spread over classes."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+import torch
+from conftest import CrashingAt
+from torch.nn.functional import cross_entropy
+
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation.condense import condense
+from prism.condensation.objectives import Compared, Objective
+from prism.condensation.rules import InsertionRule
+from prism.errors import CheckpointError, ConfigError
+from prism.networks.build import build_for
+from prism.networks.options import Schedule
+from prism.networks.training import train
+
+TINY = {"iterations": 6, "batch_real": 2, "width": 2, "warmup": 0.0, "cooldown": 0.0, "device": "cpu"}
+
+
+@dataclass(frozen=True)
+class Loud(InsertionRule):
+    """Frames whose gradient has more than `times` the mean energy."""
+
+    times: float = 1.5
+
+    def propose(self, occasion):
+        energy = occasion.gradients.flatten(2).square().sum(dim=2)
+        return energy > self.times * energy.mean(dim=1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class Recognised(Objective):
+    """The cross-entropy of a network that was trained on the real clips of all classes."""
+
+    epochs: int = 1
+    independent_classes = False
+
+    def start(self, store, config, device, classes):
+        network, clips = build_for(store, config.model, device, width=config.width), store.clips("train")
+        train(network, clips, store.normalisation, Schedule(self.epochs, 8), seed=config.seed, flip=store.flip)
+        network.eval().requires_grad_(False)
+
+        def compare(clips, iteration, generator, view):
+            shown, vpc = clips.detach().requires_grad_(), len(clips) // len(classes)
+            labels = torch.tensor(classes).repeat_interleave(vpc)
+            losses = (
+                cross_entropy(network(shown.transpose(1, 2)), labels, reduction="none").view(-1, vpc).sum(dim=1)
+            )
+            (gradients,) = torch.autograd.grad(losses.sum(), shown)
+            return Compared(losses.detach(), gradients, {"draw": float(torch.rand((), generator=generator))})
+
+        return compare
+
+
+NAME = f"{__name__}:Loud(times=1.1)"
+
+
+def test_a_rule_of_ones_own_makes_one_set_as_an_object_and_by_its_name(store):
+    as_object, by_name = (condense(store, insertion=rule, **TINY) for rule in (Loud(times=1.1), NAME))
+    assert as_object.to_bytes() == by_name.to_bytes()
+    assert as_object.source["config"]["insertion"] == NAME
+    assert as_object.num_keyframes > 4
+    assert as_object.to_bytes() != condense(store, insertion=Loud(times=1.2), **TINY).to_bytes()
+
+
+def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crashing_at: CrashingAt):
+    with crashing_at(3):
+        condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", checkpoint_seconds=0, **TINY)
+    with pytest.raises(CheckpointError, match=r"config\.insertion is .*times=1\.1.*, not .*times=2\.0"):
+        condense(store, insertion=Loud(times=2.0), output=tmp_path / "set", resume=True, **TINY)
+    resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
+    assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
+
+
+def test_the_classes_are_condensed_one_by_one_with_a_rule_of_ones_own(store, tmp_path):
+    with ThreadPoolExecutor(2) as executor:
+        merged = condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", executor=executor, **TINY)
+    assert merged.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
+
+
+def test_an_objective_with_a_trained_network_fits_the_loop_and_its_numbers_are_recorded(store, tmp_path):
+    made = condense(store, objective=Recognised(epochs=2), output=tmp_path / "set", **TINY)
+    assert made.source["config"]["objective"] == f"{__name__}:Recognised(epochs=2)"
+    steps = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("step")
+    assert len({step["draw"] for step in steps}) == len(steps) == 6
+    assert all(step["between_class"] is None for step in steps)
+
+
+def test_an_objective_whose_classes_depend_on_each_other_is_not_spread_over_machines(store, tmp_path):
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(ConfigError, match=r"objective .*Recognised condenses all classes together"),
+    ):
+        condense(store, objective=Recognised(), output=tmp_path / "set", executor=executor, **TINY)
+
+
+def test_the_objective_of_the_paper_is_not_recorded_so_that_sets_keep_their_bytes(store):
+    assert "objective" not in condense(store, **TINY).source["config"]
