@@ -27,7 +27,7 @@ from benchmarks.table import GOALS, GPU, Goal, reached, rows
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.artifacts.clips import to_model_input
 from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import real_class_means
+from prism.condensation.class_means import Showing, real_class_means
 from prism.condensation.objectives import match, squared_distance
 from prism.machine.randomness import generator
 from prism.networks.build import build
@@ -120,8 +120,8 @@ def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):
         clips.labels,
         2,
         store.normalisation,
-        flips=False,
-        chunk=Chunk(64),
+        Showing(),
+        Chunk(64),
     )
     ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), squared_distance, chunk=Chunk(64))
     torch.testing.assert_close(losses.detach(), ours)

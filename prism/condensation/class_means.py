@@ -1,6 +1,7 @@
 """The mean embedding of each class of real clips under a network, with a part of the clips in memory at a time."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -58,6 +59,22 @@ def between_class_energy(means: Tensor) -> float:
     return float((means - means.mean(dim=0)).square().sum())
 
 
+@dataclass(frozen=True)
+class Showing:
+    """How real clips are shown to a network.
+
+    Attributes:
+        flips: a generator mirrors each clip at random; True shows every clip and its mirror image; False shows the
+            clips as they are.
+        view: the part of the clips that is shown.
+        draw: the view's randomness; None for a view that has none.
+    """
+
+    flips: torch.Generator | bool = False
+    view: View = whole_clips
+    draw: torch.Generator | None = None
+
+
 @torch.no_grad()
 def real_class_means(
     network: Network,
@@ -66,11 +83,8 @@ def real_class_means(
     labels: Tensor,
     num_classes: int,
     normalisation: Normalisation,
-    *,
-    flips: torch.Generator | bool,
+    showing: Showing,
     chunk: Chunk,
-    view: View = whole_clips,
-    draw: torch.Generator | None = None,
 ) -> Tensor:
     """Mean embedding of the real clips of each class.
 
@@ -81,11 +95,8 @@ def real_class_means(
         frames: (N, T, C, H, W) uint8 of all clips; they may stay on disk.
         clips: (n,) positions of the clips to use, grouped by class.
         labels: (N,) class of every clip.
-        flips: a generator mirrors each clip at random; True takes every clip and its mirror image; False
-            takes them as they are.
+        showing: mirrored or not, whole or in part.
         chunk: clips that go through the network together.
-        view: what of the clips is embedded.
-        draw: the view's randomness; None for one that has none.
 
     Returns:
         (C, D) float32 on the network's device.
@@ -96,10 +107,10 @@ def real_class_means(
     def embed_pixels(pixels: Tensor) -> Tensor:
         return network.embed(to_model_input(pixels, normalisation).to(precision)).float()
 
-    sums, draw = ClassSums(num_classes), draw or torch.Generator()
+    sums, flips, draw = ClassSums(num_classes), showing.flips, showing.draw or torch.Generator()
 
     def embed(first: int, last: int) -> Tensor:
-        pixels = view(frames.index_select(0, clips[first:last]).to(device), draw)
+        pixels = showing.view(frames.index_select(0, clips[first:last]).to(device), draw)
         if isinstance(flips, torch.Generator):
             pixels = flip_at_random(pixels, flips)
         embeddings = embed_pixels(pixels)

@@ -2,6 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -9,7 +10,7 @@ from torch import Tensor
 from prism.artifacts.cache import remembered
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import View, real_class_means, whole_clips
+from prism.condensation.class_means import Showing, View, real_class_means, whole_clips
 from prism.condensation.options import CondenseConfig
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build_for
@@ -57,10 +58,8 @@ class Moments(ABC):
             # Back again: both sides are embedded by the network with the rounded weights.
             self.network.load_state_dict(self.real_network.state_dict())
 
-    def class_means(
-        self, clips: Tensor, classes: range, flips: torch.Generator | bool, view: View, draw: torch.Generator
-    ) -> Tensor:
-        """(C, D) mean embeddings of what `view` shows of the training clips at these positions, by class."""
+    def class_means(self, clips: Tensor, classes: range, showing: Showing) -> Tensor:
+        """(C, D) mean embeddings of the training clips at these positions, by class."""
         return real_class_means(
             self.real_network,
             self.real.frames,
@@ -68,10 +67,8 @@ class Moments(ABC):
             self.real.labels - classes.start,
             len(classes),
             self.store.normalisation,
-            flips=flips if self.store.flip else False,
-            chunk=self.chunk,
-            view=view,
-            draw=draw,
+            showing if self.store.flip else replace(showing, flips=False),
+            self.chunk,
         )
 
 
@@ -89,7 +86,7 @@ class FreshMoments(Moments):
         labels = self.real.labels[batch]
         before = int((labels < self.classes.start).sum())
         part = batch[before : before + int(torch.isin(labels, torch.tensor(self.classes)).sum())]
-        return self.class_means(part, self.classes, skip(flips, before), view, draw)
+        return self.class_means(part, self.classes, Showing(skip(flips, before), view, draw))
 
 
 class MomentBank(Moments):
@@ -141,7 +138,8 @@ class MomentBank(Moments):
         draw = generator(seed, "view", place, generation)
 
         def compute() -> Tensor:
-            return self.class_means(torch.arange(len(self.real)), range(len(self.store.classes)), True, view, draw)
+            every = torch.arange(len(self.real))
+            return self.class_means(every, range(len(self.store.classes)), Showing(True, view, draw))
 
         if key["model"] not in NETWORKS.homes:
             # Somebody else's code may change under one name.

@@ -10,7 +10,7 @@ from prism.artifacts.clips import to_model_input
 from prism.condensation import chunk as chunks
 from prism.condensation import moments as module
 from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import between_class_energy, held_frames, whole_clips
+from prism.condensation.class_means import Showing, between_class_energy, held_frames, whole_clips
 from prism.condensation.condense import condense
 from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments, MomentBank
 from prism.condensation.objectives import match, squared_distance
@@ -155,9 +155,9 @@ def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make
     asked = []
     original = module.real_class_means
 
-    def note(*args: object, flips: object, **options: object) -> torch.Tensor:
-        asked.append(flips)
-        return original(*args, flips=flips, **options)
+    def note(*args: object) -> torch.Tensor:
+        asked.extend(item.flips for item in args if isinstance(item, Showing))
+        return original(*args)
 
     monkeypatch.setattr(module, "real_class_means", note)
     for flip in (False, True):

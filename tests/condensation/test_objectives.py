@@ -9,7 +9,7 @@ from torch import nn
 
 from prism.artifacts.clips import Normalisation
 from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import ClassSums, between_class_energy, real_class_means
+from prism.condensation.class_means import ClassSums, Showing, between_class_energy, real_class_means
 from prism.condensation.objectives import match, squared_distance
 
 SHAPE = (3, 3, 2, 2)
@@ -139,7 +139,7 @@ def embedded_pixels(network: TinyNetwork, frames: torch.Tensor) -> np.ndarray:
 def test_real_class_means_are_means_of_embedded_normalised_pixels(chunk):
     network, labels = TinyNetwork(), torch.tensor([0, 0, 0, 0, 1, 1, 1])
     chosen = torch.tensor([2, 0, 3, 6, 5])
-    means = real_class_means(network, FRAMES, chosen, labels, 2, NORMALISATION, flips=False, chunk=Chunk(chunk))
+    means = real_class_means(network, FRAMES, chosen, labels, 2, NORMALISATION, Showing(), Chunk(chunk))
     embedded = embedded_pixels(network, FRAMES)
     expected = [embedded[[2, 0, 3]].mean(axis=0), embedded[[6, 5]].mean(axis=0)]
     np.testing.assert_allclose(means.numpy(), expected, atol=1e-6)
@@ -148,9 +148,7 @@ def test_real_class_means_are_means_of_embedded_normalised_pixels(chunk):
 
 def test_real_class_means_over_both_mirror_images_are_the_expectation_over_flips():
     network, labels = TinyNetwork(), torch.tensor([0, 0, 0, 0, 1, 1, 1])
-    means = real_class_means(
-        network, FRAMES, torch.arange(7), labels, 2, NORMALISATION, flips=True, chunk=Chunk(3)
-    )
+    means = real_class_means(network, FRAMES, torch.arange(7), labels, 2, NORMALISATION, Showing(True), Chunk(3))
     embedded = (embedded_pixels(network, FRAMES) + embedded_pixels(network, FRAMES.flip(-1))) / 2
     np.testing.assert_allclose(means.numpy(), [embedded[:4].mean(axis=0), embedded[4:].mean(axis=0)], atol=1e-6)
 
@@ -161,7 +159,7 @@ def test_real_clips_are_flipped_whole_or_not_at_all():
     def means(frames: torch.Tensor, flips: torch.Generator | bool) -> torch.Tensor:
         # One class per clip: its mean is the embedding of the clip or of its mirror image.
         return real_class_means(
-            network, frames, torch.arange(7), labels, 7, NORMALISATION, flips=flips, chunk=Chunk(8)
+            network, frames, torch.arange(7), labels, 7, NORMALISATION, Showing(flips), Chunk(8)
         )
 
     flipped = means(FRAMES, torch.Generator().manual_seed(0))
