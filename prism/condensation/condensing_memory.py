@@ -9,6 +9,8 @@ from prism.condensation.chunk import FIRST_CHUNK
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
+from prism.networks.build import build_for
+from prism.networks.options import NETWORKS
 from prism.networks.training_memory import gib
 
 
@@ -41,7 +43,8 @@ def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.de
     chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
     together = min(classes, max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
-    of_clips, of_network = objective.memory(store, config, max(together, chunk))
+    network = build_for(store, config.model, "meta", width=config.width)
+    of_clips, of_network = objective.memory(network, config, max(together, chunk))
     # The running mean of the gradients is as large as the clips.
     mean_gradients = (config.gradient_decay > 0) * classes * config.vpc * 4 * store.clip_bytes
     return CondensingMemory(together, method.video_bytes(store, config) + mean_gradients, of_clips, of_network)
@@ -56,10 +59,11 @@ def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device)
     needs, free = condensing_memory(store, config, device), available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return
+    network = NETWORKS.name_of(config.model)
     raise ConfigError(
         f"condensing {config.vpc} videos for each of {len(store.classes)} classes takes "
         f"{gib(needs.total_bytes)}: {gib(needs.video_bytes)} for the videos, their gradients and momentum, "
-        f"{gib(needs.chunk_bytes)} for {needs.num_together} of them at a time in {config.model}, "
+        f"{gib(needs.chunk_bytes)} for {needs.num_together} of them at a time in {network}, "
         f"{gib(needs.network_bytes)} for its weights and class means. {device.type} has {gib(free)} free. "
         "Pass a smaller --vpc or --width, or ingest smaller clips."
     )

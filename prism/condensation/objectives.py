@@ -13,7 +13,6 @@ from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import View, between_class_energy
 from prism.condensation.moments import MOMENTS
 from prism.condensation.options import CondenseConfig
-from prism.networks.build import build_for
 from prism.networks.network import Network
 from prism.networks.training_memory import embedding_bytes
 
@@ -76,16 +75,17 @@ class Objective(ABC):
             classes: the labels that are condensed.
         """
 
-    def memory(self, store: ClipStore, config: CondenseConfig, together: int) -> tuple[int, int]:
-        """The bytes that it takes, by default those of one network of the options.
+    def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
+        """The bytes that it takes, by default those of one network.
 
         Args:
+            network: the one of the options for clips of the store, on the meta device.
+            config: the options of the run.
             together: synthetic clips that are differentiated at a time.
 
         Returns:
             Bytes for these clips, and bytes that stay the same whatever their number.
         """
-        network = build_for(store, config.model, "meta", width=config.width)
         weights = sum(parameter.nbytes for parameter in network.parameters())
         # In bfloat16 the real clips have a copy of the weights of their own, of half the bytes.
         weights += 0 if config.precision == "float32" else weights // 2
@@ -108,12 +108,11 @@ class DistributionMatching(Objective):
 
         return compare
 
-    def memory(self, store: ClipStore, config: CondenseConfig, together: int) -> tuple[int, int]:
+    def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
         """Also the class means: of one network, or of all in a bank."""
-        of_clips, weights = super().memory(store, config, together)
+        of_clips, weights = super().memory(network, config, together)
         num_networks = config.bank_size if config.real_moments == "bank" else 1
-        dim = build_for(store, config.model, "meta", width=config.width).embed_dim
-        return of_clips, weights + 4 * len(store.classes) * dim * num_networks
+        return of_clips, weights + 4 * network.num_classes * network.embed_dim * num_networks
 
 
 def squared_distance(real: Tensor, syn: Tensor) -> Tensor:
