@@ -5,10 +5,10 @@ from pathlib import Path
 import torch
 
 from benchmarks.measure import Sizes
-from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.store import ClipSource, ClipStore
 from prism.condensation.options import CondenseConfig
-from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
+from prism.testing import write_store
 
 
 def random_store(path: Path, sizes: Sizes, num_test: int = 0) -> ClipStore:
@@ -22,25 +22,8 @@ def random_store(path: Path, sizes: Sizes, num_test: int = 0) -> ClipStore:
         for i in range(count)
     ]
     shape = (len(sources), sizes.num_frames, 3, sizes.size, sizes.size)
-    path.mkdir(parents=True)
-    torch.randint(0, 256, shape, generator=generator(0, "pixels"), dtype=torch.uint8).numpy().tofile(
-        path / "frames.u8"
-    )
-    (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
-    header = StoreHeader(
-        num_frames=sizes.num_frames,
-        size=(sizes.size, sizes.size),
-        classes=names,
-        splits={split: count * len(names) for split, count in counts.items()},
-        num_skipped=0,
-        flip=True,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.29, 0.29, 0.29),
-        settings={},
-        sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
-    )
-    (path / "store.json").write_text(header.to_json(), encoding="utf-8")
-    return ClipStore.open(path)
+    pixels = torch.randint(0, 256, shape, generator=generator(0, "pixels"), dtype=torch.uint8)
+    return write_store(path, names, sources, pixels.numpy(), std=0.29)
 
 
 def paper_config(sizes: Sizes, **options: object) -> CondenseConfig:

@@ -8,7 +8,8 @@
 The loop relies on these promises. Each check runs in seconds on a CPU, and raises AssertionError.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,27 +44,49 @@ TINY = {"width": 2, "batch_real": 2, "iterations": 4, "static_iterations": 2, "w
 
 def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48) -> ClipStore:
     """Write a store of random pixels: `clips` training clips of each class, one each for validation and test."""
-    names = tuple(f"class{label}" for label in range(classes))
-    counts = {"train": clips, "val": 1, "test": 1}
+    names = [f"class{label}" for label in range(classes)]
     sources = [
         ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
-        for split, count in counts.items()
+        for split, count in {"train": clips, "val": 1, "test": 1}.items()
         for name in names
         for i in range(count)
     ]
     shape = (len(sources), num_frames, 3, size, size)
+    frames = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    return write_store(path, names, sources, frames)
+
+
+def write_store(
+    path: Path,
+    classes: Sequence[str],
+    sources: Sequence[ClipSource],
+    frames: np.ndarray,
+    *,
+    flip: bool = True,
+    std: float = 0.25,
+) -> ClipStore:
+    """Write a store of clips that no video was decoded for.
+
+    Args:
+        path: the folder to make.
+        classes: the class names, sorted.
+        sources: what each clip is, sorted by split and class.
+        frames: (N, T, 3, H, W) uint8 in their order.
+        flip: whether a horizontal flip keeps the labels.
+        std: deviation of the pixels around 0.5 that the store claims for each channel.
+    """
     path.mkdir(parents=True)
-    np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8).tofile(path / "frames.u8")
+    frames.tofile(path / "frames.u8")
     (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
     header = StoreHeader(
-        num_frames=num_frames,
-        size=(size, size),
-        classes=names,
-        splits={split: count * classes for split, count in counts.items()},
+        num_frames=frames.shape[1],
+        size=(frames.shape[3], frames.shape[4]),
+        classes=tuple(classes),
+        splits=dict.fromkeys(("train", "val", "test"), 0) | Counter(source.split for source in sources),
         num_skipped=0,
-        flip=True,
+        flip=flip,
         mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
+        std=(std, std, std),
         settings={},
         sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
     )

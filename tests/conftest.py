@@ -1,6 +1,5 @@
 """Fixtures that several test modules share: tiny clip stores, written without decoding a video, and crashes."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -10,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism import testing
+from prism.artifacts.store import ClipSource, ClipStore
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
-from prism.machine.files import file_sha256
 
 # The same examples on every machine: a test that fails for one developer fails for all.
 settings.register_profile(
@@ -68,23 +67,7 @@ def write_store(
     if frames is None:
         shape = (len(sources), num_frames, 3, height, width)
         frames = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-    path.mkdir(parents=True)
-    frames.tofile(path / "frames.u8")
-    (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
-    header = StoreHeader(
-        num_frames=num_frames,
-        size=(height, width),
-        classes=tuple(names),
-        splits=dict.fromkeys(per_class, 0) | Counter(source.split for source in sources),
-        num_skipped=0,
-        flip=flip,
-        mean=(0.5, 0.5, 0.5),
-        std=(0.25, 0.25, 0.25),
-        settings={},
-        sha256={name: file_sha256(path / name) for name in ("clips.csv", "frames.u8")},
-    )
-    (path / "store.json").write_text(header.to_json(), encoding="utf-8")
-    return ClipStore.open(path)
+    return testing.write_store(path, names, sources, frames, flip=flip)
 
 
 @pytest.fixture
