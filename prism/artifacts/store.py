@@ -115,6 +115,11 @@ class ClipStore:
             raise StoreError(f"store '{path}' has changed frames (their checksum differs). Ingest it again.")
         return store
 
+    @classmethod
+    def of(cls, store: "ClipStore | str | Path") -> "ClipStore":
+        """A store as it is, or opened and verified if its folder is given."""
+        return store if isinstance(store, cls) else cls.open(store)
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A store travels to another process, or machine, as its place, and is opened and compared there.
         return _arrived, (os.path.abspath(self.path), self.fingerprint)

@@ -47,7 +47,7 @@ def condense(
         StoreError: the store was changed meanwhile; the last checkpoint stays.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
-    store = store if isinstance(store, ClipStore) else ClipStore.open(store)
+    store = ClipStore.of(store)
     config, run = parted(config or CondenseConfig(), run, options)
     config = settled(config)
     if not 0 <= checkpoint_seconds < float("inf"):
@@ -55,9 +55,9 @@ def condense(
     check_fits(store, config)
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
-    if run.output is None:
+    if run.path is None:
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
-    order = ClassOrder(condense_classes, store, config, Path(run.output), run.device, checkpoint_seconds)
+    order = ClassOrder(condense_classes, store, config, run.path, run.device, checkpoint_seconds)
     return condense_on(order, source_of(store, config), run)
 
 
@@ -71,12 +71,12 @@ def condense_classes(
     source = source_of(store, config) | {"device": device.type}
     if len(classes) < len(store.classes):
         source["classes"] = [store.classes[label] for label in classes]
-    if run.output is None:
+    if run.path is None:
         while condensation.iteration < condensation.num_iterations:
             condensation.step()
         store.check_unchanged()
         return condensation.videos.condensed(store, config, source)
-    with Journal(condensation, Path(run.output), source, resume=run.resume, overwrite=run.overwrite) as journal:
+    with Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal:
         journal.iterate(checkpoint_seconds, run.progress)
         store.check_unchanged()
         condensed = condensation.videos.condensed(store, config, source)

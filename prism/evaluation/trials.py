@@ -267,7 +267,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     trials.check(config.section, run)
-    store, path = _opened(trials.data), run.path
+    store, path = ClipStore.of(trials.data), run.path
     seeds = range(config.seed, config.seed + config.seeds)
     with claim(path):
         if path is not None:
@@ -276,7 +276,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
             material, subject = _set_material(trials.condensed, store, config, path)
         else:
             assert trials.train_store is not None
-            material, subject = _store_material(_opened(trials.train_store), store, config, path)
+            material, subject = _store_material(ClipStore.of(trials.train_store), store, config, path)
         examination = examination_type(store, config, subject.num_videos)
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
@@ -299,10 +299,6 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         most = min(len(seeds), torch.get_num_threads() if trials.workers is None else trials.workers)
         with _threads(trial, most) as (threads, stoppable):
             return _grown(result, completed(threads, stoppable, seeds), examination.DOING, run)
-
-
-def _opened(store: ClipStore | str | Path) -> ClipStore:
-    return store if isinstance(store, ClipStore) else ClipStore.open(store)
 
 
 def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:

@@ -64,7 +64,7 @@ def reproduce(
         Interrupted: Ctrl-C or SIGTERM; the same command goes on.
     """
     chosen, folder, run = exhibit(name), Path(output), replace(run or Run(), **options)
-    stores = [store if isinstance(store, ClipStore) else ClipStore.open(store) for store in data]
+    stores = [ClipStore.of(store) for store in data]
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)

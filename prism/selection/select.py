@@ -45,7 +45,7 @@ def select(
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     config, run = parted(config or SelectConfig(), run, options)
-    store = store if isinstance(store, ClipStore) else ClipStore.open(store)
+    store = ClipStore.of(store)
     method = SELECTIONS.make(config.method, config)
     takes = takes_of(store, config)
     STORAGES.make(config.storage, config).check()
