@@ -1,6 +1,5 @@
 """All benchmarks, one after the other, and the table of goals that they make."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -33,16 +32,10 @@ def run(sizes: Sizes, output: Path | None) -> dict[str, dict[str, Any]]:
     return figures
 
 
-def earlier(output: Path | None) -> dict[str, dict[str, Any]]:
-    """The figures of the benchmark that takes too long to run with the others, if they are there."""
-    path = output / "accuracy.json" if output else None
-    return {"accuracy": json.loads(path.read_text(encoding="utf-8"))["figures"]} if path and path.exists() else {}
-
-
 if __name__ == "__main__":
     sizes, output = read_arguments("All benchmarks; --output is a folder.")
     figures = run(sizes, output)
-    rows = table.rows(figures | earlier(output), sizes, torch.cuda.is_available())
+    rows = table.rows(figures, sizes, torch.cuda.is_available())
     print(f"\n{table.markdown(rows)}")
     if output:
         growth.draw(output / "growth.json", output / "growth.png")

@@ -32,6 +32,11 @@ def paper_config(sizes: Sizes, **options: object) -> CondenseConfig:
         "vpc": sizes.vpc,
         "batch_real": sizes.batch_real,
         "width": sizes.width,
+        "initial_keyframes": 2,
+        "keyframe_scale": 1,
+        "insertion": "gradient",
+        "lr": 1.0,
+        "decay": "constant",
         "warmup": 0.0,
         "cooldown": 0.0,
     }

@@ -17,7 +17,7 @@ import torch
 
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, read_arguments, report, seconds
-from benchmarks.utilisation import embedding_macs, iteration_macs
+from benchmarks.utilisation import iteration_macs
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.loop import Condensation
 from prism.ingestion import worker
@@ -27,7 +27,6 @@ from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.ingestion.pool import Worker
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
-from prism.networks.build import build
 
 
 @dataclass(frozen=True)
@@ -102,21 +101,13 @@ def draw_seconds(problem: Problem, rates: Rates) -> float:
 
 
 def iteration_seconds(problem: Problem, rates: Rates) -> float:
-    """Time of an iteration with fresh moments."""
+    """Time of an iteration with a fresh real batch."""
     macs = iteration_macs(problem.sizes, problem.sizes.batch_real)
     return rates.iteration + macs * rates.mac + draw_seconds(problem, rates)
 
 
-def bank_seconds(problem: Problem, rates: Rates) -> float:
-    """Time to make the class means of one network of a bank: every clip, and its mirror image."""
-    sizes = problem.sizes
-    shape = {"num_classes": sizes.classes, "num_frames": sizes.num_frames, "size": sizes.size}
-    network = build("convnet3d", "meta", **shape, width=sizes.width)
-    return 2 * problem.videos * sum(embedding_macs(network).values()) * rates.mac
-
-
 def batch_bytes(problem: Problem) -> int:
-    """Bytes of clips that an iteration with fresh moments reads, anywhere in the store."""
+    """Bytes of clips that an iteration with a fresh real batch reads, anywhere in the store."""
     return problem.sizes.classes * problem.sizes.batch_real * clip_bytes(problem.sizes)
 
 
@@ -312,7 +303,6 @@ def predictions(name: str, problem: Problem, rates: Rates) -> dict[str, Any]:
         "iteration, s": iteration_seconds(problem, rates),
         "iterations, core hours": problem.iterations * iteration_seconds(problem, rates) / 3600,
         "iterations, GPU hours (assumed)": problem.iterations * iteration_seconds(problem, on_gpu) / 3600,
-        "a network of a bank, core hours": bank_seconds(problem, rates) / 3600,
     }
     return {f"{name}: {fact}": value for fact, value in facts.items()}
 

@@ -39,7 +39,17 @@ from prism.parts import Parts
 from prism.selection.options import SELECTIONS
 
 CPU = torch.device("cpu")
-TINY = {"width": 2, "batch_real": 2, "iterations": 4, "static_iterations": 2, "warmup": 0.0, "cooldown": 0.0}
+TINY = {
+    "width": 2,
+    "batch_real": 2,
+    "iterations": 4,
+    "static_iterations": 2,
+    "initial_keyframes": 2,
+    "keyframe_scale": 1,
+    "lr": 1.0,
+    "warmup": 0.0,
+    "cooldown": 0.0,
+}
 
 
 def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48) -> ClipStore:

@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.__main__ import earlier
-from benchmarks.accuracy import Point, goal_of, judged, seconds_to_loss, taken
 from benchmarks.measure import QUICK, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
     Problem,
     Rates,
-    bank_seconds,
     clip_bytes,
     decode_seconds,
     iteration_seconds,
@@ -48,7 +45,7 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
         assert content["figures"]
     # Every label that the table asks for is one that a benchmark has written.
     measured = [row for row in found["table"]["figures"] if "GPU" not in row["goal"]]
-    assert len(measured) == len([goal for goal in GOALS if goal.benchmark not in (GPU, "accuracy")])
+    assert len(measured) == len([goal for goal in GOALS if goal.benchmark != GPU])
     assert all(row["ratio or share"] != "–" for row in measured)
     assert {"–", "yes (other sizes)", "no (other sizes)"} >= {row["reached?"] for row in measured}
     assert found["table"]["provenance"]["commit"] in (tmp_path / "table.md").read_text()
@@ -60,40 +57,6 @@ def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
     assert reached(goal, {"median": median, "smallest": 0.1, "largest": 99.0, "repeats": 3}, Sizes()) == verdict
     assert reached(goal, median, replace(Sizes(), repeats=1, clock="process", threads=1)) == verdict
     assert reached(goal, median, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
-
-
-def points(losses: list[float]) -> list[Point]:
-    """A curve whose n-th set was taken after 2ⁿ seconds."""
-    return [Point(n, 2.0**n, loss, 2.0) for n, loss in enumerate(losses)]
-
-
-def test_the_time_to_the_loss_is_that_of_the_first_set_nine_tenths_of_the_way_to_fresh_moments_last():
-    fresh = points([3.0, 2.5, 1.1, 1.0])
-    assert goal_of(fresh) == pytest.approx(1.2)
-    assert seconds_to_loss(fresh, 1.2) == 4.0
-    assert seconds_to_loss(points([3.0, 1.2]), 1.2) == 2.0
-    assert seconds_to_loss(points([3.0, 1.3]), 1.2) is None
-    assert seconds_to_loss(fresh, goal_of(points([1.0, 1.0]))) is None
-
-
-def test_networks_are_trained_where_the_run_has_doubled_and_the_loss_is_measured_along_it():
-    assert judged(128) == [0, 16, 32, 64, 128]
-    assert taken(128) == [*range(0, 129, 4)]
-    assert taken(2) == judged(2) == [0, 1, 2]
-
-
-def test_time_to_accuracy_has_a_curve_of_each_kind_and_a_row_of_the_table(tmp_path):
-    command = [sys.executable, "-m", "benchmarks.accuracy", "--quick", "--output", str(tmp_path / "accuracy.json")]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    figures = earlier(tmp_path)["accuracy"]
-    for moments in ("fresh", "bank"):
-        spent = [figures[f"{moments}, iteration {i}, s"]["median"] for i in judged(2)]
-        assert 0 < spent[0] < spent[1] < spent[2]
-        assert figures[f"{moments}, iteration 2, accuracy in %"]["num"] == 2
-        assert 2 <= figures[f"{moments}, iteration 2, key-frames"]["median"] <= 8
-    _, row = rows({"accuracy": figures}, Sizes(), has_gpu=False)
-    assert row["reached?"] in ("yes", "no", "never")
-    assert earlier(tmp_path / "elsewhere") == {}
 
 
 def test_a_goal_that_nothing_was_measured_of_is_not_called_missed():
@@ -171,8 +134,6 @@ def test_a_data_sets_cost_is_the_sum_of_its_parts_by_hand():
     assert store_bytes(problem, rates) == 10 * (4 * 3 * 43 * 43 + 50)
     macs = iteration_macs(QUICK, QUICK.batch_real)
     assert iteration_seconds(problem, rates) == pytest.approx(3.0 + 1e-9 * macs + 2.5)
-    clip = (iteration_macs(QUICK, 1) - iteration_macs(QUICK, 0)) / QUICK.classes
-    assert bank_seconds(problem, rates) == pytest.approx(2 * 10 * 1e-9 * clip)
 
 
 def test_ratios_are_taken_turn_by_turn():

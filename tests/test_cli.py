@@ -19,7 +19,7 @@ from prism.config import described
 from prism.recipes import SECTIONS
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
-TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
+TINY_CONDENSE = ["--recipe", "paper", "--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
 TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
 
 

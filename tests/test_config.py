@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from settings import PAPER
 
 from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import SPLITS
@@ -64,15 +65,11 @@ def test_every_option_has_a_docstring_for_its_help(section):
     assert documented == {field.name for field in fields(SECTIONS[section])}
 
 
-def test_the_defaults_of_condense_are_the_papers():
-    paper = CondenseConfig()
+def test_the_recipe_paper_has_the_papers_options():
+    paper = CondenseConfig(**PAPER)
     assert (paper.momentum, paper.epsilon, paper.warmup, paper.cooldown) == (0.95, 0.0, 0.2, 0.2)
-    assert (paper.initial_keyframes, paper.init, paper.insertion, paper.gradient) == (
-        2,
-        "noise",
-        "gradient",
-        "slot",
-    )
+    assert (paper.initial_keyframes, paper.keyframe_scale, paper.init) == (2, 1, "noise")
+    assert (paper.insertion, paper.gradient, paper.decay) == ("gradient", "slot", "constant")
     assert (paper.lr, paper.batch_real, paper.vpc) == (1.0, 64, 1)
 
 
@@ -91,7 +88,8 @@ WRONG = [
     ("condense", "vpc", 0),
     ("condense", "vpc", -3),
     ("condense", "iterations", 0),
-    ("condense", "lr", 0.0),
+    ("condense", "lr", -1.0),
+    ("condense", "relative_lr", 0.0),
     ("condense", "lr", float("nan")),
     ("condense", "lr", float("inf")),
     ("condense", "lr", 1e39),
@@ -100,7 +98,7 @@ WRONG = [
     ("condense", "dynamic_lr", float("inf")),
     ("condense", "hallucinator_lr", -1e-5),
     ("condense", "momentum", 1.0),
-    ("condense", "batch_real", 0),
+    ("condense", "batch_real", -1),
     ("condense", "initial_keyframes", 1),
     ("condense", "epsilon", 1.5),
     ("condense", "epsilon", float("nan")),
@@ -281,6 +279,7 @@ def test_a_count_beyond_64_bits_is_refused_by_name(section, key):
 # Every range in its sentence: a number of values inside and just outside.
 
 BEYOND = {
+    "positive and below 1e+38, or 0 for relative_lr": ([0.0, 1e-9, 9e37], [-1.0, 1e38, math.nan]),
     "at least 2, or 0 for every frame": ([0, 2, 3], [-1, 1]),
     "at least 2, for a negative": ([2, 3], [1, 0]),
     "at least 2^29": ([2**29], [2**29 - 1]),

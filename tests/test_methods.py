@@ -13,6 +13,7 @@ import pytest
 import torch
 from conftest import CrashingAt, MakeStore
 from selections import select
+from settings import PAPER
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES
@@ -28,7 +29,7 @@ from prism.machine.randomness import generator
 from prism.selection.options import SELECTIONS
 
 METHODS = [*CONDENSATIONS.homes, *SELECTIONS.homes]
-CONDENSES = {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}
+CONDENSES = PAPER | {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}
 SELECTS = {"width": 2, "epochs": 1}
 FOREVER = {"iterations": 10**9, "epochs": 10**9}
 """What nobody would wait for: a refusal must come before the first step."""
@@ -246,7 +247,7 @@ def test_a_divergence_names_the_options_to_lower(store, method):
 def test_condensing_lowers_the_loss(store, method):
     options = {"iterations": 30, "lr": 30.0, "dynamic_lr": 100.0, "hallucinator_lr": 1e-2}
     # One network, so that losses can be compared.
-    config = settled(CondenseConfig(**(CONDENSES | options), method=method, real_moments="bank", bank_size=1))
+    config = settled(CondenseConfig(**(CONDENSES | options), method=method))
     run = Condensation(store, config, torch.device("cpu"))
     losses = [run.step().loss for _ in range(run.num_iterations)][run.videos.preparation :]
     assert max(losses[-5:]) < 0.5 * losses[0]

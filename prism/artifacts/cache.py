@@ -2,7 +2,9 @@
 
 import contextlib
 import hashlib
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,75 @@ from prism.machine.locks import claim, lock_path
 from prism.machine.provenance import versions
 from prism.machine.texts import canonical_json
 
-KEPT_BYTES = 2**30
+KEPT_BYTES = 4 * 2**30
 """What all files of one kind may take in a store; the oldest go first, the newest stays whatever its size."""
+
+
+@dataclass(frozen=True)
+class CacheFile:
+    """The file of a tensor in a store's cache, `cache/<kind>-<digest>.safetensors`.
+
+    Attributes:
+        path: where it lies, whether it is there or not.
+        kind: what the tensor is.
+        shape: its shape; a file of another one counts as damaged.
+    """
+
+    path: Path
+    kind: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device, shape: tuple[int, ...]
+    ) -> "CacheFile":
+        """The file of what a key decides, beside the store, the versions and the type of the device.
+
+        Args:
+            store: the data set that the tensor is about.
+            kind: what it is.
+            key: all that its values depend on.
+            device: where it is computed.
+            shape: its shape.
+        """
+        identity = canonical_json([store.fingerprint, key, versions(), device.type])
+        digest = hashlib.sha256(identity.encode()).hexdigest()
+        return cls(store.path / "cache" / f"{kind}-{digest[:16]}.safetensors", kind, shape)
+
+    @property
+    def num_bytes(self) -> int:
+        """What the values take on disk."""
+        return 4 * math.prod(self.shape)
+
+    def load(self) -> Tensor | None:
+        """The tensor, float32 on the CPU; None where it is not kept, or the file is damaged."""
+        # The store may be a stranger's: a pipe in the place of the file would never end.
+        if not self.path.is_file():
+            return None
+        try:
+            found = safetensors.torch.load_file(self.path)[self.kind]
+        except (OSError, KeyError, safetensors.SafetensorError):
+            return None
+        is_good = found.shape == self.shape and found.dtype == torch.float32 and bool(found.isfinite().all())
+        if is_good and lock_path(self.path).exists():
+            # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
+            with contextlib.suppress(OSError, OutputError), claim(self.path):
+                pass
+        return found if is_good else None
+
+    def save(self, tensor: Tensor) -> None:
+        """Keep the tensor where that is possible; the oldest of its kind go where they are too many."""
+        # A store may lie where nothing can be written, or another run may fill or clear the same cache.
+        with contextlib.suppress(OSError, OutputError), claim(self.path):
+            write_atomically(self.path, safetensors.torch.save({self.kind: tensor.cpu().contiguous()}))
+            others = self.path.parent.glob(f"{self.kind}-*.safetensors")
+            files = sorted(others, key=lambda file: file.stat().st_mtime_ns)
+            total = sum(file.stat().st_size for file in files)
+            for file in files:
+                if total <= KEPT_BYTES or file == self.path:
+                    break
+                total -= file.stat().st_size
+                file.unlink()
 
 
 def remembered(
@@ -27,52 +96,20 @@ def remembered(
     kind: str,
     key: dict[str, Any],
     device: torch.device,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     compute: Callable[[], Tensor],
 ) -> Tensor:
-    """A tensor from the store's cache, or computed and put there.
+    """A tensor from the store's cache, or computed and put there; arguments as in `CacheFile.of`.
 
     Args:
-        store: the data set that it is about.
-        kind: its name; its file is `cache/<kind>-<digest>.safetensors`.
-        key: all that its values depend on, beside the store, the versions and the type of the device.
-        device: where it is computed.
-        shape: its shape; a file of another one counts as damaged, and is made again.
         compute: computes it, float32 of this shape.
 
     Returns:
         The tensor on the CPU, the same bits from the cache as without it.
     """
-    identity = canonical_json([store.fingerprint, key, versions(), device.type])
-    digest = hashlib.sha256(identity.encode()).hexdigest()
-    path = store.path / "cache" / f"{kind}-{digest[:16]}.safetensors"
-    found = _read(path, kind, shape)
-    if found is not None and lock_path(path).exists():
-        # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
-        with contextlib.suppress(OSError, OutputError), claim(path):
-            pass
+    file = CacheFile.of(store, kind, key, device, shape)
+    found = file.load()
     if found is None:
         found = compute().cpu()
-        # A store may lie where nothing can be written, or another run may fill or clear the same cache.
-        with contextlib.suppress(OSError, OutputError), claim(path):
-            write_atomically(path, safetensors.torch.save({kind: found.contiguous()}))
-            files = sorted(path.parent.glob(f"{kind}-*.safetensors"), key=lambda file: file.stat().st_mtime_ns)
-            total = sum(file.stat().st_size for file in files)
-            for file in files:
-                if total <= KEPT_BYTES or file == path:
-                    break
-                total -= file.stat().st_size
-                file.unlink()
+        file.save(found)
     return found
-
-
-def _read(path: Path, kind: str, shape: tuple[int, int]) -> Tensor | None:
-    # The store may be a stranger's: a pipe in the place of the file would never end.
-    if not path.is_file():
-        return None
-    try:
-        found = safetensors.torch.load_file(path)[kind]
-    except (OSError, KeyError, safetensors.SafetensorError):
-        return None
-    is_good = found.shape == shape and found.dtype == torch.float32 and bool(found.isfinite().all())
-    return found if is_good else None

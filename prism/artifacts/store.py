@@ -118,7 +118,7 @@ class ClipStore:
     @classmethod
     def of(cls, store: "ClipStore | str | Path") -> "ClipStore":
         """A store as it is, or opened and verified if its folder is given."""
-        return store if isinstance(store, cls) else cls.open(store)
+        return store if isinstance(store, ClipStore) else cls.open(store)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A store travels to another process, or machine, as its place, and is opened and compared there.

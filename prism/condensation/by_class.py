@@ -23,8 +23,10 @@ from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, damaged, shards_path
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
+from prism.condensation.unseen import Unseen
 from prism.config import as_dict
 from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted
+from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file, discard, write_atomically
 from prism.machine.progress import progress_bar
@@ -98,6 +100,7 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
         _begin(order.output, source, run.resume)
         telemetry.keep(0)
         telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
+        OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
         _compute(order, run)
         order.store.check_unchanged()
         return _merge(order, source, telemetry)
@@ -166,9 +169,12 @@ def _merge(order: ClassOrder, source: dict[str, Any], telemetry: TelemetryWriter
             )
     labels = torch.cat([part.labels for part in parts])
     encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
-    condensed = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
-    for record in _joined([Telemetry.load(telemetry_path(path)) for path in paths], order.config.vpc):
+    joined = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
+    condensed = Unseen(order.store, order.config, pick_device(order.device)).judged(joined)
+    told = [Telemetry.load(telemetry_path(path)) for path in paths]
+    for record in _joined(told, order.config.vpc):
         telemetry.write(**record)
+    telemetry.write("unseen", iteration=len(told[0].of_kind("step")), **condensed.source["unseen"])
     telemetry.sync()
     condensed.save(order.output)
     shutil.rmtree(shards_path(order.output), ignore_errors=True)
@@ -192,6 +198,7 @@ def _joined(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
             "iteration": steps[0]["iteration"],
             "loss": sum(step["loss"] for step in steps),
             "between_class": None,
+            "lr": steps[0]["lr"],
             "keyframes": sum(step["keyframes"] for step in steps) / len(steps),
             "seconds": round(sum(step["seconds"] for step in steps), 3),
         }

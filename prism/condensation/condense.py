@@ -9,12 +9,17 @@ from prism.condensation.by_class import ClassOrder, condense_on
 from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
-from prism.condensation.options import METHODS, RULES, CondenseConfig, settled
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
+from prism.condensation.unseen import Unseen
 from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
+from prism.machine.progress import note
 from prism.machine.provenance import versions
 from prism.machine.run import Run, parted
+from prism.networks.build import build_for
+
+ENOUGH_EQUATIONS = 5
 
 
 def condense(
@@ -53,6 +58,7 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
+    note(said_of_equations(store, config), enabled=run.progress)
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
@@ -69,17 +75,29 @@ def condense_classes(
     check_memory(store, config, device)
     condensation = Condensation(store, config, device, classes)
     source = source_of(store, config) | {"device": device.type}
-    if len(classes) < len(store.classes):
+    is_whole = len(classes) == len(store.classes)
+    if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
-    if run.path is None:
-        while condensation.iteration < condensation.num_iterations:
-            condensation.step()
-        store.check_unchanged()
-        return condensation.videos.condensed(store, config, source)
-    with Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal:
-        journal.iterate(checkpoint_seconds, run.progress)
+
+    def begin() -> Unseen | None:
+        if not is_whole:
+            return None
+        OBJECTIVES.make(config.objective, config).ahead(store, config, run)
+        return Unseen(store, config, device)
+
+    def finish(unseen: Unseen | None) -> CondensedSet:
         store.check_unchanged()
         condensed = condensation.videos.condensed(store, config, source)
+        return condensed if unseen is None else unseen.judged(condensed)
+
+    if run.path is None:
+        unseen = begin()
+        while condensation.iteration < condensation.num_iterations:
+            condensation.step()
+        return finish(unseen)
+    with Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal:
+        journal.iterate(checkpoint_seconds, run.progress, unseen := begin())
+        condensed = finish(unseen)
         journal.finish(condensed)
     return condensed
 
@@ -93,6 +111,23 @@ def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
         "versions": versions(),
         "store": store.fingerprint,
     }
+
+
+def said_of_equations(store: ClipStore, config: CondenseConfig) -> str:
+    """How well the networks determine the videos: what they ask for, for each number that is trained."""
+    method, objective = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
+    asked = objective.equations(build_for(store, config.model, "meta", width=config.width))
+    unknowns = method.unknowns(store, config)
+    if not (asked and unknowns):
+        return ""
+    ratio = config.iterations * asked / unknowns
+    said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"
+    if ratio >= ENOUGH_EQUATIONS:
+        return f"{said}."
+    return (
+        f"{said}: too few, so that the videos will hold much that no network asked for. Try smaller key-frames "
+        "(--keyframe-scale), fewer of them (--initial-keyframes), or more --iterations."
+    )
 
 
 def check_fits(store: ClipStore, config: CondenseConfig) -> None:

@@ -22,7 +22,7 @@ class CondensingMemory:
         num_together: synthetic clips that are differentiated together.
         video_bytes: the videos, and all that is as large as they are.
         chunk_bytes: what those clips take in the network, with their gradients; real ones take less.
-        network_bytes: weights, and the class means of a bank.
+        network_bytes: weights and class means.
     """
 
     num_together: int

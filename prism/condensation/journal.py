@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.rules import Conflict
+from prism.condensation.unseen import EVERY, Unseen
 from prism.errors import ConfigError, Interrupted
 from prism.machine.files import check_output_file, discard
 from prism.machine.progress import progress_bar
@@ -83,20 +85,29 @@ class Journal:
     def __exit__(self, *error: object) -> None:
         self.telemetry.close()
 
-    def iterate(self, checkpoint_seconds: float, progress: bool) -> None:
-        """Do the remaining iterations, recording each and saving a checkpoint now and then."""
+    def iterate(self, checkpoint_seconds: float, progress: bool, unseen: Unseen | None) -> None:
+        """Do the remaining iterations, recording each and saving a checkpoint now and then.
+
+        Args:
+            checkpoint_seconds: time between two checkpoints.
+            progress: show a bar on a terminal.
+            unseen: what judges the videos every so often; None for a part of the classes.
+        """
         total = self.run.num_iterations
         bar = progress_bar("Condensing", total, "it", enabled=progress, done=self.run.iteration)
         with stop_signal() as stopped, bar as advance:
             started = saved = time.monotonic()
-            before = self.seconds
+            before, shown = self.seconds, dict[str, str]()
             while self.run.iteration < total:
-                record = self.record(self.run.step())
+                if unseen is not None and self.run.iteration % EVERY == 0:
+                    likeness = unseen.measure(self.run.videos.render(self.run.iteration))
+                    self.telemetry.write("unseen", iteration=self.run.iteration, **asdict(likeness))
+                    shown = {"alignment": f"{likeness.alignment:.2f}", "nearest": f"{likeness.nearest:.0%}"}
+                step = self.run.step()
                 now = time.monotonic()
                 self.seconds = before + now - started
-                # The loss as a multiple of the between-class energy: above 1 it says little about the classes.
-                share = record["loss"] / max(record["between_class"] or 0.0, 1e-30)
-                advance(1, loss=f"{record['loss']:.3g} ({share:.2g}×)", keyframes=f"{record['keyframes']:.1f}")
+                self.record(step)
+                advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
                 if stopped.signal or now - saved >= checkpoint_seconds:
                     self.save_checkpoint()
                     saved = now
@@ -106,7 +117,7 @@ class Journal:
                         "Run the same command with --resume to continue."
                     )
 
-    def record(self, step: Step) -> dict[str, Any]:
+    def record(self, step: Step) -> None:
         """Write what an iteration did to the telemetry file."""
         iteration = self.run.iteration - 1
         record = {
@@ -114,13 +125,12 @@ class Journal:
             "loss": step.loss,
             "between_class": None,
             "keyframes": step.keyframes,
+            "lr": step.lr,
             "seconds": round(self.seconds, 3),
-            **step.recorded,
         }
-        self.telemetry.write("step", **record)
+        self.telemetry.write("step", **(record | step.recorded))
         if step.conflict is not None and step.proposed is not None:
             self.record_insertion(iteration, step.conflict, step.proposed)
-        return record
 
     def record_insertion(self, iteration: int, conflict: Conflict, proposed: Tensor) -> None:
         """Write the inserted frames, and every hundredth of the run how the candidates' cosines are spread."""
@@ -146,6 +156,8 @@ class Journal:
     def finish(self, condensed: CondensedSet) -> None:
         """Write the set under its final name, then drop the checkpoint."""
         counts = condensed.keyframe_counts.tolist()
+        if likeness := condensed.source.get("unseen"):
+            self.telemetry.write("unseen", iteration=self.run.iteration, **likeness)
         self.telemetry.write(
             "end", seconds=round(self.seconds, 3), peak_memory_bytes=peak_memory_bytes(), keyframes=counts
         )

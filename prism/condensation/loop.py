@@ -1,6 +1,8 @@
 """The condensation loop: the method on one screen. PRISM, its ablations and DM are options of it."""
 
+import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,11 +11,15 @@ from torch import Tensor
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
+from prism.condensation.curvature import largest_curvature
 from prism.condensation.method import remedy
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
 from prism.errors import DivergedError
 from prism.machine.randomness import generator, skip
+
+PROBED = 10
+"""Classes on which the curvature is measured, at most."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +29,7 @@ class Step:
     Attributes:
         loss: sum over the classes.
         keyframes: per video, after the iteration.
+        lr: learning rate of the first part that is trained.
         recorded: numbers of the objective.
         conflict: what insertion judged; None where it is off.
         proposed: (V, T) bool, the frames that were inserted.
@@ -30,6 +37,7 @@ class Step:
 
     loss: float
     keyframes: float
+    lr: float
     recorded: dict[str, Any] = field(default_factory=dict)
     conflict: Conflict | None = None
     proposed: Tensor | None = None
@@ -52,35 +60,74 @@ class Condensation:
         self.classes = classes or range(len(store.classes))
         self.iteration = 0
         started = store, config, device, self.classes
-        self.videos = METHODS.make(config.method, config).start(*started)
+        self.method = METHODS.make(config.method, config)
+        self.preparation = self.method.preparation(config)
+        self.videos = self.method.start(*started)
         self.compare = OBJECTIVES.make(config.objective, config).start(*started)
         self.rule = RULES.make(config.insertion, config)
-        rates = [{"params": part.tensors, "lr": part.lr} for part in self.videos.trainable]
-        self.optimiser = torch.optim.SGD(rates, momentum=config.momentum)
+        groups = [{"params": part.tensors, "lr": 0.0} for part in self.videos.trainable]
+        self.optimiser = torch.optim.SGD(groups, momentum=config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
         self.mean_gradients: Tensor | None = None
 
     @property
     def num_iterations(self) -> int:
         """Iterations from the first to the last, those that prepare the videos included."""
-        return self.videos.preparation + self.config.iterations
+        return self.preparation + self.config.iterations
 
     def step(self) -> Step:
         """One iteration of the method (paper, section 3): match, move what is trainable, insert."""
         clips = self.videos.render(self.iteration)
         draw = generator(self.config.seed, "objective", self.iteration)
-        compared = self.compare(clips, self.iteration, draw, self.videos.view(self.iteration))
+        compared = self.compare(clips, self.iteration, draw, self.method.view(self.config, self.iteration))
         self.check_finite(compared.losses)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
         self.optimiser.zero_grad(set_to_none=True)
         clips.backward(compared.gradients)
-        self.optimiser.step()
+        self.descend()
 
         conflict, proposed = self.insert(self.estimate(compared.gradients))
         self.iteration += 1
         loss, keyframes = float(compared.losses.sum()), self.videos.mean_keyframes()
-        return Step(loss, keyframes, compared.recorded, conflict, proposed)
+        return Step(loss, keyframes, self.optimiser.param_groups[0]["lr"], compared.recorded, conflict, proposed)
+
+    def descend(self) -> None:
+        """Move what is trainable, at rates that fall along half a cosine, or stay."""
+        done = max(0, self.iteration - self.preparation) / self.config.iterations
+        share = (1 + math.cos(math.pi * done)) / 2 if self.config.decay == "cosine" else 1.0
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = share * rate
+        self.optimiser.step()
+
+    @cached_property
+    def rates(self) -> list[float]:
+        """The learning rate of each part that is trained, before it falls."""
+        return [part.lr * (self.unit_rate if part.is_relative else 1.0) for part in self.videos.trainable]
+
+    @cached_property
+    def unit_rate(self) -> float:
+        """The learning rate 1/λ, where λ is the largest curvature of the loss at the start.
+
+        It is measured on the first few classes, whichever are condensed, where classes are independent: no video
+        depends on which.
+        """
+        objective, every = OBJECTIVES.make(self.config.objective, self.config), len(self.store.classes)
+        is_independent = self.method.independent_classes and objective.independent_classes
+        started = self.store, self.config, self.device, range(min(PROBED, every) if is_independent else every)
+        videos, compare = self.method.start(*started), objective.start(*started)
+        tensors = [tensor for part in videos.trainable for tensor in part.tensors]
+
+        def gradients(step: int) -> list[Tensor]:
+            with torch.enable_grad():
+                clips = videos.render(self.preparation)
+                draw = generator(self.config.seed, "curvature", step)
+                view = self.method.view(self.config, self.preparation)
+                compared = compare(clips, self.preparation + step, draw, view)
+                found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
+                return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
+
+        return 1 / max(largest_curvature(tensors, gradients, self.config.seed), 1e-30)
 
     def estimate(self, gradients: Tensor) -> Tensor:
         """The gradients that insertion judges: this iteration's, or their running mean."""
@@ -93,7 +140,7 @@ class Condensation:
 
     def insert(self, gradients: Tensor) -> tuple[Conflict, Tensor] | tuple[None, None]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
-        iteration = self.iteration - self.videos.preparation
+        iteration = self.iteration - self.preparation
         if not (self.rule.inserts and self.config.inserts_at(iteration)) or self.videos.mask.all():
             return None, None
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
-from prism.condensation.class_means import View
+from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import CondenseConfig
 from prism.errors import DivergedError
 
@@ -21,11 +21,16 @@ parts and joined, and the needs of rendering and its reverse. (Measured on a CPU
 
 @dataclass(frozen=True)
 class Trainable:
-    """Tensors that the optimiser moves at one learning rate, and the option which sets that."""
+    """Tensors that the optimiser moves at one learning rate, and the option which sets that.
+
+    Attributes:
+        is_relative: whether `lr` is a multiple of 1/λ, where λ is the largest curvature of the loss at the start.
+    """
 
     option: str
     lr: float
     tensors: list[Tensor]
+    is_relative: bool = False
 
 
 class Videos(Protocol):
@@ -33,17 +38,11 @@ class Videos(Protocol):
 
     Attributes:
         mask: (V, T) bool, False at frames that an insertion rule may propose.
-        preparation: iterations before those of `config.iterations`, without insertion.
         trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
     """
 
     mask: Tensor
-    preparation: int
     trainable: list[Trainable]
-
-    def view(self, iteration: int) -> View:
-        """How the real clips are shown that the rendered ones are compared with."""
-        ...
 
     def render(self, iteration: int) -> Tensor:
         """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
@@ -94,6 +93,18 @@ class Method(ABC):
         Raises:
             ConfigError: by default never.
         """
+
+    def preparation(self, config: CondenseConfig) -> int:
+        """Iterations before those of `config.iterations`, without insertion; by default none."""
+        return 0
+
+    def view(self, config: CondenseConfig, iteration: int) -> View:
+        """How the real clips are shown that an iteration's are compared with; by default whole."""
+        return whole_clips
+
+    def unknowns(self, store: ClipStore, config: CondenseConfig) -> int:
+        """Numbers that are trained for each class at the start; 0 where that cannot be said."""
+        return 0
 
     def clips_together(self, config: CondenseConfig) -> int:
         """The clips of one class that an iteration renders, at most."""

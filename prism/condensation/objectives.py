@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.store import ClipStore
+from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import View, between_class_energy
-from prism.condensation.moments import MOMENTS
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, CondenseConfig
+from prism.condensation.stream import BLOCK, NetworkStream, Numbers
+from prism.machine.run import Run
 from prism.networks.network import Network
 from prism.networks.training_memory import embedding_bytes
 
@@ -75,6 +77,13 @@ class Objective(ABC):
             classes: the labels that are condensed.
         """
 
+    def equations(self, network: Network) -> int:
+        """Numbers that an iteration asks of each class; 0 where that cannot be said."""
+        return 0
+
+    def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:  # noqa: B027
+        """Compute and keep, before the first iteration, what later runs can share; by default nothing."""
+
     def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
         """The bytes that it takes, by default those of one network.
 
@@ -97,22 +106,32 @@ class DistributionMatching(Objective):
     """The squared distance between the mean embeddings of each class under random networks (paper, equation 8)."""
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
-        """Networks and real class means as the options say; they have random streams of their own."""
-        moments, chunk = MOMENTS[config.real_moments](store, config, device, classes), Chunk.on(device)
+        """A network of its own for every iteration, from a stream that all sets share."""
+        stream, numbers, chunk = NetworkStream(store, config, device, classes), Numbers(config), Chunk.on(device)
 
         def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
-            real = moments.at(iteration, view)
-            losses, gradients = match(moments.network, real, clips, squared_distance, chunk=chunk)
+            real = stream.at(numbers.of(iteration), view)
+            losses, gradients = match(stream.network, real, clips, squared_distance, chunk=chunk)
             is_whole = len(classes) == len(store.classes)
             return Compared(losses, gradients, {"between_class": between_class_energy(real) if is_whole else None})
 
         return compare
 
+    def equations(self, network: Network) -> int:
+        """The features of a mean embedding."""
+        return network.embed_dim
+
+    def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
+        """The class means of the networks of all iterations, which are kept in the store."""
+        method, numbers = METHODS.make(config.method, config), Numbers(config)
+        iterations = range(method.preparation(config) + config.iterations)
+        needs = {(numbers.of(i) // BLOCK, method.view(config, i)) for i in iterations}
+        keep_ahead(BlockOrder(store, config, run.device), needs, run)
+
     def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
-        """Also the class means: of one network, or of all in a bank."""
+        """Also the class means of a block of networks."""
         of_clips, weights = super().memory(network, config, together)
-        num_networks = config.bank_size if config.real_moments == "bank" else 1
-        return of_clips, weights + 4 * network.num_classes * network.embed_dim * num_networks
+        return of_clips, weights + 4 * network.num_classes * network.embed_dim * BLOCK
 
 
 def squared_distance(real: Tensor, syn: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ RULES = Parts(
 
 Init = Literal["noise", "real"]
 Gradient = Literal["slot", "parameter"]
-RealMoments = Literal["fresh", "bank"]
+Decay = Literal["cosine", "constant"]
 Precision = Literal["float32", "bfloat16"]
 
 UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -43,6 +43,7 @@ UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**
 BUDGET = re.compile(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({'|'.join(UNITS)})?", re.ASCII)
 """A number, perhaps with a unit of bytes."""
 
+LR = Promise("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
 INITIAL = Promise("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
 
 
@@ -59,9 +60,9 @@ two dynamic memories for each video with one hallucinator for all (Wang et al.; 
 gradient_decay)."""
     init: Init = "noise"
     """What the key-frames start as: Gaussian noise, or frames of random real clips."""
-    initial_keyframes: Annotated[int, INITIAL] = 2
+    initial_keyframes: Annotated[int, INITIAL] = 4
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
-    keyframe_scale: Annotated[int, between(1, 16)] = 1
+    keyframe_scale: Annotated[int, between(1, 16)] = 4
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
 the height and width, which are enlarged bilinearly."""
     fully_learnable: bool = False
@@ -71,25 +72,23 @@ the height and width, which are enlarged bilinearly."""
     iterations: Annotated[int, Group("How they are matched"), at_least(1)] = 5000
     """Optimisation steps; each draws a fresh random network. The paper does not state the number; the \
 protocol it follows uses 5000."""
-    lr: Annotated[float, RATE] = 1.0
-    """Learning rate of the key-frames."""
+    lr: Annotated[float, LR] = 0.0
+    """Learning rate of the key-frames, as it is published; 0 takes what `relative_lr` comes to."""
+    relative_lr: Annotated[float, RATE] = 0.5
+    """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
+start: one number for every size, width, network and vpc."""
+    decay: Decay = "cosine"
+    """How the learning rates fall: along half a cosine to zero, or not at all (the paper)."""
     momentum: Annotated[float, SHARE] = 0.95
     """Momentum of SGD."""
     objective: Annotated[str, OBJECTIVES, Rare()] = "distribution"
     """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
 mean embeddings (the paper)."""
-    batch_real: Annotated[int, at_least(1)] = 64
-    """Real clips per class and step; a smaller class gives all it has."""
-    real_moments: RealMoments = "fresh"
-    """Real class means: of a fresh network and real batch in each iteration (the paper), or exact ones of a \
-bank of networks, which costs far less."""
-    bank_size: Annotated[int, at_least(1)] = 32
-    """Networks in the bank."""
-    bank_refresh: Annotated[int, at_least(0)] = 0
-    """Iterations after which a network of the bank is replaced by a new one; 0 for never."""
-    bank_seed: int = 0
-    """Seed of the networks in the bank. Their class means are kept in the store: every vpc, method and seed \
-with the same bank_seed shares them."""
+    batch_real: Annotated[int, at_least(0)] = 64
+    """Real clips per class that each network embeds, 0 for all; a smaller class gives all it has."""
+    network_seed: int = 0
+    """Seed of the random networks and of the real clips that they embed. The class means are kept in the store: \
+every vpc, method and seed with the same network_seed shares them."""
     static_iterations: Annotated[int, at_least(0)] = 1000
     """static-dynamic: steps before the others, in which the static images are learned from single frames."""
     static_lr: Annotated[float, RATE] = 1.0
@@ -98,7 +97,7 @@ with the same bank_seed shares them."""
     """static-dynamic: learning rate of the dynamic memories; published: 1e-4 for VPC 1, 1e3 for VPC 5."""
     hallucinator_lr: Annotated[float, RATE] = 1e-05
     """static-dynamic: learning rate of the hallucinator; published: 1e-5 for VPC 1, 1e-6 for VPC 5."""
-    insertion: Annotated[str, Group("When frames are inserted"), RULES] = "gradient"
+    insertion: Annotated[str, Group("When frames are inserted"), RULES] = "never"
     """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
 where gradients are far apart, or those that lower the loss most until the `budget` is spent."""
     budget: str = ""

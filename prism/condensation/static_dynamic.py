@@ -41,10 +41,6 @@ class StaticDynamicVideos:
             Trainable("hallucinator_lr", config.hallucinator_lr, [self.weight, self.bias]),
         ]
 
-    def view(self, iteration: int) -> View:
-        """Single frames while the static images are learned, then whole clips."""
-        return held_frames if iteration < self.preparation else whole_clips
-
     def render(self, iteration: int) -> Tensor:
         """Normalised clips: of every static image (2V, T, C, H, W), then of a draw for each video (V, …)."""
         if iteration < self.preparation:
@@ -95,7 +91,14 @@ class StaticDynamicVideos:
 class StaticDynamic(Method):
     """Static images and dynamic memories (Wang et al., arXiv 2312.00362). One hallucinator serves all classes."""
 
-    fixed: ClassVar[dict[str, Any]] = {"init": "real", "insertion": "never", "budget": "", "gradient_decay": 0.0}
+    fixed: ClassVar[dict[str, Any]] = {
+        "init": "real",
+        "keyframe_scale": 1,
+        "decay": "constant",
+        "insertion": "never",
+        "budget": "",
+        "gradient_decay": 0.0,
+    }
     independent_classes = False
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
@@ -105,6 +108,14 @@ class StaticDynamic(Method):
         if not STORAGES.make(config.storage, config).keeps_numbers:
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)
+
+    def preparation(self, config: CondenseConfig) -> int:
+        """The iterations in which the static images are learned."""
+        return config.static_iterations
+
+    def view(self, config: CondenseConfig, iteration: int) -> View:
+        """Single frames while the static images are learned, then whole clips."""
+        return held_frames if iteration < config.static_iterations else whole_clips
 
     def clips_together(self, config: CondenseConfig) -> int:
         """The still images are matched all at once."""

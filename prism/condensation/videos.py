@@ -10,7 +10,6 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
-from prism.condensation.class_means import View, whole_clips
 from prism.condensation.method import Method, Trainable, check_storable
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
@@ -25,16 +24,11 @@ class KeyFrameVideos:
     starts with none. They may be smaller than the clips, which are then enlarged.
     """
 
-    preparation = 0
-
-    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, lr: float, scale: int) -> None:
+    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: CondenseConfig) -> None:
         self.frames = frames.requires_grad_()
-        self.mask, self.labels, self.scale = mask, labels, scale
-        self.trainable = [Trainable("lr", lr, [self.frames])]
-
-    def view(self, iteration: int) -> View:
-        """Whole clips."""
-        return whole_clips
+        self.mask, self.labels, self.scale = mask, labels, config.keyframe_scale
+        relative = Trainable("relative_lr", config.relative_lr, [self.frames], is_relative=True)
+        self.trainable = [Trainable("lr", config.lr, [self.frames]) if config.lr else relative]
 
     def render(self, iteration: int = 0) -> Tensor:
         """Normalised clips (V, T, C, H, W), differentiable with respect to the key-frames."""
@@ -76,6 +70,12 @@ class KeyFrameVideos:
 class KeyFrames(Method):
     """Videos of interpolated key-frames, the paper's representation (section 3.1)."""
 
+    def unknowns(self, store: ClipStore, config: CondenseConfig) -> int:
+        """The values of the key-frames."""
+        is_every = config.fully_learnable or not config.initial_keyframes
+        num_keyframes = store.num_frames if is_every else config.initial_keyframes
+        return config.vpc * num_keyframes * 3 * store.size[0] * store.size[1] // config.keyframe_scale**2
+
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
         """Refuse more key-frames than frames, sizes that cannot be divided, and a storage without an encoder."""
         if config.initial_keyframes > store.num_frames:
@@ -115,10 +115,16 @@ class KeyFrames(Method):
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             mask = insert(frames, mask, torch.ones_like(mask))
-        return KeyFrameVideos(frames.to(device), mask.to(device), every[wanted], config.lr, scale)
+        return KeyFrameVideos(frames.to(device), mask.to(device), every[wanted], config)
 
 
 class WholeClips(KeyFrames):
     """Real clips of which every frame is trained: DM, the baseline (Zhao and Bilen, arXiv 2110.04181)."""
 
-    fixed: ClassVar[dict[str, Any]] = {"init": "real", "initial_keyframes": 0, "insertion": "never", "budget": ""}
+    fixed: ClassVar[dict[str, Any]] = {
+        "init": "real",
+        "initial_keyframes": 0,
+        "keyframe_scale": 1,
+        "insertion": "never",
+        "budget": "",
+    }

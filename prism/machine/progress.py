@@ -61,5 +61,5 @@ def note(text: str, *, enabled: bool = True) -> None:
     """Print a line on stderr, above a progress bar if one is drawn."""
     from rich.console import Console
 
-    if enabled:
+    if enabled and text:
         Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False)

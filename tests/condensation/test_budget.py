@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from settings import PAPER
 
 from prism.artifacts.keyframes import insert, interpolation_weights, render
 from prism.condensation.budget import LargestGain, allowed_at, best_first, gains, hats
@@ -100,7 +101,13 @@ def test_classes_spend_their_own_budgets():
 @given(st.integers(1, 60), st.integers(0, 12), st.floats(0, 0.5), st.floats(0, 0.5))
 def test_a_budget_is_spent_evenly_and_wholly_when_insertion_ends(iterations, more, warmup, cooldown):
     config = CondenseConfig(
-        iterations=iterations, vpc=2, insertion="budget", budget="1", warmup=warmup, cooldown=cooldown
+        iterations=iterations,
+        initial_keyframes=2,
+        vpc=2,
+        insertion="budget",
+        budget="1",
+        warmup=warmup,
+        cooldown=cooldown,
     )
     on = [i for i in range(iterations) if config.inserts_at(i)]
     counts = [allowed_at(i, config, 4 + more) for i in on]
@@ -115,7 +122,7 @@ def test_a_budget_is_spent_evenly_and_wholly_when_insertion_ends(iterations, mor
 )
 def test_a_budget_is_a_size_for_all_videos_or_a_mean_number_for_each(store, budget, paid):
     # A key-frame of 3 × 48 × 48 float32 numbers takes 27,648 bytes, and there are two classes.
-    config = CondenseConfig(vpc=5, insertion="budget", budget=budget)
+    config = CondenseConfig(**(PAPER | {"vpc": 5, "insertion": "budget", "budget": budget}))
     assert LargestGain(budget).keyframes_per_class(store, config) == paid
 
 
@@ -159,6 +166,6 @@ def test_a_size_is_no_budget_where_frames_take_what_a_codec_makes_of_them_but_a_
 
 
 def test_key_frames_of_half_the_height_and_width_cost_a_quarter(store):
-    small = CondenseConfig(vpc=5, insertion="budget", budget="276480B", keyframe_scale=2)
+    small = CondenseConfig(vpc=5, initial_keyframes=2, insertion="budget", budget="276480B", keyframe_scale=2)
     assert LargestGain(small.budget).keyframes_per_class(store, small) == 20
     assert run_tiny(store, insertion="budget", budget="3", keyframe_scale=2).num_keyframes == 6

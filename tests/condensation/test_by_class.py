@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from conftest import Crash
+from settings import PAPER
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.info import describe
@@ -19,7 +20,15 @@ from prism.condensation.options import CondenseConfig
 from prism.errors import CheckpointError, ConfigError
 from prism.reports.curves import Curves
 
-TINY = {"iterations": 4, "batch_real": 4, "width": 4, "vpc": 2, "lr": 10.0, "epsilon": 0.03, "device": "cpu"}
+TINY = PAPER | {
+    "iterations": 4,
+    "batch_real": 4,
+    "width": 4,
+    "vpc": 2,
+    "lr": 10.0,
+    "epsilon": 0.03,
+    "device": "cpu",
+}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +49,7 @@ VARIANTS = {
     "from real clips": {"init": "real", "initial_keyframes": 4},
     "dm": {"method": "dm"},
     "random insertion": {"insertion": "random"},
-    "a bank": {"real_moments": "bank", "bank_size": 2},
+    "a relative rate": {"lr": 0.0},
     "uint8": {"storage": "uint8", "gradient_decay": 0.5},
     "a budget": {"insertion": "budget", "budget": "3.5"},
     "small frames": {"storage": "h264", "keyframe_scale": 2},
@@ -193,5 +202,5 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
 )
 def test_what_does_not_fit_the_store_is_refused_before_anything_is_begun(uneven, executor, tmp_path, options, key):
     with pytest.raises(ConfigError, match=rf"condense\.{key} = "):
-        condense(uneven, executor=executor, output=tmp_path / "set", **TINY, **options)
+        condense(uneven, executor=executor, output=tmp_path / "set", **(TINY | options))
     assert not list(tmp_path.iterdir())

@@ -16,6 +16,7 @@ import safetensors
 import safetensors.torch
 import torch
 from conftest import CrashingAt
+from settings import PAPER
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
@@ -27,8 +28,8 @@ from prism.condensation import journal
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
-from prism.condensation.moments import MOMENTS, PRECISIONS, FreshMoments
 from prism.condensation.options import RULES, CondenseConfig
+from prism.condensation.stream import PRECISIONS, NetworkStream, Numbers
 from prism.condensation.videos import KeyFrames
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.machine.files import partial_path
@@ -36,7 +37,7 @@ from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 
 CPU = torch.device("cpu")
-TINY = {"width": 4, "batch_real": 2, "iterations": 8, "static_iterations": 2}
+TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 8, "static_iterations": 2}
 """A run of a tenth of a second."""
 
 
@@ -93,10 +94,10 @@ def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(stor
 
 def gradient_of_the_paper(run: Condensation) -> torch.Tensor:
     """The gradient of equation 8 at the key-frames, straight through rendering and network."""
-    moments = FreshMoments(run.store, run.config, run.device)
-    real = moments.at(run.iteration)
+    stream = NetworkStream(run.store, run.config, run.device)
+    real = stream.at(Numbers(run.config).of(run.iteration))
     frames = run.videos.frames.detach().clone().requires_grad_()
-    embeddings = moments.network.embed(render(frames, run.videos.mask).transpose(1, 2))
+    embeddings = stream.network.embed(render(frames, run.videos.mask).transpose(1, 2))
     vpc, loss = run.config.vpc, torch.zeros(())
     for c in range(len(real)):
         loss = loss + (real[c] - embeddings[c * vpc : (c + 1) * vpc].mean(dim=0)).square().sum()
@@ -116,9 +117,9 @@ def test_the_keyframes_move_as_sgd_with_momentum_by_hand(store):
 
 def test_the_loss_of_a_step_is_equation_8_of_the_clips_before_it(store):
     run = started(store)
-    moments = FreshMoments(run.store, run.config, run.device)
-    real, clips = moments.at(0), run.videos.render().detach()
-    embeddings = moments.network.embed(clips.transpose(1, 2))
+    stream = NetworkStream(run.store, run.config, run.device)
+    real, clips = stream.at(Numbers(run.config).of(0)), run.videos.render().detach()
+    embeddings = stream.network.embed(clips.transpose(1, 2))
     expected = sum(float((real[c] - embeddings[c]).square().sum()) for c in range(2))
     assert run.step().loss == pytest.approx(expected, rel=1e-4)
 
@@ -280,7 +281,8 @@ VARIANTS: dict[str, dict[str, object]] = {
     **{f"insertion {name}": {"insertion": name} for name in RULES.homes if name != "budget"},
     "insertion budget": {"insertion": "budget", "budget": "4.5", "vpc": 2, "gradient_decay": 0.9},
     **{f"storage {name}": {"storage": name} for name in STORAGES.homes},
-    **{f"moments {name}": {"real_moments": name, "bank_size": 2, "bank_refresh": 3} for name in MOMENTS},
+    "a relative rate that falls": {"lr": 0.0, "relative_lr": 0.3, "decay": "cosine"},
+    "all real clips": {"batch_real": 0},
     "bfloat16": {"precision": "bfloat16"},
     "parameter reading": {"gradient": "parameter"},
     "running mean": {"gradient_decay": 0.9},
@@ -293,16 +295,13 @@ VARIANTS: dict[str, dict[str, object]] = {
     "half size, dm, coded": {"method": "dm", "keyframe_scale": 2, "storage": "h264"},
     "without momentum": {"momentum": 0.0},
     **{
-        f"static-dynamic, {name}, {stage}": {
+        f"static-dynamic, {stage}": {
             "method": "static-dynamic",
-            "real_moments": name,
-            "bank_size": 2,
             "static_iterations": static_iterations,
             "iterations": 6 - static_iterations,
             "dynamic_lr": 100.0,
             "storage": storage,
         }
-        for name in MOMENTS
         for stage, static_iterations, storage in (("images", 5, "uint8"), ("memories", 2, "float32"))
     },
 }
@@ -378,7 +377,8 @@ LONG = {"width": 4, "batch-real": 2, "iterations": 100, "static-iterations": 2, 
 
 def launched(store: ClipStore, output: Path, *more: str) -> subprocess.Popen:
     options = [word for key, value in LONG.items() for word in (f"--{key}", str(value))]
-    command = ["condense", str(store.path), "-o", str(output), "--checkpoint-seconds", "0", "--device", "cpu"]
+    command = ["condense", str(store.path), "-o", str(output), "--recipe", "paper"]
+    options += ["--checkpoint-seconds", "0", "--device", "cpu"]
     program = [sys.executable, "-c", "from prism.cli import main; main()"]
     return subprocess.Popen([*program, *command, *options, *more], stderr=subprocess.PIPE, text=True)
 
@@ -451,9 +451,9 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, unin
     process.send_signal(number)
     _, message = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert message.startswith("prism: stopped at iteration ")
+    assert message.splitlines()[-1].startswith("prism: stopped at iteration ")
     assert "--resume" in message
-    assert message.count("\n") == 1
+    assert message.count("prism: ") == 1
     at = int(message.split("iteration ")[1].split(" ")[0])
     assert num_steps(output) == at
     assert not output.exists()

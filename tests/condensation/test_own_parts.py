@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 from conftest import CrashingAt
+from settings import PAPER
 from torch.nn.functional import cross_entropy
 
 from prism.artifacts.telemetry import Telemetry, telemetry_path
@@ -17,7 +18,14 @@ from prism.networks.build import build_for
 from prism.networks.options import Schedule
 from prism.networks.training import train
 
-TINY = {"iterations": 6, "batch_real": 2, "width": 2, "warmup": 0.0, "cooldown": 0.0, "device": "cpu"}
+TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | {
+    "iterations": 6,
+    "batch_real": 2,
+    "width": 2,
+    "warmup": 0.0,
+    "cooldown": 0.0,
+    "device": "cpu",
+}
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class Frames:
 def occasion(gradients, mask, reading="slot", seed=0) -> Occasion:
     """The last occasion of one class, when all of a budget may be spent."""
     conflict = Conflict.measure(gradients, mask, reading)
-    config = CondenseConfig(vpc=len(mask), iterations=10)
+    config = CondenseConfig(vpc=len(mask), iterations=10, initial_keyframes=2)
     last, draw = config.insertion_span[1] - 1, torch.Generator().manual_seed(seed)
     return Occasion(gradients, conflict, last, 1, Frames(mask), config, draw)  # type: ignore[arg-type]
 

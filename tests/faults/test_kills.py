@@ -14,7 +14,7 @@ from verbs import VERBS, forget, write_inputs
 KILLS = either(2, 50)
 """Kills of each verb; reproduce, which runs the others, gets half as many."""
 KILLED = (
-    *("ingest", "condense, prism, fresh", "condense, static-dynamic, bank", "select, herding"),
+    *("ingest", "condense, prism", "condense, static-dynamic", "select, herding"),
     *("evaluate", "retrieve", "report", "reproduce"),
 )
 

@@ -30,14 +30,11 @@ def resident_bytes() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-@pytest.mark.parametrize("moments", ["fresh", "bank"])
-def test_memory_handles_and_checkpoints_do_not_grow_with_the_iterations(tiny, tmp_path, moments):
+def test_memory_handles_and_checkpoints_do_not_grow_with_the_iterations(tiny, tmp_path):
     config = CondenseConfig(
         iterations=ITERATIONS,
         width=1,
         batch_real=1,
-        real_moments=moments,
-        bank_size=3,
         gradient_decay=0.5,
         lr=1e-3,
     )

@@ -14,7 +14,7 @@ from prism.evaluation.evaluate import evaluate
 RECIPE = """
 [condense]
 iterations = 6
-bank_size = 1
+lr = 1.0
 width = 2
 [evaluate]
 width = 2
@@ -52,7 +52,7 @@ class Verb:
 
 
 CONDENSE = (
-    "condense {root}/store --device cpu --width 2 --iterations 10 --batch-real 2 --epsilon 0.03 --bank-size 2 "
+    "condense {root}/store --device cpu --width 2 --iterations 10 --batch-real 2 --recipe paper --epsilon 0.03 "
     "--static-iterations 2 --checkpoint-seconds 0"
 )
 SELECT = "select {root}/store --device cpu --width 2 --epochs 1"
@@ -67,11 +67,8 @@ VERBS = {
         has_workers=True,
     ),
     **{
-        f"condense, {method}, {moments}": Verb(
-            f"{CONDENSE} --method {method} --real-moments {moments}", "set.safetensors", ("--resume",)
-        )
+        f"condense, {method}": Verb(f"{CONDENSE} --method {method}", "set.safetensors", ("--resume",))
         for method in ("prism", "dm", "static-dynamic")
-        for moments in ("fresh", "bank")
     },
     **{
         f"select, {method}": Verb(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from selections import select
+from settings import PAPER
 from videos import write_classes, write_numbered
 
 from prism.artifacts.results import Result, Run
@@ -136,7 +137,7 @@ def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, clus
     assert without_seconds(floor) == without_seconds(verb(None, store, train_store=store, train_vpc=1, **options))
 
 
-TINY = {"iterations": 30, "batch_real": 2, "width": 2, "device": "cpu", "checkpoint_seconds": 0.0}
+TINY = PAPER | {"iterations": 30, "batch_real": 2, "width": 2, "device": "cpu", "checkpoint_seconds": 0.0}
 
 
 def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):

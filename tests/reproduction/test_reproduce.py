@@ -26,7 +26,7 @@ TINY = """
 [condense]
 iterations = 3
 static_iterations = 2
-bank_size = 1
+lr = 1.0
 width = 4
 [select]
 width = 4

@@ -1,0 +1,111 @@
+"""Class means of real clips computed ahead of a run, side by side, and kept for every later one."""
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import torch
+
+from prism.artifacts.cache import KEPT_BYTES
+from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import View
+from prism.condensation.condensing_memory import condensing_memory
+from prism.condensation.options import CondenseConfig
+from prism.condensation.stream import BLOCK, NetworkStream
+from prism.errors import Interrupted
+from prism.machine.devices import in_one_thread, pick_device
+from prism.machine.executors import completed
+from prism.machine.free_memory import available_memory_bytes
+from prism.machine.progress import note, progress_bar
+from prism.machine.run import Run
+from prism.machine.signals import Stopped, stop_signal
+
+Need = tuple[int, View]
+"""A block of the stream, and how its real clips are shown."""
+
+
+@dataclass(frozen=True)
+class BlockOrder:
+    """The order to compute blocks of class means, as it travels to where that is done.
+
+    Attributes:
+        device: `auto`, `cpu` or `cuda` of the machine that computes.
+        stopped: what ends the work at the network's next layer; None where nobody could say so.
+    """
+
+    store: ClipStore
+    config: CondenseConfig
+    device: str
+    stopped: Stopped | None = None
+
+    def __call__(self, need: Need) -> None:
+        """Compute a block and keep it, unless it is there.
+
+        Raises:
+            Interrupted: the run was stopped.
+        """
+        stream = self.stream()
+        for module in stream.real_network.modules():
+            module.register_forward_pre_hook(self._go_on)
+        stream.keep(*need)
+
+    def stream(self) -> NetworkStream:
+        """The stream that the blocks are of."""
+        return NetworkStream(self.store, self.config, pick_device(self.device))
+
+    def _go_on(self, *_: object) -> None:
+        if self.stopped and self.stopped.signal:
+            raise Interrupted("stopped; class means that are done are kept. Run the same command to continue.")
+
+
+def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
+    """Compute the missing blocks of a run, by its executor or by threads of this process.
+
+    Where they cannot be kept, or would take more than a store keeps, nothing is done: the run then computes the
+    class means of each network when it comes to it.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM; finished blocks stay.
+        EngineError: the executor lost a block.
+    """
+    stream, needs = order.stream(), sorted(set(needs), key=lambda need: (need[1].__name__, need[0]))
+    if not (stream.is_kept and os.access(order.store.path, os.W_OK)):
+        return
+    num_bytes = sum(stream.file(*need).num_bytes for need in needs)
+    said = f"The class means of {BLOCK * len(needs):,} networks take {mib(num_bytes)} beside the clips"
+    if num_bytes > KEPT_BYTES:
+        note(
+            f"{said}, more than the {mib(KEPT_BYTES)} that are kept there. They are computed as they are needed.",
+            enabled=run.progress,
+        )
+        return
+    missing = [need for need in needs if stream.file(*need).load() is None]
+    if not missing:
+        return
+    note(f"{said}. Every later run on these clips shares them.", enabled=run.progress)
+    done = BLOCK * (len(needs) - len(missing))
+    bar = progress_bar("Real clips", BLOCK * len(needs), "networks", enabled=run.progress, done=done)
+    with bar as advance:
+        if run.executor is not None:
+            for _ in completed(run.executor, order, missing):
+                advance(BLOCK)
+            return
+        num = _side_by_side(order, stream.device)
+        with stop_signal() as stopped, in_one_thread(stream.device), ThreadPoolExecutor(num) as threads:
+            for _ in completed(threads, replace(order, stopped=stopped), missing):
+                advance(BLOCK)
+
+
+def _side_by_side(order: BlockOrder, device: torch.device) -> int:
+    """Blocks that are computed at a time: as many as there are threads and memory for; a GPU is busy with one."""
+    if device.type != "cpu":
+        return 1
+    needs, free = condensing_memory(order.store, order.config, device), available_memory_bytes(device)
+    room = torch.get_num_threads() if free is None else free // (needs.chunk_bytes + needs.network_bytes)
+    return max(1, min(torch.get_num_threads(), room))
+
+
+def mib(num_bytes: int) -> str:
+    """As a note says it: `1,500 MiB`."""
+    return f"{num_bytes / 2**20:,.1f} MiB"

@@ -1,0 +1,101 @@
+"""What synthetic clips say of their classes to networks that they were never trained on.
+
+A loss under the networks of the training says little: there are more pixels than equations, so a set can satisfy
+those networks and no other.
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import between_class_energy, whole_clips
+from prism.condensation.options import CondenseConfig
+from prism.condensation.stream import NetworkStream
+
+NETWORKS = 6
+REAL_CLIPS = 64
+"""Real clips of each class, at most, that class means are taken over."""
+EVERY = 100
+"""Iterations between two measurements: six networks that embed cost two iterations, so 2 % of the time."""
+LOW_ALIGNMENT = 0.3
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How near the mean embeddings of synthetic clips are to the real class means, on average over the networks.
+
+    Attributes:
+        loss: the summed squared distance, as a multiple of the energy between the classes: the common mean of all
+            clips in the place of every video has 1.
+        alignment: Σ_c ⟨f_c − f̄, μ_c − μ̄⟩ / Σ_c ‖μ_c − μ̄‖² of synthetic means f and real means μ; 1 is ideal, 0
+            says nothing of the classes.
+        nearest: share of the classes whose synthetic mean is nearer to their own real mean than to any other.
+    """
+
+    loss: float
+    alignment: float
+    nearest: float
+
+    @classmethod
+    def of(cls, synthetic: Tensor, real: Tensor) -> "Likeness":
+        """The likeness of class means (C, D) under one network."""
+        energy = max(between_class_energy(real), 1e-30)
+        apart, own = real - real.mean(dim=0), synthetic - synthetic.mean(dim=0)
+        found = torch.cdist(synthetic, real, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
+        right = (found == torch.arange(len(real), device=found.device)).float().mean()
+        loss = (synthetic - real).square().sum()
+        return cls(float(loss) / energy, float((own * apart).sum()) / energy, float(right))
+
+    @classmethod
+    def mean(cls, likenesses: list["Likeness"]) -> "Likeness":
+        """The mean of every number, to four digits behind the point."""
+        rows = zip(*(asdict(likeness).values() for likeness in likenesses), strict=True)
+        return cls(*(round(math.fsum(row) / len(likenesses), 4) for row in rows))
+
+    def __str__(self) -> str:
+        return (
+            f"alignment {self.alignment:.2f}, nearest {self.nearest:.0%}, loss {self.loss:.2f}× between-class, "
+            f"on {NETWORKS} networks that the videos were not trained on"
+        )
+
+
+class Unseen:
+    """The networks that judge a run, with the class means of real clips under each, from the store's cache.
+
+    Args:
+        store: the data set; it has at least two classes.
+        config: the options of the run, of which only network, width and precision count.
+        device: where the networks run.
+    """
+
+    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+        judging = replace(config, batch_real=REAL_CLIPS, network_seed=0)
+        self.stream = NetworkStream(store, judging, device, name="unseen", block=NETWORKS)
+        if self.stream.is_kept:
+            self.stream.keep(0, whole_clips)
+        self.real = [self.stream.at(number).clone() for number in range(NETWORKS)]
+
+    @torch.no_grad()
+    def measure(self, clips: Tensor) -> Likeness:
+        """The likeness of normalised clips (V, T, C, H, W), grouped by class, equally many of each."""
+        found = []
+        for number, real in enumerate(self.real):
+            self.stream.draw(number)
+            found.append(Likeness.of(self._class_means(clips, len(real)), real))
+        return Likeness.mean(found)
+
+    def judged(self, condensed: CondensedSet) -> CondensedSet:
+        """A finished set with the likeness of its clips, as they are stored, in its record."""
+        clips = condensed.normalisation.apply(condensed.render()).to(self.stream.device)
+        return replace(condensed, source=condensed.source | {"unseen": asdict(self.measure(clips))})
+
+    def _class_means(self, clips: Tensor, num_classes: int) -> Tensor:
+        def embed(first: int, last: int) -> Tensor:
+            return self.stream.network.embed(clips[first:last].transpose(1, 2))
+
+        embeddings = torch.cat(self.stream.chunk.each(len(clips), embed))
+        return embeddings.view(num_classes, len(clips) // num_classes, -1).mean(dim=1)

@@ -1,0 +1,74 @@
+"""What a set says of its classes to networks that it was never trained on."""
+
+import pytest
+import torch
+from settings import PAPER
+
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation import journal
+from prism.condensation.condense import condense
+from prism.condensation.options import CondenseConfig
+from prism.condensation.stream import NetworkStream
+from prism.condensation.unseen import NETWORKS, Likeness, Unseen
+
+CPU = torch.device("cpu")
+TINY = PAPER | {"width": 2, "batch_real": 2, "iterations": 6, "device": "cpu"}
+MEANS = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_real_means_themselves_are_ideal():
+    likeness = Likeness.of(MEANS, MEANS)
+    assert likeness.alignment == pytest.approx(1)
+    assert (likeness.loss, likeness.nearest) == (0, 1)
+
+
+def test_the_common_mean_for_every_class_has_the_loss_one_and_no_alignment():
+    likeness = Likeness.of(MEANS.mean(dim=0).expand(5, 7), MEANS)
+    assert likeness.loss == pytest.approx(1, rel=1e-5)
+    assert likeness.alignment == pytest.approx(0, abs=1e-6)
+    assert likeness.nearest == pytest.approx(0.2)
+
+
+def test_alignment_is_linear_in_the_synthetic_differences_and_blind_to_what_classes_share():
+    assert Likeness.of(0.5 * MEANS + 3, MEANS).alignment == pytest.approx(0.5, rel=1e-5)
+    assert Likeness.of(-MEANS, MEANS).alignment == pytest.approx(-1, rel=1e-5)
+    assert Likeness.of(MEANS.roll(1, dims=0), MEANS).nearest == 0
+
+
+def test_real_class_means_as_clips_are_judged_by_networks_outside_the_stream(make_store):
+    store = make_store(train=3, flip=False)
+    unseen, clips = Unseen(store, CondenseConfig(width=2), CPU), store.clips("train")
+    shown = store.normalisation.apply(clips.frames.float() / 255)
+    likeness = unseen.measure(shown)
+    # All training clips, three of each class: their means are the real ones.
+    assert likeness.loss == pytest.approx(0, abs=1e-3)
+    assert (likeness.alignment, likeness.nearest) == (pytest.approx(1, abs=1e-3), 1)
+    stream, judge = NetworkStream(store, CondenseConfig(width=2), CPU), unseen.stream
+    for number in range(NETWORKS):
+        stream.draw(number)
+        judge.draw(number)
+        pairs = zip(stream.network.parameters(), judge.network.parameters(), strict=True)
+        assert not any(torch.equal(*pair) for pair in pairs)
+
+
+def test_judges_do_not_depend_on_how_the_set_is_trained(store):
+    found = [
+        Unseen(store, CondenseConfig(width=2, **options), CPU).real
+        for options in ({}, {"batch_real": 1, "network_seed": 3, "seed": 5, "vpc": 2})
+    ]
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+
+
+def test_a_run_is_judged_at_its_start_every_so_often_and_at_its_end(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "EVERY", 2)
+    condensed = condense(store, output=tmp_path / "set", **TINY)
+    judged = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("unseen")
+    assert [record["iteration"] for record in judged] == [0, 2, 4, 6]
+    last = {key: value for key, value in judged[-1].items() if key not in ("kind", "iteration")}
+    assert last == condensed.source["unseen"]
+    assert last.keys() == {"loss", "alignment", "nearest"}
+
+
+def test_what_is_judged_at_the_end_is_what_is_stored(store):
+    exact, coarse = (condense(store, storage=storage, **TINY).source["unseen"] for storage in ("float32", "h264"))
+    assert exact != coarse
