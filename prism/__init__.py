@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prism.artifacts.clips import Clips, Normalisation
     from prism.artifacts.condensed import CondensedSet
     from prism.artifacts.dataset import VideoDataset, load
+    from prism.artifacts.estimates import lead
     from prism.artifacts.results import Result
     from prism.artifacts.store import ClipStore
     from prism.condensation.condense import condense
@@ -50,6 +51,7 @@ _HOME = {
     "condense": "prism.condensation.condense",
     "evaluate": "prism.evaluation.evaluate",
     "ingest": "prism.ingestion.build",
+    "lead": "prism.artifacts.estimates",
     "load": "prism.artifacts.dataset",
     "report": "prism.reports.page",
     "reproduce": "prism.reproduction.run",
@@ -75,6 +77,7 @@ __all__ = [
     "condense",
     "evaluate",
     "ingest",
+    "lead",
     "load",
     "report",
     "reproduce",

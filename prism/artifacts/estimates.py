@@ -1,0 +1,211 @@
+"""Estimates: the mean score of several sets with its error, and the lead of some sets over others.
+
+A set counts once. The networks of one set share its clips: more of them say more of that set, and nothing of the
+next one.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev, variance
+from typing import Any
+
+from prism.artifacts.results import Result
+from prism.errors import ResultError
+from prism.machine.texts import first_difference
+
+LEVEL = 0.95
+"""The share of all intervals that hold the true value."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, or a difference of means, as far as independent values tell it.
+
+    Attributes:
+        error: standard error of the mean.
+        degrees: degrees of freedom of the error.
+    """
+
+    mean: float
+    error: float
+    degrees: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval by Student's t."""
+        reach = t_quantile(self.degrees) * self.error
+        return self.mean - reach, self.mean + reach
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{100 * self.mean:+z.1f} [{100 * low:+z.1f}, {100 * high:+z.1f}]"
+
+
+def of_mean(values: Sequence[float]) -> Estimate | None:
+    """The mean of independent values; one value says nothing of its error."""
+    if len(values) < 2:
+        return None
+    return Estimate(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
+
+
+def of_difference(values: Sequence[float], others: Sequence[float]) -> Estimate | None:
+    """The mean of values less that of others, where no value belongs to another one (Welch)."""
+    if min(len(values), len(others)) < 2:
+        return None
+    ours, theirs = (variance(some) / len(some) for some in (values, others))
+    share = ours / (ours + theirs) if ours + theirs else 0.5
+    degrees = 1 / (share**2 / (len(values) - 1) + (1 - share) ** 2 / (len(others) - 1))
+    return Estimate(fmean(values) - fmean(others), math.sqrt(ours + theirs), degrees)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The scores of sets that were made alike.
+
+    Attributes:
+        scores: those of each set's networks, by the seed of the set (or by what else tells it from the others).
+    """
+
+    scores: Mapping[Any, Sequence[float]]
+
+    @property
+    def means(self) -> dict[Any, float]:
+        """The mean score of each set."""
+        return {seed: fmean(scores) for seed, scores in self.scores.items()}
+
+    @property
+    def mean(self) -> float:
+        """The mean over the sets of their mean scores."""
+        return fmean(self.means.values())
+
+    @property
+    def error(self) -> float | None:
+        """The standard error of the mean over the sets; None for one set."""
+        found = of_mean(list(self.means.values()))
+        return found and found.error
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample deviation of the networks of one set (0 for one network); None for several sets."""
+        if len(self.scores) > 1:
+            return None
+        (scores,) = self.scores.values()
+        return stdev(scores) if len(scores) > 1 else 0.0
+
+    @property
+    def spread(self) -> float:
+        """What stands behind ±: the standard error, or the deviation of one set's networks."""
+        return (self.deviation or 0.0) if self.error is None else self.error
+
+    @property
+    def num_networks(self) -> int:
+        """The networks of all sets."""
+        return sum(map(len, self.scores.values()))
+
+    def lead(self, other: "Sample") -> Estimate | None:
+        """The lead over another sample; None where either has one set.
+
+        Sets of one seed are paired, and what they share, like their networks' seeds, does not widen the
+        interval. Where the samples share fewer than two seeds, all their sets count as independent.
+        """
+        ours, theirs = self.means, other.means
+        shared = [seed for seed in ours if seed in theirs]
+        if len(shared) > 1:
+            return of_mean([ours[seed] - theirs[seed] for seed in shared])
+        return of_difference(list(ours.values()), list(theirs.values()))
+
+
+def lead(
+    results: Iterable[Result | str | Path], others: Iterable[Result | str | Path], metric: str = ""
+) -> Estimate:
+    """How far some sets score above others, with a 95 % interval over sets.
+
+    Either group holds one result for each of several sets that were made alike from different seeds. Sets of one
+    seed are paired; where the groups share fewer than two seeds, Welch's interval is taken. Give the networks of
+    each set seeds of their own (`--seed`), as `prism reproduce` does: networks that all sets of a group share
+    leave an error that no interval over sets can see.
+
+    Args:
+        results: results, or their files.
+        others: those to be led.
+        metric: a score of their task; the leading one if empty.
+
+    Raises:
+        ResultError: a result cannot be read, was scored otherwise than the first, or is of a set that its group
+            has already; or a group has fewer than two sets.
+    """
+    groups = [[one if isinstance(one, Result) else Result.load(one) for one in some] for some in (results, others)]
+    if min(map(len, groups)) < 2:
+        raise ResultError(
+            f"a lead needs two sets or more on either side, got {len(groups[0])} and {len(groups[1])}: one set "
+            "says nothing of the next one. Make more with other seeds (--seed)."
+        )
+    first = groups[0][0]
+    for result in (*groups[0], *groups[1]):
+        if _scored(result) != _scored(first):
+            difference = first_difference(_scored(result), _scored(first))
+            raise ResultError(f"'{result.label}' must not be compared with '{first.label}': {difference}.")
+    metric = metric or first.metrics[0]
+    if metric not in first.metrics:
+        raise ResultError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
+    ours, theirs = (_sample(group, metric) for group in groups)
+    found = ours.lead(theirs)
+    assert found is not None
+    return found
+
+
+def _scored(result: Result) -> dict[str, str]:
+    return {
+        "task": result.task,
+        "protocol": result.protocol,
+        "data": result.data.fingerprint,
+        "split": result.data.split,
+    }
+
+
+def _sample(results: Sequence[Result], metric: str) -> Sample:
+    scores: dict[Any, list[float]] = {}
+    for result in results:
+        seed = result.subject.config.get("seed")
+        # A set without a seed has no partner in the other group, but it must not count twice.
+        key = seed if type(seed) is int else result.subject.fingerprint or id(result)
+        if key in scores:
+            raise ResultError(
+                f"two results of '{result.label}' are of one set, or of sets with one seed. A group has one "
+                "result for each set: add networks to it with --seeds and --resume."
+            )
+        scores[key] = [run.scores[metric] for run in result.runs]
+    return Sample(scores)
+
+
+def t_quantile(degrees: float, level: float = LEVEL) -> float:
+    """The t within which a share `level` of Student's distribution lies, on either side of 0.
+
+    Args:
+        degrees: degrees of freedom, 1 or more; not always a whole number (Welch).
+        level: between 0 and 1.
+    """
+    low, high = 0.0, 1.0
+    while _share_within(high, degrees) < level:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _share_within(middle, degrees) < level else (low, middle)
+    return high
+
+
+def _share_within(t: float, degrees: float) -> float:
+    return _incomplete_beta(t * t / (degrees + t * t), 0.5, degrees / 2)
+
+
+def _incomplete_beta(x: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function, by the series of DLMF 8.17.8; its terms are all positive."""
+    if x > 0.5:
+        return 1 - _incomplete_beta(1 - x, b, a)
+    total, term, k = 1.0, 1.0, 0
+    while term > 1e-17 * total:
+        term *= x * (a + b + k) / (a + 1 + k)
+        total, k = total + term, k + 1
+    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + b * math.log1p(-x)
+    return total * x**a / a * math.exp(scale)

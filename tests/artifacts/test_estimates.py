@@ -1,0 +1,264 @@
+"""Estimates: an interval holds what it says it holds, a set counts once, and pairing removes what seeds share."""
+
+import math
+import random
+import re
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean, stdev
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import prism
+from prism.artifacts.estimates import Sample, _share_within, of_difference, of_mean, t_quantile
+from prism.artifacts.results import Data, Result, Run, Subject
+from prism.errors import ResultError
+
+DRUG = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
+OTHER_DRUG = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)
+"""Hours of sleep gained by ten patients (Student, 1908)."""
+
+DRAWS = 1500
+SLACK = 3.5 * math.sqrt(0.95 * 0.05 / DRAWS)
+"""3.5 standard deviations of the share of draws whose interval holds the true value."""
+
+score = st.floats(0, 1)
+samples = st.dictionaries(st.integers(0, 9), st.lists(score, min_size=1, max_size=4), min_size=2, max_size=6)
+
+
+# Student's t.
+
+
+@pytest.mark.parametrize(
+    ("degrees", "t"), [(1, 12.7062047), (2, 4.30265273), (4, 2.77644511), (10, 2.22813885), (30, 2.04227246)]
+)
+def test_the_quantiles_of_students_t_are_those_of_the_tables(degrees, t):
+    assert t_quantile(degrees) == pytest.approx(t, abs=1e-6)
+
+
+@pytest.mark.parametrize(("degrees", "level", "t"), [(3, 0.99, 5.84090931), (1, 0.5, 1.0), (2, 0.5, 0.81649658)])
+def test_so_are_those_at_other_levels(degrees, level, t):
+    assert t_quantile(degrees, level) == pytest.approx(t, abs=1e-6)
+
+
+@given(st.floats(1, 1e6), st.floats(0.01, 0.999))
+def test_a_quantile_encloses_its_share_for_any_degrees_of_freedom(degrees, level):
+    assert _share_within(t_quantile(degrees, level), degrees) == pytest.approx(level, abs=1e-9)
+
+
+def test_quantiles_fall_to_that_of_the_normal_distribution():
+    quantiles = [t_quantile(degrees) for degrees in (1, 1.5, 2, 5, 17.776, 100, 1e4, 1e7)]
+    assert all(larger > smaller for larger, smaller in pairwise(quantiles))
+    assert quantiles[-1] == pytest.approx(1.959964, abs=1e-5)
+
+
+# Intervals.
+
+
+def test_the_intervals_of_students_own_data_are_those_of_r():
+    differences = [ours - theirs for ours, theirs in zip(DRUG, OTHER_DRUG, strict=True)]
+    paired, welch = of_mean(differences), of_difference(DRUG, OTHER_DRUG)
+    assert paired is not None
+    assert welch is not None
+    assert paired.interval == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    assert welch.degrees == pytest.approx(17.776, abs=1e-3)
+    assert welch.interval == pytest.approx((-0.2054832, 3.3654832), abs=1e-7)
+
+
+def share_of_hits(draw, truth: float) -> float:
+    """In how many draws the interval holds the truth."""
+    hits = 0
+    for _ in range(DRAWS):
+        low, high = draw().interval
+        hits += low <= truth <= high
+    return hits / DRAWS
+
+
+@pytest.mark.parametrize("num", [2, 5])
+def test_an_interval_holds_the_true_mean_in_95_of_100_draws(num):
+    dice = random.Random(num)
+    share = share_of_hits(lambda: of_mean([dice.gauss(0.3, 0.1) for _ in range(num)]), 0.3)
+    assert share == pytest.approx(0.95, abs=SLACK)
+
+
+def test_welchs_interval_holds_the_true_difference_whatever_the_deviations():
+    dice = random.Random(0)
+
+    def draw():
+        return of_difference([dice.gauss(0.3, 0.2) for _ in range(6)], [dice.gauss(0.2, 0.05) for _ in range(9)])
+
+    assert share_of_hits(draw, 0.1) == pytest.approx(0.95, abs=SLACK)
+
+
+def drawn(dice: random.Random, worth: float, of_seed: dict[int, float]) -> Sample:
+    """Five sets of three networks: what a seed does, what the set is worth, and what a network adds."""
+    sets = {seed: worth + shared + dice.gauss(0, 0.05) for seed, shared in of_seed.items()}
+    return Sample({seed: [mean + dice.gauss(0, 0.02) for _ in range(3)] for seed, mean in sets.items()})
+
+
+def test_a_lead_over_sets_is_held_in_95_of_100_draws_and_one_over_networks_is_not():
+    dice = random.Random(1)
+    pairs = [[drawn(dice, worth, dict.fromkeys(range(5), 0.0)) for worth in (0.3, 0.2)] for _ in range(DRAWS)]
+    draws = iter(pairs)
+    assert share_of_hits(lambda: Sample.lead(*next(draws)), 0.1) == pytest.approx(0.95, abs=SLACK)
+    draws = iter(pairs)
+    assert share_of_hits(lambda: of_difference(*map(networks, next(draws))), 0.1) < 0.85
+
+
+def networks(sample: Sample) -> list[float]:
+    return [one for scores in sample.scores.values() for one in scores]
+
+
+def test_pairing_removes_what_seeds_share():
+    dice = random.Random(2)
+    paired, unpaired = [], []
+    for _ in range(200):
+        luck = {seed: dice.gauss(0, 0.3) for seed in range(5)}
+        ours, theirs = drawn(dice, 0.3, luck), drawn(dice, 0.2, luck)
+        paired.append(ours.lead(theirs).error)
+        unpaired.append(ours.lead(Sample({f"other {seed}": some for seed, some in theirs.scores.items()})).error)
+    # √(2 · (0.05² + 0.02²/3) / 5), and with 0.3² for the luck of each side.
+    assert fmean(paired) == pytest.approx(0.032, rel=0.1)
+    assert fmean(unpaired) == pytest.approx(0.19, rel=0.15)
+
+
+@given(samples, st.randoms(use_true_random=False))
+def test_a_lead_does_not_see_what_both_sets_of_a_seed_gain(scores, dice):
+    other = {seed: [dice.random()] for seed in scores}
+    gains = {seed: dice.random() for seed in scores}
+    before = Sample(scores).lead(Sample(other))
+    ours, theirs = (
+        Sample({seed: [one + gains[seed] for one in some] for seed, some in group.items()})
+        for group in (scores, other)
+    )
+    after = ours.lead(theirs)
+    assert before is not None
+    assert after is not None
+    assert (after.mean, after.error) == pytest.approx((before.mean, before.error), abs=1e-9)
+
+
+@given(samples, samples, st.randoms(use_true_random=False))
+def test_no_order_changes_an_estimate(scores, others, dice):
+    def shuffled(group: dict[int, list[float]]) -> Sample:
+        seeds = dice.sample(list(group), len(group))
+        return Sample({seed: dice.sample(group[seed], len(group[seed])) for seed in seeds})
+
+    assert shuffled(scores).lead(shuffled(others)) == Sample(scores).lead(Sample(others))
+    assert (shuffled(scores).mean, shuffled(scores).error) == (Sample(scores).mean, Sample(scores).error)
+
+
+@given(samples, samples)
+def test_to_lead_is_to_be_led_the_other_way_round(scores, others):
+    ours, theirs = Sample(scores).lead(Sample(others)), Sample(others).lead(Sample(scores))
+    assert ours is not None
+    assert theirs is not None
+    low, high = theirs.interval
+    assert ours.interval == pytest.approx((-high, -low), abs=1e-9)
+
+
+@given(samples)
+def test_the_same_networks_again_tell_nothing_more(scores):
+    again = Sample({seed: 3 * some for seed, some in scores.items()})
+    assert (again.mean, again.error) == pytest.approx((Sample(scores).mean, Sample(scores).error))
+
+
+def test_the_error_over_sets_is_the_deviation_of_their_means_by_the_root_of_their_number():
+    sample = Sample({0: [0.1, 0.3], 1: [0.4], 7: [0.5, 0.6, 0.7]})
+    assert sample.means == pytest.approx({0: 0.2, 1: 0.4, 7: 0.6})
+    assert sample.mean == pytest.approx(0.4)
+    assert sample.error == sample.spread == pytest.approx(0.2 / math.sqrt(3))
+    assert sample.deviation is None
+
+
+def test_one_set_has_the_deviation_of_its_networks_and_no_error_and_leads_nothing():
+    one, two = Sample({0: [0.1, 0.4]}), Sample({0: [0.1], 1: [0.2]})
+    assert one.error is None
+    assert one.spread == one.deviation == stdev([0.1, 0.4])
+    assert Sample({0: [0.1]}).spread == 0
+    assert one.lead(two) is two.lead(one) is one.lead(one) is None
+
+
+def test_sets_that_share_fewer_than_two_seeds_are_independent():
+    ours, theirs = Sample({0: [0.1], 1: [0.2], 2: [0.3]}), Sample({2: [0.3], 3: [0.5]})
+    assert ours.lead(theirs) == of_difference([0.1, 0.2, 0.3], [0.3, 0.5])
+    paired = ours.lead(Sample({1: [0.1], 2: [0.4], 3: [0.9]}))
+    assert paired == of_mean([0.2 - 0.1, 0.3 - 0.4])
+
+
+def test_equal_scores_have_an_interval_of_no_width():
+    flat = Sample({0: [0.5], 1: [0.5]})
+    assert str(flat.lead(Sample({2: [0.25], 3: [0.25]}))) == "+25.0 [+25.0, +25.0]"
+
+
+# Leads of results.
+
+
+def a_result(seed: int | None, *scores: float, **changes) -> Result:
+    made_with = {"vpc": 1} if seed is None else {"vpc": 1, "seed": seed}
+    fingerprint = f"{seed}, {scores}, {changes.get('label')}"
+    whole = Result(
+        label="takes",
+        task="classification",
+        protocol="clean",
+        subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, made_with, fingerprint),
+        data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
+        config={"epochs": 3, "lr": 0.01},
+        runs=tuple(Run(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores)),
+        provenance={},
+    )
+    return replace(whole, **changes)
+
+
+OURS = [a_result(0, 0.2, 0.4), a_result(1, 0.4), a_result(2, 0.6)]
+THEIRS = [a_result(2, 0.3, label="random"), a_result(0, 0.1, label="random"), a_result(1, 0.2, label="random")]
+
+
+def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
+    found = prism.lead(OURS, THEIRS)
+    assert found == of_mean([fmean([0.2, 0.4]) - 0.1, 0.4 - 0.2, 0.6 - 0.3])
+    assert prism.lead(reversed(OURS), THEIRS) == found
+    assert str(found) == "+23.3 [+9.0, +37.7]"
+
+
+def test_another_score_may_be_compared():
+    assert prism.lead(OURS, THEIRS, "top5").mean == pytest.approx(-prism.lead(OURS, THEIRS).mean)
+
+
+def test_results_are_read_from_their_files(tmp_path):
+    paths = [tmp_path / f"{i}.json" for i in range(3)]
+    for path, result in zip(paths, OURS, strict=True):
+        result.save(path)
+    assert prism.lead(paths, THEIRS) == prism.lead(OURS, THEIRS)
+
+
+def test_sets_without_seeds_are_independent():
+    found = prism.lead([a_result(None, 0.2), a_result(None, 0.4)], [a_result(None, 0.1), a_result(None, 0.2)])
+    assert found == of_difference([0.2, 0.4], [0.1, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("ours", "message"),
+    [
+        (OURS[:1], "a lead needs two sets or more on either side, got 1 and 3: one set says nothing"),
+        ([*OURS, OURS[1]], "two results of 'takes' are of one set, or of sets with one seed"),
+        ([*OURS, a_result(1, 0.9)], "two results of 'takes' are of one set, or of sets with one seed"),
+        ([a_result(None, 0.1), a_result(None, 0.1)], "two results of 'takes' are of one set"),
+        (
+            [*OURS, a_result(3, 0.9, protocol="wang2024")],
+            "'takes' must not be compared with 'takes': its protocol is 'wang2024', not 'clean'",
+        ),
+    ],
+)
+def test_what_is_no_group_of_sets_is_refused(ours, message):
+    with pytest.raises(ResultError, match=re.escape(message)):
+        prism.lead(ours, THEIRS)
+
+
+def test_results_on_other_clips_are_refused_and_so_is_a_score_that_they_lack():
+    elsewhere = [replace(one, data=replace(one.data, split="val")) for one in THEIRS]
+    with pytest.raises(ResultError, match="'random' must not be compared with 'takes': its split is 'val', not"):
+        prism.lead(OURS, elsewhere)
+    with pytest.raises(ResultError, match="metric = 'r1', but the scores of classification are top1, top5"):
+        prism.lead(OURS, THEIRS, "r1")
