@@ -2,20 +2,21 @@
 
 import csv
 import io
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import HEADINGS, Result
+from prism.artifacts.estimates import LEVEL, Estimate, Sample
+from prism.artifacts.results import HEADINGS, Result, Run
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.errors import ResultError
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
-from prism.reports.text import Score, in_bytes, in_percent, in_seconds, significant
-from prism.reproduction.paper import STORAGE, Cell, Exhibit, Printed
+from prism.reports.text import in_bytes, in_percent, in_seconds, significant
+from prism.reproduction.paper import FLOOR, STORAGE, Cell, Exhibit, Printed
 from prism.reproduction.plan import Place
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Line:
     """A number of the paper beside ours.
 
     Attributes:
-        ours: mean, deviation and number over all networks and condensation seeds, in 0..1; None where there is
-            none yet, and in a table of storage.
+        ours: the scores of the networks of each set, by the set's seed; None where there is none yet, and in a
+            table of storage.
         keyframes: stored frames of one video, on average.
         float32_bytes: ours, as the paper counts.
         num_bytes: ours, on disk.
@@ -41,6 +42,8 @@ class Line:
         run_seconds: mean time to train and score one network.
         failure: why there is no number.
         caution: what to know before believing it.
+        lead: over random selection of the same data, videos per class, network and score; None where either has
+            one set.
     """
 
     cell: Cell
@@ -48,7 +51,7 @@ class Line:
     store: str
     is_same_data: bool
     protocol: str
-    ours: Score | None
+    ours: Sample | None
     keyframes: float
     float32_bytes: int
     num_bytes: int
@@ -58,6 +61,7 @@ class Line:
     run_seconds: float
     failure: str
     caution: str = ""
+    lead: Estimate | None = None
 
     @property
     def mark(self) -> str:
@@ -66,11 +70,13 @@ class Line:
         if not self.is_same_data or printed is None or printed.std is None or self.ours is None:
             return ""
         # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
-        distance = round(100 * self.ours[0], 1) - printed.mean
+        distance = round(100 * self.ours.mean, 1) - printed.mean
         if abs(distance) <= printed.std + 1e-9:
             return INSIDE
         return ABOVE if distance > 0 else BELOW
 
+
+LEAD, DISK = f"lead over {FLOOR}", "on disk"
 
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
@@ -81,16 +87,17 @@ COLUMNS = (
     Column("paper", lambda line: _printed(line.cell.printed)),
     Column("ours", lambda line: _ours(line)),
     Column("", lambda line: line.mark, False),
+    Column(LEAD, lambda line: str(line.lead) if line.lead else "–"),
     Column("paper's MiB", lambda line: _paper_storage(line)),
     Column("our float32 MiB", lambda line: _our_storage(line)),
-    Column("on disk", lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column(DISK, lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
     Column("trained on", lambda line: f"{line.shown:,}" if line.shown else ""),
     Column("key-frames", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
     Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
     Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
 )
 
-TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "", "on disk")
+TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "")
 
 
 def _printed(printed: Printed | None) -> str:
@@ -104,7 +111,16 @@ def _ours(line: Line) -> str:
         return "diverged"
     if line.cell.metric == STORAGE:
         return significant(line.float32_bytes / 2**20) if line.float32_bytes else "–"
-    return in_percent(line.ours) if line.ours else "–"
+    return _in_percent(line.ours) if line.ours else "–"
+
+
+def _in_percent(ours: Sample) -> str:
+    """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
+    if ours.error is None:
+        return in_percent((ours.mean, ours.spread, ours.num_networks))
+    counts = sorted({len(scores) for scores in ours.scores.values()})
+    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+    return f"{100 * ours.mean:.1f} ± {100 * ours.spread:.1f} ({len(ours.scores)} × {each})"
 
 
 def _paper_storage(line: Line) -> str:
@@ -158,7 +174,12 @@ class Comparison:
     def notes(self) -> list[str]:
         """What a reader must know before comparing."""
         said = ["MiB: every stored frame as float32, with its share of all training clips. Key-frames: per video."]
-        said += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± sample deviation (networks)."]
+        said += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, {self._spreads}."]
+        if any(line.lead for line in self.lines):
+            said.append(
+                f"Lead over {FLOOR}: in points, with its {100 * LEVEL:g} % interval (Student's t); sets of one "
+                "seed are paired."
+            )
         if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
             said.append(f"Protocol {' and '.join(protocols)}.")
         if others := sorted({line.store for line in self.lines if not line.is_same_data}):
@@ -175,10 +196,22 @@ class Comparison:
         said += sorted({line.failure for line in self.lines if line.failure})
         return said
 
+    @property
+    def _spreads(self) -> str:
+        """What stands behind ± and in parentheses."""
+        numbers = {len(line.ours.scores) > 1 for line in self.lines if line.ours}
+        one = "mean ± sample deviation (networks), which tells nothing of other sets"
+        many = "mean ± standard error of the mean over sets (sets × networks of each)"
+        if True not in numbers:
+            return f"one set of each row: {one}"
+        return f"{many}; of one set, {one}" if False in numbers else many
+
     def summary_table(self) -> "Table":
         """A short table for a terminal; its notes follow it."""
         sheet = self.sheet
-        shown = [column for column in sheet.columns if column.heading in TERMINAL]
+        # Both would not fit 80 characters.
+        last = LEAD if any(line.lead for line in self.lines) else DISK
+        shown = [column for column in sheet.columns if column.heading in (*TERMINAL, last)]
         return terminal_table(shown, [self.lines], "\n".join(sheet.notes))
 
     def to_markdown(self) -> str:
@@ -225,7 +258,7 @@ def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
     found = []
     for label in dict.fromkeys(line.cell.label for line in lines):
         row = [line for line in lines if line.cell.label == label]
-        measured = [(cost.of(line), 100 * line.ours[0], 100 * line.ours[1]) for line in row if line.ours]
+        measured = [(cost.of(line), 100 * line.ours.mean, 100 * line.ours.spread) for line in row if line.ours]
         printed = [
             (cost.printed(line), line.cell.printed.mean, line.cell.printed.std or 0.0)
             for line in row
@@ -247,9 +280,14 @@ RAW: dict[str, Callable[[Line], object]] = {
     "metric": lambda line: line.cell.metric,
     "paper_mean": lambda line: line.cell.printed and line.cell.printed.mean,
     "paper_std": lambda line: line.cell.printed and line.cell.printed.std,
-    "mean": lambda line: line.ours and line.ours[0],
-    "std": lambda line: line.ours and line.ours[1],
-    "n": lambda line: line.ours and line.ours[2],
+    "mean": lambda line: line.ours and line.ours.mean,
+    "standard_error": lambda line: line.ours and line.ours.error,
+    "sets": lambda line: line.ours and len(line.ours.scores),
+    "std": lambda line: line.ours and line.ours.deviation,
+    "n": lambda line: line.ours and line.ours.num_networks,
+    "lead": lambda line: line.lead and line.lead.mean,
+    "lead_low": lambda line: line.lead and line.lead.interval[0],
+    "lead_high": lambda line: line.lead and line.lead.interval[1],
     "mark": lambda line: line.mark,
     "paper_mib": lambda line: line.cell.storage and line.cell.storage.mean,
     "paper_share_percent": lambda line: line.cell.storage and line.cell.storage_share,
@@ -262,7 +300,7 @@ RAW: dict[str, Callable[[Line], object]] = {
     "run_seconds": lambda line: line.run_seconds,
     "failure": lambda line: line.failure,
 }
-"""The columns of the CSV file; None is empty."""
+"""The columns of the CSV file; None is empty. `n` are networks; `std` is theirs, and only one set has it."""
 
 
 @dataclass(frozen=True)
@@ -303,15 +341,26 @@ class Progress:
 
 def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progress) -> Comparison:
     """The comparison as far as its sets and results are there."""
-    return Comparison(exhibit, scale, tuple(_line(place, done) for place in places))
+    lines = [_line(place, done) for place in places]
+    columns = [(p.store.path, p.data, p.cell.vpc, p.cell.network, p.cell.metric) for p in places]
+    floors = {column: line.ours for column, line in zip(columns, lines, strict=True) if line.cell.label == FLOOR}
+    led = (_with_lead(line, floors.get(column)) for column, line in zip(columns, lines, strict=True))
+    return Comparison(exhibit, scale, tuple(led))
+
+
+def _with_lead(line: Line, floor: Sample | None) -> Line:
+    # Of a row some of whose sets diverged, the lead would be that of the others.
+    if line.cell.label == FLOOR or line.failure or line.ours is None or floor is None:
+        return line
+    return replace(line, lead=line.ours.lead(floor))
 
 
 def _line(place: Place, done: Progress) -> Line:
     cell, store = place.cell, place.store
     made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
     scored = [done.results[step.path] for step in place.scores if step.path in done.results]
-    runs = [run for result in scored for run in result.runs]
-    scores = [run.scores[cell.metric] for run in runs]
+    runs = _runs(place, done)
+    scores = {seed: [run.scores[cell.metric] for run in some] for seed, some in runs.items()}
     failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
     full = 4 * store.clip_bytes * len(store.positions("train"))
     # All real clips are no set: they are counted as the store holds them.
@@ -322,21 +371,32 @@ def _line(place: Place, done: Progress) -> Line:
         store.path.name,
         place.is_same_data,
         " and ".join(sorted({result.protocol for result in scored})),
-        (_mean(scores), statistics.stdev(scores) if len(scores) > 1 else 0.0, len(scores)) if scores else None,
+        Sample(scores) if scores else None,
         store.num_frames if whole else _mean([one.keyframes for one in made]),
         full if whole else round(_mean([one.float32_bytes for one in made])),
         full // 4 if whole else round(_mean([one.num_bytes for one in made])),
         round(_mean([result.shown for result in scored])),
         full,
         _mean([one.seconds for one in made if one.seconds]),
-        _mean([run.seconds for run in runs]),
+        _mean([run.seconds for some in runs.values() for run in some]),
         failures[0] if failures else "",
         " ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
     )
 
 
+def _runs(place: Place, done: Progress) -> dict[int, list[Run]]:
+    """The networks of each set by its seed; those beside the planned ones, of an earlier command, do not count."""
+    found = {}
+    for step in place.scores:
+        result = done.results.get(step.path)
+        runs = [run for run in result.runs if run.seed in step.seeds] if result else []
+        if runs:
+            found[step.made.config.seed if step.made else 0] = runs
+    return found
+
+
 def _mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values) if values else 0.0
+    return fmean(values) if values else 0.0
 
 
 def _condense_seconds(path: Path) -> float:

@@ -53,6 +53,11 @@ class ScoreStep:
     made: SetStep | None
     label: str
 
+    @property
+    def seeds(self) -> range:
+        """The seeds of its networks."""
+        return range(self.config.seed, self.config.seed + self.config.seeds)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -172,6 +177,9 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
     own |= {} if made else options.scale.get("whole", {})
     options_of = RetrieveConfig if verb == "retrieve" else EvaluateConfig
     config = with_options(options_of(), options.of(verb, cell, {verb: own}))
+    if made:
+        # No two sets share networks: what a network's seed does would be in all of them, and not between them.
+        config = replace(config, seed=config.seed + made.config.seed * config.seeds)
     stem = made.path.stem if made else cell.name
     path = folder / f"{stem}.{'retrieval' if verb == 'retrieve' else cell.network}.json"
     return ScoreStep(verb, path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)

@@ -52,7 +52,8 @@ def reproduce(
         run: its device, executor and progress, for every verb. The executor condenses the classes of a set, and
             trains the networks of a result, side by side; a set whose classes depend on each other is made here.
         scale: `full`, the paper's settings, or `small`, for two CPU cores.
-        seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated on its own.
+        seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated by K networks of
+            its own, set s by those with seeds s·K to s·K + K − 1.
         recipes: recipes whose options win, one after the other.
         dry_run: only say which commands are missing.
         options: fields of `prism.machine.run.Run`.
@@ -115,13 +116,13 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
     if step.made and step.made.path not in done.sets:
         return False
     result = Result.load(step.path)
-    # More seeds than before only need the missing ones.
+    # More networks than before only need the missing ones, where their first seed is the same.
     config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
     subject = done.sets[step.made.path].fingerprint if step.made else store.fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
     _require_same(step.path, found, {"config": config, "data": store.fingerprint, "set": subject})
     done.results[step.path] = result
-    return len(result.runs) >= step.config.seeds
+    return {run.seed for run in result.runs} >= set(step.seeds)
 
 
 def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

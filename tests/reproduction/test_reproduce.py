@@ -6,10 +6,12 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
+from prism.artifacts.estimates import Sample, of_mean
 from prism.artifacts.results import METRICS
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
@@ -208,15 +210,17 @@ def test_a_table_is_written_as_markdown_csv_and_page_with_both_numbers_in_each(s
     found = reproduced(store, tmp_path / "out", tiny)
     written = contents(tmp_path / "out")
     assert [line.cell.label for line in found.lines] == [FLOOR, "with insertion", "without insertion", CEILING]
-    assert all(line.ours and line.ours[2] == 2 and line.num_bytes and line.run_seconds for line in found.lines)
-    ours = f"{100 * found.lines[2].ours[0]:.1f} ± {100 * found.lines[2].ours[1]:.1f} (2)"
+    assert all(
+        line.ours and line.ours.num_networks == 2 and line.num_bytes and line.run_seconds for line in found.lines
+    )
+    ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.deviation:.1f} (2)"
     for suffix in ("md", "html"):
         text = written[f"table6a-small.{suffix}"].decode()
         assert "15.8 ± 1.2" in text
         assert ours in text
     rows = list(csv.DictReader(io.StringIO(written["table6a-small.csv"].decode())))
     assert [row["paper_mean"] for row in rows] == ["10.9", "17.9", "15.8", "57.8"]
-    assert [float(row["mean"]) for row in rows] == [line.ours[0] for line in found.lines]
+    assert [float(row["mean"]) for row in rows] == [line.ours.mean for line in found.lines]
 
 
 def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_path, tiny, monkeypatch):
@@ -271,15 +275,70 @@ def test_more_evaluation_seeds_train_only_those_that_are_missing(store, tmp_path
     first = reproduced(store, tmp_path / "out", tiny)
     tiny.write_text(TINY.replace("seeds = 2", "seeds = 3"))
     second = reproduced(store, tmp_path / "out", tiny)
-    assert [line.ours[2] for line in first.lines] == [2] * 4
-    assert [line.ours[2] for line in second.lines] == [3] * 4
+    assert [line.ours.num_networks for line in first.lines] == [2] * 4
+    assert [line.ours.num_networks for line in second.lines] == [3] * 4
 
 
-def test_condensation_seeds_are_pooled(store, tmp_path, tiny):
-    found = reproduced(store, tmp_path / "out", tiny, seeds=2)
-    assert [line.ours[2] for line in found.lines] == [4, 4, 4, 2]
-    names = set(contents(tmp_path / "out"))
-    assert {"prism-vpc1-seed0.safetensors", "prism-vpc1-seed1.safetensors"} <= names
+def scores_of(folder: Path, row: str, seeds: int) -> dict[int, list[float]]:
+    """What the result files of a row say, by the set's seed."""
+    found = {}
+    for seed in range(seeds):
+        (path,) = folder.rglob(f"{row}-vpc1-seed{seed}.convnet3d.json")
+        found[seed] = [one["scores"]["top1"] for one in json.loads(path.read_text())["runs"]]
+    return found
+
+
+def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_the_floor(store, tmp_path, tiny):
+    found = reproduced(store, tmp_path / "out", tiny, seeds=3)
+    floor, ours, _, whole = found.lines
+    scores, of_floor = (scores_of(tmp_path / "out", row, 3) for row in ("prism", "random"))
+    means, of_floor = ([fmean(some) for some in each.values()] for each in (scores, of_floor))
+    error, lead = stdev(means) / 3**0.5, of_mean([a - b for a, b in zip(means, of_floor, strict=True)])
+    assert (ours.ours.scores, ours.lead) == (scores, lead)
+    assert (ours.ours.mean, ours.ours.error) == pytest.approx((fmean(means), error))
+    assert floor.lead is whole.lead is whole.ours.error is None
+    markdown = found.to_markdown()
+    assert f"| {100 * fmean(means):.1f} ± {100 * error:.1f} (3 × 2) | " in markdown
+    assert f"± {100 * whole.ours.deviation:.1f} (2) | – |" in markdown
+    assert str(lead).replace("[", "\\[").replace("]", "\\]") in markdown
+    assert "sets of one seed are paired" in markdown
+    row = next(
+        row for row in csv.DictReader(io.StringIO(found.to_csv())) if row["exhibit_row"] == "with insertion"
+    )
+    assert [float(row[key]) for key in ("lead", "lead_low", "lead_high")] == [lead.mean, *lead.interval]
+    assert (row["sets"], row["n"], row["std"]) == ("3", "6", "")
+
+
+def test_one_set_of_each_row_has_no_lead_and_the_table_says_so(store, tmp_path, tiny):
+    found = reproduced(store, tmp_path / "out", tiny)
+    assert not any(line.lead for line in found.lines)
+    text = found.to_markdown()
+    assert "lead" not in text
+    assert "one set of each row: mean ± sample deviation (networks), which tells nothing of other sets" in text
+
+
+def test_no_two_sets_of_a_row_are_judged_by_the_same_network_and_sets_of_one_seed_are(store, tiny):
+    places = plan(exhibit("table6a"), [store], Path("out"), scale="small", seeds=3, recipes=[tiny])
+    for place in places:
+        assert [list(step.seeds) for step in place.scores] == [[0, 1], [2, 3], [4, 5]][: len(place.sets) or 1]
+
+
+def test_a_result_of_other_networks_is_refused_by_name(store, tmp_path, tiny):
+    reproduced(store, tmp_path / "out", tiny, seeds=2)
+    (path,) = (tmp_path / "out").rglob("random-vpc1-seed1.convnet3d.json")
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "config": {**content["config"], "seed": 0}}))
+    with pytest.raises(
+        OutputError, match=r"seed1.convnet3d.json' was made otherwise: its config.seed is 0, not 2"
+    ):
+        reproduced(store, tmp_path / "out", tiny, seeds=2)
+
+
+def test_networks_beyond_those_that_are_asked_for_do_not_count(store, tmp_path, tiny):
+    first = reproduced(store, tmp_path / "out", tiny)
+    tiny.write_text(TINY.replace("seeds = 2", "seeds = 1"))
+    second = reproduced(store, tmp_path / "out", tiny)
+    assert [line.ours.scores[0][:1] for line in first.lines] == [line.ours.scores[0] for line in second.lines]
 
 
 def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
@@ -398,7 +457,7 @@ def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny
 
 def line_with(ours: float, printed: Printed | None, *, is_same_data: bool = True) -> Line:
     cell = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=printed)
-    score = (ours / 100, 0.01, 3)
+    score = Sample({0: [ours / 100] * 3})
     return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 1, 0.0, 0.0, "")
 
 
@@ -424,7 +483,7 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
             "store",
             True,
             "clean",
-            (0.1, 0.01, 3),
+            Sample({0: [0.09, 0.1, 0.11]}),
             2.0,
             10 + cell.vpc,
             2**20,
