@@ -39,14 +39,19 @@ class Normalisation:
         return mean.view(3, 1, 1), std.view(3, 1, 1)
 
 
+IMAGENET = Normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""ImageNet's constants, by which earlier work normalises every data set."""
+
+
 class BatchStandardisation:
-    """Each channel's mean and deviation over the batch that is shown, in place of the training pixels'."""
+    """One mean and one deviation over the batch that is shown, after ImageNet's constants for each channel."""
 
     def apply(self, frames: Tensor) -> Tensor:
-        """Pixels (N, T, C, H, W) to zero mean and unit variance over the batch; a constant channel to zero."""
-        std, mean = torch.std_mean(frames, dim=(0, 1, 3, 4), keepdim=True, correction=0)
-        # Rounding leaves a constant channel a deviation above zero; 1e-6 is far below any grey level.
-        return (frames - mean) / std.clamp(min=1e-6)
+        """Pixels (N, T, C, H, W) to zero mean and unit sample variance over all values; equal values to zero."""
+        frames = IMAGENET.apply(frames)
+        std, mean = torch.std_mean(frames)
+        # Rounding leaves equal values a deviation above zero; 1e-6 is far below any grey level.
+        return frames.sub_(mean).div_(std.clamp(min=1e-6))
 
 
 Standardisation = Normalisation | BatchStandardisation
@@ -110,7 +115,11 @@ def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
 
     The draw happens on the generator's device, so the same seed mirrors the same clips everywhere.
     """
-    chosen = torch.rand(len(frames), generator=generator, device=generator.device) < 0.5
+    return mirror(frames, torch.rand(len(frames), generator=generator, device=generator.device) < 0.5)
+
+
+def mirror(frames: Tensor, chosen: Tensor) -> Tensor:
+    """Mirror the clips (N, ..., W) left to right where `chosen` (N,) is True."""
     mirrored = chosen.nonzero().flatten().to(frames.device)
     return frames.index_copy(0, mirrored, frames.index_select(0, mirrored).flip(-1))
 

@@ -23,7 +23,7 @@ HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "
 
 @dataclass(frozen=True)
 class Run:
-    """One network, trained from one seed and scored as the protocol says: clean scores once, after the last epoch.
+    """One network, trained from one seed and scored once, after the last epoch, as the protocol says.
 
     Attributes:
         seed: seed of initialisation, order, dropout, flips and shifts.

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import METRICS, Result
+from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
 from prism.networks.network import Network
 from prism.networks.training import Draw, outputs_of, top_k, train
@@ -31,7 +33,7 @@ def evaluate(
 ) -> Result:
     """Train fresh networks on a set and score them by their guesses of each real clip's class.
 
-    Nothing is chosen on the clips that score, unless `config.protocol` is one of earlier work that does.
+    Nothing is chosen on the clips that score: every network is scored once, after its last epoch.
     `prism.evaluation.trials.Trials` describes `condensed`, `data`, `train_store`, `label` and `workers`.
 
     Args:
@@ -79,20 +81,25 @@ class Classification(Examination):
         return min(self.config.batch_size, self.num_clips)
 
     def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        """Train the network and score it when the protocol says so; for each metric the best score counts."""
+        """Train the network, then score it once."""
         store, config, protocol = self.store, self.config, self.protocol
-        checkpoints, scores = protocol.checkpoints(config.epochs), []
         passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
-        labels = torch.cat([clips.labels for clips in passes])
+        loss = train(network, clips, normalisation, config.schedule, seed=seed, flip=self.training_flip(seed))
         # In batches no larger than those of training, so that scoring takes no memory that was not counted; but
         # where a batch is standardised, its size is part of the protocol.
-        size = config.batch_size if protocol.standardises_batches else self.batch_size
+        size, flips = protocol.test_batch or self.batch_size, protocol.flips(store, seed)
+        outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
+        labels = torch.cat([shown.labels for shown in passes])
+        return loss, {f"top{k}": top_k(outputs, labels, k) for k in (1, 5)}
 
-        def look(epoch: int) -> None:
-            if epoch in checkpoints:
-                flips = protocol.flips(store, seed, epoch)
-                outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
-                scores.append({f"top{k}": top_k(outputs, labels, k) for k in (1, 5)})
-
-        loss = train(network, clips, normalisation, config.schedule, seed=seed, flip=store.flip, after_epoch=look)
-        return loss, {metric: max(one[metric] for one in scores) for metric in METRICS["classification"]}
+    def training_flip(self, seed: int) -> bool | Tensor:
+        """Which training clips are mirrored, as `prism.networks.training.train` takes it."""
+        when = self.config.flip
+        if when == "protocol":
+            is_set = self.subject.kind == "condensed"
+            when = self.protocol.flip_of_sets if is_set else self.protocol.flip_of_stores
+        if not self.store.flip or when == "never":
+            return False
+        if when == "always":
+            return True
+        return torch.rand(self.num_clips, generator=generator(seed, "fixed flip")) < 0.5

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from prism.artifacts.options import Split
-from prism.config import RATE, SHARE, Group, Options, Promise, at_least, between
+from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between
 from prism.networks.options import NETWORKS, Schedule
 
 QuerySplit = Literal["val", "test"]
 ProtocolName = Literal["clean", "wang2024"]
+TrainingFlip = Literal["always", "once", "never"]
+"""When a training clip is mirrored at random: each time it is shown, once for a whole training, or not at all."""
 
 VIEWS = 2
 """Of each clip in a batch of retrieval, so that every clip has a positive."""
@@ -40,13 +42,17 @@ cnn-lstm take gigabytes."""
     shift: Annotated[float, SHARE] = 0.0
     """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
 schedule has none."""
+    flip: Annotated[Literal["protocol", TrainingFlip], Rare()] = "protocol"
+    """Random mirroring of training clips where that keeps the labels: `always` is anew each time that a clip is \
+shown, `once` is fixed for a whole training, `never` leaves clips as they are stored. `protocol` does what the \
+protocol does: clean always; wang2024 never for a set, once for the clips of --train."""
     train_vpc: Annotated[int, at_least(0)] = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
     split: Annotated[Split, Group("Scoring")] = "test"
     """Real clips to score on; choose settings on val, report test."""
     protocol: ProtocolName = "clean"
-    """How clips are shown and when networks are scored: `clean` chooses nothing on the clips that it scores; \
-`wang2024` is that of Wang et al., with all its quirks, for numbers beside theirs."""
+    """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024` is that of Wang et al. \
+with all its quirks, for numbers beside theirs. Both score a network after its last epoch."""
 
     @property
     def schedule(self) -> Schedule:
@@ -54,8 +60,10 @@ schedule has none."""
         return Schedule(self.epochs, self.batch_size, self.lr, self.shift)
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """Earlier work scores on test clips only."""
-        yield "split", self.split == "test" or self.protocol == "clean", f"test with protocol {self.protocol}"
+        """Earlier work scores on test clips only, and says when clips are mirrored."""
+        is_ours = self.protocol == "clean"
+        yield "split", self.split == "test" or is_ours, f"test with protocol {self.protocol}"
+        yield "flip", self.flip == "protocol" or is_ours, f"protocol with protocol {self.protocol}"
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,10 @@
-"""Protocols: how the clips of an evaluation are shown to a network, and when it is scored.
+"""Protocols: how the clips of an evaluation are shown to a network. Every one scores it after its last epoch.
 
 A protocol is a value. `clean` is ours; others exist so that numbers can be put beside those of earlier work.
 docs/method.md names their differences.
+
+The numbers that Wang et al. print for condensed sets are more than one evaluation: the largest, on the test clips,
+of the means of all checkpoints of a condensation. A protocol judges one set, so `wang2024` has no such maximum.
 """
 
 from dataclasses import dataclass
@@ -11,6 +14,7 @@ import torch
 from prism.artifacts.clips import BatchStandardisation, Clips, Standardisation
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
+from prism.evaluation.options import TrainingFlip
 from prism.machine.randomness import generator
 
 
@@ -22,16 +26,19 @@ class EvaluationProtocol:
         name: as options and results say it.
         standardises_batches: every batch, in training and test, is standardised by its own mean and deviation
             instead of those of the training pixels.
+        test_batch: clips that are scored at a time, where that counts; 0 for as many as a training step has.
         num_windows: random windows of each test video that are scored, each mirrored at random where that
             keeps the labels; 0 scores the clips of the asked split as they are.
-        num_checkpoints: epochs, evenly spread up to the last, after which the network is scored; for each
-            metric the best of them counts. With 1 there is nothing to choose.
+        flip_of_sets, flip_of_stores: when the clips of a set, and the real clips of a store, are mirrored in
+            training, where that keeps the labels.
     """
 
     name: str
     standardises_batches: bool = False
+    test_batch: int = 0
     num_windows: int = 0
-    num_checkpoints: int = 1
+    flip_of_sets: TrainingFlip = "always"
+    flip_of_stores: TrainingFlip = "always"
 
     def standardisation(self, store: ClipStore) -> Standardisation:
         """How pixels become a network's input."""
@@ -57,15 +64,18 @@ class EvaluationProtocol:
             )
         return store.passes()
 
-    def flips(self, store: ClipStore, seed: int, epoch: int) -> torch.Generator | None:
+    def flips(self, store: ClipStore, seed: int) -> torch.Generator | None:
         """The generator that mirrors the scored clips, or None where they stay as they are."""
-        return generator(seed, "test flip", epoch) if self.num_windows and store.flip else None
-
-    def checkpoints(self, epochs: int) -> set[int]:
-        """The epochs, counted from 1, after which a network is scored; the last is always one of them."""
-        return {-(-epochs * k // self.num_checkpoints) for k in range(1, self.num_checkpoints + 1)}
+        return generator(seed, "test flip") if self.num_windows and store.flip else None
 
 
 CLEAN = EvaluationProtocol("clean")
-WANG2024 = EvaluationProtocol("wang2024", standardises_batches=True, num_windows=3, num_checkpoints=10)
+WANG2024 = EvaluationProtocol(
+    "wang2024",
+    standardises_batches=True,
+    test_batch=64,
+    num_windows=3,
+    flip_of_sets="never",
+    flip_of_stores="once",
+)
 PROTOCOLS = {protocol.name: protocol for protocol in (CLEAN, WANG2024)}

@@ -148,19 +148,24 @@ class Examination(ABC):
         DOING: the verb in the progress bar.
         store: the clips that are scored.
         config: the options of the verb.
-        num_clips: clips that a network is trained on.
+        subject: the clips that a network is trained on.
     """
 
     TASK: ClassVar[str]
     DOING: ClassVar[str]
     store: ClipStore
     config: Config
-    num_clips: int
+    subject: Subject
 
     @property
     def protocol(self) -> EvaluationProtocol:
-        """How clips are shown, and when the network is scored."""
+        """How clips are shown."""
         return CLEAN
+
+    @property
+    def num_clips(self) -> int:
+        """Clips that a network is trained on in an epoch."""
+        return self.subject.num_videos
 
     @abstractmethod
     def check(self) -> None:
@@ -277,7 +282,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         else:
             assert trials.train_store is not None
             material, subject = _store_material(ClipStore.of(trials.train_store), store, config, path)
-        examination = examination_type(store, config, subject.num_videos)
+        examination = examination_type(store, config, subject)
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
             found = Result.load(path)

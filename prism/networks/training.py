@@ -6,7 +6,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prism.artifacts.clips import Clips, Standardisation, flip_at_random, shift_at_random, to_model_input
+from prism.artifacts.clips import (
+    Clips,
+    Standardisation,
+    flip_at_random,
+    mirror,
+    shift_at_random,
+    to_model_input,
+)
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
 from prism.networks.dropout import use_generator
@@ -27,22 +34,21 @@ def train(
     schedule: Schedule,
     *,
     seed: int,
-    flip: bool,
+    flip: bool | Tensor,
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
-    after_epoch: Callable[[int], object] = lambda epoch: None,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 
     SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. Every clip that is
-    shown is flipped at random, where that keeps the labels, and shifted by up to `schedule.shift` of each extent.
+    shown is flipped as `flip` says, and shifted at random by up to `schedule.shift` of each extent.
 
     Args:
         network: its values are replaced.
         clips: on any device; batches move to the network's. A function draws them anew in every epoch.
         seed: seed of initial values, order, dropout, flips and shifts.
-        flip: mirror each clip with probability one half.
+        flip: True mirrors a clip with probability one half each time that it is shown. A mask (N,) of booleans
+            mirrors the same clips each time.
         criterion: mean loss of a batch, from the network's outputs and the labels.
-        after_epoch: called with the number of epochs done after each of them; it may score the network.
 
     Returns:
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
@@ -65,7 +71,10 @@ def train(
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
             batch = batch.repeat(schedule.views)
             frames = shown.frames.index_select(0, batch)
-            frames = flip_at_random(frames, flips) if flip else frames
+            if isinstance(flip, Tensor):
+                frames = mirror(frames, flip[batch])
+            elif flip:
+                frames = flip_at_random(frames, flips)
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
             inputs = to_model_input(frames.to(device), normalisation)
             loss = criterion(network(inputs), shown.labels[batch].to(device))
@@ -78,7 +87,6 @@ def train(
         if not total.isfinite():
             remedy = f"Try --lr {schedule.lr / 10:g}."
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
-        after_epoch(epoch + 1)
     return float(total) / num_clips
 
 

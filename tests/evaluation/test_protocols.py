@@ -1,4 +1,4 @@
-"""Protocols: ours chooses nothing and depends on no batch; the published one does both, and only by name."""
+"""Protocols: neither chooses anything on test clips; the published one depends on its batches, ours does not."""
 
 import sys
 
@@ -13,12 +13,11 @@ from prism.artifacts.clips import BatchStandardisation, Clips, to_model_input
 from prism.artifacts.results import Result
 from prism.errors import ConfigError, ResultError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.options import EvaluateConfig
-from prism.evaluation.protocols import CLEAN, PROTOCOLS, WANG2024
+from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.initial import initialise
-from prism.networks.training import outputs_of, train
+from prism.networks.training import outputs_of
 from prism.recipes import read_recipe
 
 RECIPE = "wang2024"
@@ -95,39 +94,35 @@ def test_what_is_learned_does_not_depend_on_the_batches_that_score(windows, chos
     assert losses[0] == losses[1] == losses[2]
 
 
-def test_scoring_on_the_way_changes_nothing_of_what_is_learned():
-    clips, config = clips_of_many_shades(6), EvaluateConfig(epochs=4, batch_size=4, lr=0.05).schedule
-    left_alone, looked_at = network(), network()
-    assert left_alone.dropout.probability > 0
-    train(left_alone, clips, BatchStandardisation(), config, seed=3, flip=True)
-    seen = []
-
-    def look(epoch: int) -> None:
-        seen.append(epoch)
-        outputs_of(looked_at, clips, BatchStandardisation(), 5, generator(0, "test flip", epoch))
-
-    train(looked_at, clips, BatchStandardisation(), config, seed=3, flip=True, after_epoch=look)
-    assert seen == [1, 2, 3, 4]
-    assert all(torch.equal(a, b) for a, b in zip(left_alone.parameters(), looked_at.parameters(), strict=True))
-
-
 @given(st.integers(1, 5), st.integers(0, 1000))
-def test_a_batch_is_standardised_to_mean_0_and_deviation_1_of_each_channel_as_numpy_does(num, seed):
+def test_a_batch_is_standardised_by_one_mean_and_one_deviation_after_imagenets_as_numpy_does(num, seed):
     frames = torch.randint(0, 256, (num, 2, 3, 6, 5), generator=generator(seed, "clips"), dtype=torch.uint8)
     ours = to_model_input(frames, BatchStandardisation()).numpy()
-    pixels = frames.numpy().astype(np.float64) / 255
-    mean, std = (of((0, 1, 3, 4), keepdims=True) for of in (pixels.mean, pixels.std))
-    np.testing.assert_allclose(ours, ((pixels - mean) / std).swapaxes(1, 2), atol=1e-4)
-    np.testing.assert_allclose(ours.mean((0, 2, 3, 4)), 0, atol=1e-5)
-    np.testing.assert_allclose(ours.std((0, 2, 3, 4)), 1, atol=1e-5)
+    mean, std = (np.array(of).reshape(3, 1, 1) for of in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+    pixels = (frames.numpy().astype(np.float64) / 255 - mean) / std
+    expected = (pixels - pixels.mean()) / pixels.std(ddof=1)
+    np.testing.assert_allclose(ours, expected.swapaxes(1, 2), atol=1e-4)
 
 
-def test_a_constant_channel_is_standardised_to_zero():
-    frames = torch.full((2, 4, 3, 5, 5), 77, dtype=torch.uint8)
-    frames[:, :, 1] += torch.arange(5, dtype=torch.uint8)
+def test_channels_keep_their_differences_and_a_batch_its_pixels():
+    frames = torch.zeros(2, 4, 3, 5, 5)
+    frames[:, :, 0] = 1.0
+    before = frames.clone()
     inputs = to_model_input(frames, BatchStandardisation())
-    assert inputs[:, [0, 2]].abs().max() < 0.1
-    assert inputs[:, 1].std(correction=0).item() == pytest.approx(1, rel=1e-4)
+    assert inputs.mean((0, 2, 3, 4))[0] > 1 > 0 > inputs.mean((0, 2, 3, 4))[1:].max()
+    assert torch.equal(frames, before)
+
+
+def test_a_set_far_outside_the_range_of_pixels_is_brought_to_that_of_any_other():
+    noise = torch.randn(2, 4, 3, 5, 5, generator=generator(0, "noise"))
+    wide, narrow = (to_model_input(0.45 + scale * noise, BatchStandardisation()) for scale in (100.0, 0.1))
+    assert wide.std().item() == pytest.approx(1, rel=1e-4)
+    assert wide.abs().max() < 2 * narrow.abs().max()
+
+
+def test_a_batch_of_one_value_becomes_zero():
+    grey = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1).expand(2, 4, 3, 5, 5)
+    assert to_model_input(grey, BatchStandardisation()).abs().max() < 0.1
 
 
 @pytest.fixture
@@ -140,12 +135,21 @@ def batches(monkeypatch) -> list[torch.Tensor]:
 
 
 def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(windows, chosen, batches):
-    # Three epochs: training batches of 3 and 1 clips, then three passes over 6 clips.
+    # Three epochs of training batches of 3 and 1 clips, then three passes over 6 clips.
     score(chosen, windows, batch_size=3)
-    assert [len(batch) for batch in batches] == [3, 1, *[3] * 6] * 3
+    assert [len(batch) for batch in batches] == [3, 1] * 3 + [6] * 3
     for batch in batches:
-        torch.testing.assert_close(batch.mean((0, 2, 3, 4)), torch.zeros(3), rtol=0, atol=1e-4)
-        torch.testing.assert_close(batch.std((0, 2, 3, 4), correction=0), torch.ones(3), rtol=0, atol=1e-4)
+        assert batch.mean().item() == pytest.approx(0, abs=1e-4)
+        assert batch.std().item() == pytest.approx(1, abs=1e-4)
+    assert max(batch.mean((0, 2, 3, 4)).abs().max().item() for batch in batches) > 1e-2
+
+
+def test_test_batches_of_wang2024_have_64_clips_whatever_those_of_training_have(make_store, batches):
+    store = make_store(test=33, random_test_windows=3)
+    for size in (1, 256):
+        batches.clear()
+        score(select(store), store, epochs=1, batch_size=size)
+        assert [len(batch) for batch in batches][-6:] == [64, 2] * 3
 
 
 def test_batches_of_clean_have_the_statistics_that_they_have(windows, chosen, batches):
@@ -159,7 +163,7 @@ def test_batches_of_clean_have_the_statistics_that_they_have(windows, chosen, ba
 
 @pytest.fixture
 def scored(monkeypatch) -> list[tuple[Clips, torch.Generator | None]]:
-    """The clips of every pass that was scored, and what mirrored them."""
+    """The clips of every pass that was scored, and the seed of what mirrored them."""
     seen = []
     original = MODULE.outputs_of
 
@@ -186,14 +190,14 @@ def test_clean_scores_the_centre_windows_once_and_as_they_are(windows, chosen, s
     assert all(torch.equal(clips.frames, windows.clips("test").frames) for clips, _ in scored)
 
 
-def test_wang2024_mirrors_scored_clips_anew_each_time_and_only_where_that_keeps_the_labels(
+def test_wang2024_mirrors_scored_clips_anew_for_each_network_and_only_where_that_keeps_the_labels(
     make_store, windows, chosen, scored
 ):
-    score(chosen, windows, epochs=2)
+    score(chosen, windows, epochs=2, seeds=2)
     assert len({flips for _, flips in scored}) == 2
     scored.clear()
     one_sided = make_store(test=3, random_test_windows=3, flip=False)
-    score(select(one_sided), one_sided, epochs=2)
+    score(select(one_sided), one_sided, epochs=2, seeds=2)
     assert [flips for _, flips in scored] == [None] * 6
 
 
@@ -207,36 +211,122 @@ def test_a_mirrored_clip_is_scored_as_its_mirror_image():
     assert {tuple(matches) for matches in which} >= {(True, False), (False, True)}
 
 
-@given(st.integers(1, 2000))
-def test_checkpoints_are_evenly_spread_up_to_the_last_epoch(epochs):
-    at = sorted(WANG2024.checkpoints(epochs))
-    assert (at[-1], len(at)) == (epochs, min(10, epochs))
-    gaps = [after - before for before, after in zip([0, *at], at, strict=False)]
-    assert max(gaps) - min(gaps) <= 1
+@every_protocol
+def test_every_network_is_scored_once_after_its_last_epoch(windows, chosen, scored, protocol, monkeypatch):
+    epochs, original = [], MODULE.train
+
+    def watched(*given, **options):
+        assert not scored
+        epochs.append(given[3].epochs)
+        return original(*given, **options)
+
+    monkeypatch.setattr(MODULE, "train", watched)
+    score(chosen, windows, protocol, epochs=20)
+    assert epochs == [20]
+    assert len(scored) == {"clean": 1, "wang2024": 3}[protocol]
 
 
-@given(st.integers(1, 2000))
-def test_clean_scores_after_the_last_epoch_and_never_else(epochs):
-    assert CLEAN.checkpoints(epochs) == {epochs}
+# Which training clips are mirrored, and when.
 
 
 @pytest.fixture
-def told(monkeypatch) -> list[tuple[float, float]]:
-    """The top-1 and top-5 of every scoring, made up: they rise to the middle and fall again."""
-    shares = [(0.5 - abs(k - 4) / 10, 1 - abs(k - 6) / 10) for k in range(10)]
-    waiting = [share for pair in shares for share in pair]
-    monkeypatch.setattr(MODULE, "top_k", lambda *_: waiting.pop(0))
-    return shares
+def shown(monkeypatch) -> list[torch.Tensor]:
+    """The clips of every training batch, before they are normalised."""
+    module, seen = sys.modules["prism.networks.training"], []
+    original = module.to_model_input
+
+    def watched(frames, normalisation):
+        seen.append(frames.clone())
+        return original(frames, normalisation)
+
+    monkeypatch.setattr(module, "to_model_input", watched)
+    return seen
 
 
-def test_wang2024_reports_the_best_of_ten_checkpoints_for_each_metric(windows, chosen, told):
-    (run,) = score(chosen, windows, epochs=20).runs
-    assert run.scores == {"top1": 0.5, "top5": 1.0}
+def ways(shown: list[torch.Tensor], stored: torch.Tensor) -> dict[int, set[bool]]:
+    """For each stored clip whether it was seen mirrored, as it is, or in both ways."""
+    found: dict[int, set[bool]] = {}
+    for clip in torch.cat(shown):
+        for at, original in enumerate(stored):
+            for is_mirrored in (False, True):
+                if torch.equal(clip, original.flip(-1) if is_mirrored else original):
+                    found.setdefault(at, set()).add(is_mirrored)
+    return found
 
 
-def test_clean_reports_its_only_score(windows, chosen, told):
-    (run,) = score(chosen, windows, "clean", epochs=20).runs
-    assert run.scores == dict(zip(("top1", "top5"), told[0], strict=True))
+EPOCHS = 12
+
+
+def ways_of_a_set(store, shown, protocol="clean", **options):
+    """How the eight clips of a set are shown in training."""
+    condensed = select(store, vpc=4)
+    score(condensed, store, protocol, epochs=EPOCHS, batch_size=8, **options)
+    return ways(shown[:EPOCHS], condensed.clips().frames)
+
+
+def ways_of_a_store(store, shown, protocol="clean", **options):
+    """How the eight training clips of a store are shown in training."""
+    score(None, store, protocol, train_store=store, epochs=EPOCHS, batch_size=8, **options)
+    return ways(shown[:EPOCHS], store.clips("train").frames)
+
+
+BOTH = [ways_of_a_set, ways_of_a_store]
+NEVER, EVERY_TIME = {at: {False} for at in range(8)}, {at: {False, True} for at in range(8)}
+
+
+@pytest.mark.parametrize("of", BOTH)
+@pytest.mark.parametrize("options", [{}, {"flip": "always"}])
+def test_clean_mirrors_a_training_clip_anew_each_time(windows, shown, of, options):
+    assert of(windows, shown, **options) == EVERY_TIME
+
+
+@pytest.mark.parametrize("of", BOTH)
+def test_flip_never_shows_clips_as_they_are_stored(windows, shown, of):
+    assert of(windows, shown, flip="never") == NEVER
+
+
+def test_wang2024_never_mirrors_the_clips_of_a_set(windows, shown):
+    assert ways_of_a_set(windows, shown, "wang2024") == NEVER
+
+
+@pytest.mark.parametrize(
+    ("of", "options"),
+    [
+        (ways_of_a_store, {"protocol": "wang2024"}),
+        (ways_of_a_store, {"flip": "once"}),
+        (ways_of_a_set, {"flip": "once"}),
+    ],
+)
+def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_draws_anew(
+    windows, shown, of, options
+):
+    by_seed = []
+    for seed in (0, 1):
+        shown.clear()
+        by_seed.append(of(windows, shown, seed=seed, **options))
+    for found in by_seed:
+        assert all(len(seen) == 1 for seen in found.values())
+        assert set.union(*found.values()) == {False, True}
+    assert by_seed[0] != by_seed[1]
+
+
+@pytest.mark.parametrize("of", BOTH)
+@pytest.mark.parametrize("options", [{"protocol": "wang2024"}, {"flip": "once"}, {"flip": "always"}])
+def test_a_clip_whose_label_a_mirror_would_change_is_never_mirrored(make_store, shown, of, options):
+    one_sided = make_store(test=3, random_test_windows=3, flip=False)
+    assert of(one_sided, shown, **options) == NEVER
+
+
+def test_clips_that_are_drawn_anew_can_be_mirrored_once_too(windows, shown):
+    taken = select(windows, takes=4)
+    score(taken, windows, "clean", epochs=EPOCHS, flip="once")
+    assert all(len(seen) == 1 for seen in ways(shown[:EPOCHS], taken.encoding.encoding.render(
+        torch.arange(8), taken.normalisation, None)).values())  # fmt: skip
+
+
+def test_a_result_tells_of_flips_only_where_they_are_not_the_protocols(windows, chosen):
+    assert "flip" not in score(chosen, windows, "clean").config
+    assert score(chosen, windows, "clean", flip="never").config["flip"] == "never"
 
 
 # What does not fit.
@@ -256,6 +346,14 @@ def test_wang2024_scores_test_clips_only(windows, chosen):
     says = "evaluate.split = 'val', but it must be test with protocol wang2024"
     with pytest.raises(ConfigError, match=says):
         score(chosen, windows, split="val")
+
+
+@pytest.mark.parametrize("flip", ["always", "once", "never"])
+def test_wang2024_says_itself_when_clips_are_mirrored(windows, chosen, flip):
+    with pytest.raises(
+        ConfigError, match=rf"evaluate.flip = '{flip}', but it must be protocol with protocol wang"
+    ):
+        score(chosen, windows, flip=flip)
 
 
 def test_the_recipe_ingests_what_the_protocol_scores():
