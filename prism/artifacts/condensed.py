@@ -84,6 +84,11 @@ class CondensedSet:
         return self.encoding.storage
 
     @property
+    def stored_clips(self) -> int:
+        """Clips that the set holds: one for each video, but where a video has takes."""
+        return self.encoding.stored_clips
+
+    @property
     def is_random(self) -> bool:
         """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
         return self.encoding.is_random

@@ -42,6 +42,7 @@ def describe(path: str | Path) -> dict[str, Any]:
     # The length at the start of a set may begin with the bytes of " {", but it also has zeros; text has none.
     if start.lstrip().startswith(b"{") and b"\0" not in start:
         result = Result.load(path)
+        stored = result.subject.stored_clips
         return {
             "kind": "result",
             "label": result.label,
@@ -50,6 +51,7 @@ def describe(path: str | Path) -> dict[str, Any]:
             "protocol": result.protocol,
             "method": result.subject.method,
             "videos": result.subject.num_videos,
+            **({"stored_clips": stored} if stored != result.subject.num_videos else {}),
             "bytes": result.subject.num_bytes,
             "float32_bytes": result.subject.float32_bytes,
             "config": result.config,

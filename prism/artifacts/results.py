@@ -53,6 +53,8 @@ class Subject:
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
         fingerprint: digest of the content of the set or store; empty in results of earlier versions.
+        stored_clips: clips that the set holds. With takes they are more than `num_videos`; otherwise, and by
+            default, as many. A file has the field only where it is another number.
     """
 
     kind: str
@@ -64,6 +66,11 @@ class Subject:
     float32_bytes: int
     config: dict[str, Any]
     fingerprint: str = ""
+    stored_clips: int = 0
+
+    def __post_init__(self) -> None:
+        if self.stored_clips == 0:
+            object.__setattr__(self, "stored_clips", self.num_videos)
 
 
 @dataclass(frozen=True)
@@ -162,6 +169,8 @@ class Result:
         """The text of the result file."""
         summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
         content = {"format": FORMAT, "version": VERSION, **asdict(self), "summary": summary}
+        if self.subject.stored_clips == self.subject.num_videos:
+            del content["subject"]["stored_clips"]
         return canonical_json(content, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
@@ -198,6 +207,8 @@ class Result:
             for name, value in (*asdict(subject).items(), *asdict(data).items()):
                 if type(value) is int and not 1 <= value < 2**60:
                     raise ValueError(f"{name} is not between 1 and 2^60")
+            if subject.stored_clips < subject.num_videos:
+                raise ValueError("stored_clips is below num_videos")
             runs = tuple(_build(Run, run) for run in _typed(list, content["runs"]))
             for scores in (data.chance, *(run.scores for run in runs)):
                 if set(scores) != set(METRICS[task]):

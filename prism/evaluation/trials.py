@@ -382,6 +382,7 @@ def _set_material(
         condensed.float32_bytes,
         made_by if isinstance(made_by, dict) else {},
         condensed.fingerprint,
+        condensed.stored_clips,
     )
     return SetMaterial(condensed, file), subject
 

@@ -12,6 +12,10 @@ OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
 TESTS = ("test", "test-random")
 """Splits that settings are not chosen on."""
+STORED_CLIPS = (
+    "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a random "
+    "subset of them (Okanovic et al., arXiv 2305.18424)."
+)
 HARDWARE = ("processor", "gpu", "threads")
 
 
@@ -29,6 +33,7 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
         *([sentence(f"{'; '.join(spread)}.")] if spread else []),
         *(f"Caution: of “{result.label}” {result.caution}" for result in results if result.caution),
         "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips).",
+        *([STORED_CLIPS] if any(row.stored_clips != row.clips for row in rows) else []),
         "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
         "count for all training clips.",
         *([] if split in TESTS else [f"Scored on the {split} split, which settings may have been chosen on."]),

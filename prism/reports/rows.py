@@ -31,6 +31,7 @@ class Row:
         method: with the storage and the takes of its clips, where they are not the plain ones.
         network: architecture, with its width where that is not the paper's.
         clips: that an epoch of training shows.
+        stored_clips: that the set holds; more than it shows only where it has takes.
         shown: clips that one network is trained on, over all epochs.
         scores: for each metric of the task its mean, deviation and number of runs.
         chance: for each metric of the task the score of a random guess.
@@ -52,6 +53,7 @@ class Row:
     scores: dict[str, Score]
     chance: dict[str, float]
     clips: int
+    stored_clips: int
     shown: int
     keyframes: int
     num_bytes: int
@@ -128,6 +130,7 @@ def _row(result: Result) -> Row:
         scores={metric: result.summary(metric) for metric in result.metrics},
         chance=data.chance,
         clips=subject.num_videos,
+        stored_clips=subject.stored_clips,
         shown=result.shown,
         keyframes=subject.num_keyframes,
         num_bytes=subject.num_bytes,

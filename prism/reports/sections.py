@@ -108,7 +108,7 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
     mine = [r for r in results if (r.data.fingerprint, r.data.split, r.protocol, r.task) == first.group]
     return Group(
         title=f"{scored} on the {first.split} split ({clips}), protocol {first.protocol}",
-        columns=columns_of(first.task),
+        columns=columns_of(first.task, rows),
         rows=rows,
         series=series,
         marks=[next(one.mark for one in series if row in one.rows) for row in rows],

@@ -1,10 +1,10 @@
 """Tables: the columns that rows have, and the forms in which they are written."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from prism.artifacts.results import HEADINGS, METRICS, Result
-from prism.reports.rows import build_rows, groups
+from prism.reports.rows import Row, build_rows, groups
 from prism.reports.sheet import Column, terminal_table
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable, significant
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 LABEL = Column("set", lambda row: row.label, False)
 METHOD = Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False)
 NETWORK = Column("network", lambda row: row.network, False)
+STORED = Column("stored clips", lambda row: f"{row.stored_clips:,}")
 COSTS = (
     Column("clips", lambda row: f"{row.clips:,}"),
+    STORED,
     Column("trained on", lambda row: f"{row.shown:,}"),
     Column("key-frames", lambda row: f"{row.keyframes:,} ({row.keyframes_per_video:.2f})"),
     Column("on disk", lambda row: in_bytes(row.num_bytes)),
@@ -29,15 +31,21 @@ WHERE = (
     Column("protocol", lambda row: row.protocol, False),
 )
 
-COSTS_ON_TERMINAL = ("clips", "on disk", "time/run")
+COSTS_ON_TERMINAL = ("clips", "stored clips", "on disk", "time/run")
 SCORES_ON_TERMINAL = 2
 """More of them would not fit 80 characters; the page has them all."""
 LABEL_AND_ROLE = Column("set", lambda row: f"{row.label} ({row.role})" if row.role else row.label, False)
 
 
-def columns_of(task: str) -> list[Column]:
-    """All columns of a task's table, apart from those that say where it was scored."""
-    return [LABEL, METHOD, NETWORK, *_scores(task), *COSTS]
+def columns_of(task: str, rows: Sequence[Row]) -> list[Column]:
+    """All columns of a table of rows of one task, apart from those that say where they were scored."""
+    return [LABEL, METHOD, NETWORK, *_scores(task), *_costs(rows)]
+
+
+def _costs(rows: Sequence[Row]) -> list[Column]:
+    """The columns of costs; that of the stored clips only where a set holds others than an epoch shows."""
+    differs = any(row.stored_clips != row.clips for row in rows)
+    return [column for column in COSTS if differs or column is not STORED]
 
 
 def _scores(task: str) -> list[Column]:
@@ -58,7 +66,7 @@ def summary_tables(results: Iterable[Result]) -> list["Table"]:
         texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
         same = [printable(*found) for found in texts.values() if len(found) == 1]
         varying = [column for column, found in texts.items() if len(found) > 1]
-        costs = [column for column in COSTS if column.heading in COSTS_ON_TERMINAL]
+        costs = [column for column in _costs(rows) if column.heading in COSTS_ON_TERMINAL]
         columns = [LABEL_AND_ROLE, *varying, *_scores(task)[:SCORES_ON_TERMINAL], *costs]
         chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
         caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"

@@ -36,6 +36,7 @@ class Line:
         keyframes: stored frames of one video, on average.
         float32_bytes: ours, as the paper counts.
         num_bytes: ours, on disk.
+        clips, stored_clips: clips that an epoch shows, and that the set holds.
         shown: clips that one network is trained on, over all epochs.
         full_float32_bytes: all training clips, as the paper counts.
         condense_seconds: mean time to make one set; 0 where it is not recorded.
@@ -55,6 +56,8 @@ class Line:
     keyframes: float
     float32_bytes: int
     num_bytes: int
+    clips: int
+    stored_clips: int
     shown: int
     full_float32_bytes: int
     condense_seconds: float
@@ -78,6 +81,7 @@ class Line:
 
 LEAD, DISK = f"lead over {FLOOR}", "on disk"
 
+STORED = Column("stored clips", lambda line: f"{line.stored_clips:,}" if line.stored_clips else "")
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
     Column("data", lambda line: line.store, False),
@@ -91,6 +95,7 @@ COLUMNS = (
     Column("paper's MiB", lambda line: _paper_storage(line)),
     Column("our float32 MiB", lambda line: _our_storage(line)),
     Column(DISK, lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    STORED,
     Column("trained on", lambda line: f"{line.shown:,}" if line.shown else ""),
     Column("key-frames", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
     Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
@@ -150,6 +155,8 @@ class Comparison:
         texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
         same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]
         used = [c for c in COLUMNS if c not in same and set(texts[c]) - {"", "–"}]
+        if all(line.stored_clips == line.clips for line in self.lines):
+            used = [c for c in used if c is not STORED]
         everywhere = [f"{c.heading} {texts[c][0]}" for c in same if texts[c][0]]
         said = [f"All lines: {', '.join(everywhere)}."] if everywhere else []
         return Sheet(title, [*said, *self.notes], used, list(self.lines))
@@ -294,6 +301,7 @@ RAW: dict[str, Callable[[Line], object]] = {
     "float32_bytes": lambda line: line.float32_bytes,
     "full_float32_bytes": lambda line: line.full_float32_bytes,
     "num_bytes": lambda line: line.num_bytes,
+    "stored_clips": lambda line: line.stored_clips,
     "shown": lambda line: line.shown,
     "keyframes_per_video": lambda line: line.keyframes,
     "condense_seconds": lambda line: line.condense_seconds,
@@ -308,11 +316,14 @@ class Made:
     """What a table says of a set; the set itself may take a gigabyte.
 
     Attributes:
+        clips, stored_clips: clips that an epoch shows, and that it holds.
         keyframes: stored frames of one video, on average.
         seconds: time to condense it; 0 where it is not recorded.
         fingerprint: that of the set.
     """
 
+    clips: int
+    stored_clips: int
     keyframes: float
     float32_bytes: int
     num_bytes: int
@@ -323,7 +334,15 @@ class Made:
     def of(cls, condensed: CondensedSet, path: Path) -> "Made":
         """The record of a set and its file."""
         keyframes, size = condensed.num_keyframes / len(condensed), path.stat().st_size
-        return cls(keyframes, condensed.float32_bytes, size, _condense_seconds(path), condensed.fingerprint)
+        return cls(
+            len(condensed),
+            condensed.stored_clips,
+            keyframes,
+            condensed.float32_bytes,
+            size,
+            _condense_seconds(path),
+            condensed.fingerprint,
+        )
 
 
 @dataclass
@@ -362,7 +381,8 @@ def _line(place: Place, done: Progress) -> Line:
     runs = _runs(place, done)
     scores = {seed: [run.scores[cell.metric] for run in some] for seed, some in runs.items()}
     failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
-    full = 4 * store.clip_bytes * len(store.positions("train"))
+    num_train = len(store.positions("train"))
+    full = 4 * store.clip_bytes * num_train
     # All real clips are no set: they are counted as the store holds them.
     whole = not place.sets
     return Line(
@@ -375,6 +395,8 @@ def _line(place: Place, done: Progress) -> Line:
         store.num_frames if whole else _mean([one.keyframes for one in made]),
         full if whole else round(_mean([one.float32_bytes for one in made])),
         full // 4 if whole else round(_mean([one.num_bytes for one in made])),
+        num_train if whole else round(_mean([one.clips for one in made])),
+        num_train if whole else round(_mean([one.stored_clips for one in made])),
         round(_mean([result.shown for result in scored])),
         full,
         _mean([one.seconds for one in made if one.seconds]),

@@ -145,6 +145,9 @@ HOSTILE = {
     "no chance": edited(data__chance={}),
     "subject is text": edited(subject="set"),
     "subject lacks bytes": edited(subject__num_bytes=None),
+    "subject stores fewer clips than it shows": edited(subject__stored_clips=1),
+    "stored clips are below zero": edited(subject__stored_clips=-2),
+    "stored clips are text": edited(subject__stored_clips="2"),
     "subject fingerprint is a number": edited(subject__fingerprint=3),
     "subject config is a list": edited(subject__config=[]),
     "data lacks its fingerprint": edited(data__fingerprint=None),
@@ -186,3 +189,14 @@ def test_a_result_grows_by_a_run_without_losing_the_others():
     result = a_result((0.1,))
     grown = replace(result, runs=(*result.runs, Run(1, {"top1": 0.3, "top5": 1.0}, 0.5, 2.0)))
     assert grown.summary() == pytest.approx((0.2, 2**0.5 / 10, 2))
+
+
+def test_a_file_names_the_stored_clips_only_where_they_are_not_those_that_an_epoch_shows(tmp_path):
+    plain = a_result()
+    assert plain.subject.stored_clips == plain.subject.num_videos == 2
+    assert "stored_clips" not in plain.to_json()
+    taken = replace(plain, subject=replace(plain.subject, stored_clips=430))
+    taken.save(tmp_path / "r.json")
+    assert json.loads(taken.to_json())["subject"]["stored_clips"] == 430
+    assert Result.load(tmp_path / "r.json") == taken
+    assert taken.identity != plain.identity

@@ -95,6 +95,24 @@ def test_compressed_clips_say_so_and_stand_beside_the_same_clips_as_pixels_with_
     assert len(series_of(list(rows.values()))) == 2
 
 
+def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_it_shows(exhibit):
+    subject = Subject("condensed", "takes.safetensors", "random", 2, 16, 1000, 4000, {"takes": 0}, "", 86)
+    plain, console = exhibit.everything(), Console(width=80, file=io.StringIO(), force_terminal=False)
+    taken = exhibit.save(subject, "takes")
+    assert "tored clips" not in page_of(plain)
+    words = Words(page_of([*plain, taken])).text
+    assert "stored clips" in words
+    assert "86" in words.split()
+    assert "each epoch shows a random subset of them" in words
+    for paths, has_column in ((plain, False), ([*plain, taken], True)):
+        console.file = io.StringIO()
+        for table in summary_tables(load(paths)):
+            console.print(table)
+        said = console.file.getvalue()
+        assert ("stored" in said) == has_column
+        assert max(map(len, said.splitlines())) <= 80
+
+
 def test_rows_do_not_depend_on_the_order_of_the_results(exhibit):
     results = load(exhibit.everything())
     assert build_rows(results) == build_rows(results[::-1])

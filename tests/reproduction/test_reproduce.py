@@ -448,6 +448,17 @@ def test_storage_is_compared_without_training_anything(store, tmp_path, tiny, ma
     assert "MiB" in (tmp_path / "out" / "table2-small.md").read_text()
 
 
+def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows():
+    plain = line_with(17.9, Printed(17.9, 0.3))
+    taken = replace(plain, clips=50, stored_clips=2150)
+    table = exhibit("table6a")
+    alone, beside = (Comparison(table, "full", lines).to_markdown() for lines in ((plain,), (plain, taken)))
+    assert "stored clips" not in alone
+    assert "| stored clips |" in beside
+    assert "2,150" in beside
+    assert "stored_clips" in Comparison(table, "full", (plain,)).to_csv().splitlines()[0].split(",")
+
+
 def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny):
     found = reproduced(make_store(train=22), tmp_path / "out", tiny, "table7")
     assert {line.cell.metric for line in found.lines} == {"r1", "r5", "r10", "r20"}
@@ -458,7 +469,7 @@ def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny
 def line_with(ours: float, printed: Printed | None, *, is_same_data: bool = True) -> Line:
     cell = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=printed)
     score = Sample({0: [ours / 100] * 3})
-    return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 1, 0.0, 0.0, "")
+    return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 1, 1, 1, 0.0, 0.0, "")
 
 
 @pytest.mark.parametrize(
@@ -487,6 +498,8 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
             2.0,
             10 + cell.vpc,
             2**20,
+            cell.vpc,
+            cell.vpc,
             50 * cell.vpc,
             1000,
             0,

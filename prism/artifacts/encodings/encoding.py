@@ -115,6 +115,11 @@ class Encoding(ABC):
         return self.mask.sum(dim=1)
 
     @property
+    def stored_clips(self) -> int:
+        """Clips that are held for all videos: one for each, but where videos have takes."""
+        return len(self.keyframe_counts)
+
+    @property
     def contents(self) -> str:
         """Its videos in a few words."""
         return f"{len(self.keyframe_counts)} videos, {int(self.keyframe_counts.sum())} key-frames"

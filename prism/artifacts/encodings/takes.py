@@ -91,6 +91,11 @@ class Takes(Encoding):
         return self.encoding.keyframe_counts.view(-1, self.takes).sum(dim=1)
 
     @property
+    def stored_clips(self) -> int:
+        """All takes of all videos."""
+        return self.encoding.stored_clips
+
+    @property
     def contents(self) -> str:
         """Its videos in a few words."""
         counts = self.keyframe_counts
