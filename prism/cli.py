@@ -249,9 +249,9 @@ def condense(
 
 @command(SelectConfig, without=("resume", "engine", "address", "progress"))
 def select(store: Path, /, *, output: Output, run: Running = LOCAL, config: SelectConfig | None = None) -> None:
-    """Pick real training clips: coded takes by default, the field's baselines with their recipes.
+    """Pick real training clips: by default one for each video, kept exactly; with takes random subsets of more.
 
-    Example: prism select runs/store -o runs/random.safetensors --recipe random --vpc 1
+    Example: prism select runs/store -o runs/herding.safetensors --method herding --vpc 1
 
     Parameters
     ----------

@@ -10,13 +10,13 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from selections import select
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.cli import main
 from prism.config import described
 from prism.recipes import SECTIONS
+from prism.selection.select import select
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
 TINY_CONDENSE = ["--recipe", "paper", "--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
@@ -73,7 +73,7 @@ def test_condense_writes_a_set_and_says_what_it_is(prism, store, tmp_path):
 
 
 def test_info_shortens_long_lists_for_a_reader_and_keeps_them_as_json(prism, make_store, tmp_path):
-    prism.succeeds("select", make_store(train=20).path, "-o", tmp_path / "set")
+    prism.succeeds("select", make_store(train=20).path, "-o", tmp_path / "set", "--vpc", 20)
     said = prism.succeeds("info", tmp_path / "set")
     assert "'clips': '40: " in said
     assert max(map(len, said.splitlines())) < 800
@@ -249,7 +249,7 @@ def own_rules(tmp_path, monkeypatch) -> Path:
     return folder
 
 
-OWN = ["--width", 2, "--epochs", 0, "--device", "cpu", "--takes", 1]
+OWN = ["--width", 2, "--epochs", 0, "--device", "cpu"]
 
 
 def test_a_part_of_ones_own_is_found_in_the_working_directory_by_its_name(prism, store, tmp_path, own_rules):

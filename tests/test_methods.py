@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from conftest import CrashingAt, MakeStore
-from selections import select
 from settings import PAPER
 
 from prism.artifacts.condensed import CondensedSet
@@ -27,6 +26,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.machine.randomness import generator
 from prism.selection.options import SELECTIONS
+from prism.selection.select import select
 
 METHODS = [*CONDENSATIONS.homes, *SELECTIONS.homes]
 CONDENSES = PAPER | {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}

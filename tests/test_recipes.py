@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
-from selections import CORESET
 
 from prism.cli import app
 from prism.condensation.options import METHODS, RULES, Gradient
@@ -81,9 +80,10 @@ HYPERPARAMETERS = {
 
 OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Section 4.2, "Baselines"; tables 1 to 3.
-    "random": {"select": {"method": "random", **CORESET}},
-    "herding": {"select": {"method": "herding", "epochs": 50, **CORESET}},
-    "k-center": {"select": {"method": "k-center", "epochs": 50, **CORESET}},
+    "random": {"select": {"method": "random"}},
+    "herding": {"select": {"method": "herding", "epochs": 50}},
+    "k-center": {"select": {"method": "k-center", "epochs": 50}},
+    "takes": {"select": {"method": "random", "takes": 0, "storage": "h264", "quality": 35}},
     # Sections 3.1 and 4.2, "Implementation details"; 5,000 iterations are those of the protocol that it follows.
     "paper": {
         "condense": {

@@ -17,7 +17,7 @@ class Selection(ABC):
             def choose(self, embeddings, num, generator):
                 return (embeddings - self.centre).norm(dim=1).argsort(descending=True)[:num].tolist()
 
-        prism.select(store, method=Outermost(centre=0.5), takes=1)
+        prism.select(store, method=Outermost(centre=0.5))
 
     Its fields are its options. On the command line it is `--method "mymodule:Outermost(centre=0.5)"`.
 

@@ -21,19 +21,19 @@ SELECTIONS = Parts(
 
 @dataclass(frozen=True)
 class SelectConfig(Options, section="select"):
-    """Options of `prism select`; the defaults are the set that we found worth most at its clips and bytes."""
+    """Options of `prism select`; the defaults keep one real clip for each video exactly, as the field does."""
 
     method: Annotated[str, Group("What is chosen"), SELECTIONS] = "random"
     """How real clips are chosen."""
     vpc: Annotated[int, at_least(1)] = 1
     """Videos per class."""
-    takes: Annotated[int, at_least(0)] = 0
-    """Clips that each video stands for, one of which is drawn whenever it is shown: an epoch trains on vpc clips \
-of each class, many epochs see vpc·takes of them. 0 takes as many as the smallest class has; 1 is a coreset, as \
-the field compares with."""
+    takes: Annotated[int, at_least(0)] = 1
+    """Real clips that each video stands for; 1 is a coreset. With more, every epoch of training shows a random \
+subset of the stored clips, vpc of each class (Okanovic et al., arXiv 2305.18424), so the set holds vpc·takes of \
+each. 0 stores as many as the smallest class has."""
     seed: int = 0
     """Seed of the choice."""
-    storage: Annotated[str, Group("Storage"), STORAGES] = "h264"
+    storage: Annotated[str, Group("Storage"), STORAGES] = "uint8"
     """Number format of the stored frames (uint8 keeps real clips exactly), or `h264`, \
 their compression as video."""
     quality: Annotated[int, between(0, 100)] = 35

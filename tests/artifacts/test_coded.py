@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from selections import select
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
@@ -26,6 +25,7 @@ from prism.errors import CondensedError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
 from prism.reports.gallery import _share_outside
+from prism.selection.select import select
 from tests.artifacts.test_condensed import forge_of, int32, int64, refusal
 from tests.artifacts.test_h264 import pictures
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from selections import select
 from torch.utils.data import DataLoader
 
 import prism
@@ -11,6 +10,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.dataset import VideoDataset, load
 from prism.artifacts.encodings.storages import Float32
 from prism.errors import CondensedError, ConfigError, StoreError
+from prism.selection.select import select
 
 
 def test_the_random_windows_of_test_videos_are_a_split_like_any_other(make_store):

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from selections import select
 from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
@@ -16,6 +15,7 @@ from prism.artifacts.options import STORAGES
 from prism.errors import CondensedError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.reports.gallery import _share_outside
+from prism.selection.select import select
 from tests.artifacts.test_condensed import forge_of, refusal
 
 

@@ -5,7 +5,6 @@ import struct
 
 import pytest
 import torch
-from selections import select
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
@@ -14,6 +13,7 @@ from prism.artifacts.info import describe
 from prism.errors import ArtifactError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.texts import canonical_json
+from prism.selection.select import select
 
 
 def test_a_store_is_described_by_its_classes_clips_and_shape(store):

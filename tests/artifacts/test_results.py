@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from selections import select
 
 from prism.artifacts.results import Data, Result, Run, Subject, percent, relative_to_result
 from prism.errors import ResultError
 from prism.evaluation.evaluate import evaluate
+from prism.selection.select import select
 
 
 def a_result(accuracies=(0.25, 0.5)) -> Result:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from selections import select
 
 import prism
 from prism.artifacts.condensed import CondensedSet
@@ -19,7 +18,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
 from prism.recipes import read_recipe
 from prism.reports.rows import build_rows
-from prism.selection.options import SelectConfig
+from prism.selection.select import select
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SHOWN = 60
@@ -69,6 +68,7 @@ def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, s
     read = CondensedSet.load(tmp_path / "set.safetensors")
     assert (len(read), read.encoding.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
     assert read.num_keyframes == 2 * 4 * store.num_frames
+    assert read.stored_clips == 2 * 4
     assert read.keyframe_counts.tolist() == [2 * store.num_frames] * 4
     assert tuple(read.mask.shape) == (4, store.num_frames)
     assert torch.equal(read.render(generator=generator(1, "x")), made.render(generator=generator(1, "x")))
@@ -97,10 +97,9 @@ def test_all_means_as_many_as_the_smallest_class_has(make_store):
         select(uneven, takes=3, vpc=2)
 
 
-def test_a_selection_without_options_is_the_recipe_of_takes(store):
-    assert SelectConfig() == SelectConfig(**read_recipe("takes")["select"])
-    made = prism.select(store)
-    assert (made.encoding.takes, made.storage) == (4, "h264")
+def test_the_recipe_stores_all_clips_that_every_class_has_coded(store):
+    made = select(store, **read_recipe("takes")["select"])
+    assert (made.encoding.takes, made.storage, made.stored_clips, len(made)) == (4, "h264", 8, 2)
 
 
 def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):
@@ -112,8 +111,13 @@ def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, 
         scored[takes] = Result.load(path)
     assert scored[1].runs[0].train_loss != scored[4].runs[0].train_loss
     one, four = build_rows(scored.values())
-    assert (one.clips, one.shown, one.role) == (2, 6, "floor")
-    assert (four.clips, four.shown, four.role, four.method) == (2, 6, "", "random, takes")
+    assert (one.clips, one.stored_clips, one.shown, one.role) == (2, 2, 6, "floor")
+    assert (four.clips, four.stored_clips, four.shown, four.role) == (2, 8, 6, "")
+    assert four.method == "random, takes"
+    assert (describe(tmp_path / "4.json")["stored_clips"], "stored_clips" in describe(tmp_path / "1.json")) == (
+        8,
+        False,
+    )
     assert four.num_bytes > one.num_bytes
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from conftest import Crash
-from selections import select
 
 from prism.artifacts.clips import Normalisation, as_pixels
 from prism.artifacts.condensed import CondensedSet
@@ -19,6 +18,7 @@ from prism.evaluation.options import EvaluateConfig
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.options import NETWORKS
+from prism.selection.select import select
 
 module = sys.modules["prism.evaluation.evaluate"]
 TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from selections import select
 from torch import Tensor, nn
 
 from prism.artifacts.condensed import CondensedSet
@@ -18,6 +17,7 @@ from prism.evaluation.retrieve import retrieve
 from prism.networks import training_memory as memory
 from prism.networks.dropout import Dropout
 from prism.networks.network import Network
+from prism.selection.select import select
 
 TINY = {"epochs": 2, "seeds": 1, "device": "cpu"}
 

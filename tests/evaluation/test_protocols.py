@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from selections import select
 
 from prism.artifacts.clips import BatchStandardisation, Clips, to_model_input
 from prism.artifacts.results import Result
@@ -19,6 +18,7 @@ from prism.networks.build import build
 from prism.networks.initial import initialise
 from prism.networks.training import outputs_of
 from prism.recipes import read_recipe
+from prism.selection.select import select
 
 RECIPE = "wang2024"
 TINY = {"width": 2, "epochs": 3, "seeds": 1, "device": "cpu"}

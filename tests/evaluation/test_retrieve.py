@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from selections import select
 
 from prism.artifacts.clips import shift_at_random
 from prism.artifacts.condensed import CondensedSet
@@ -18,6 +17,7 @@ from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import chance_of_recall, recall_at, retrieve, supervised_contrastive
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
+from prism.selection.select import select
 
 module = sys.modules["prism.evaluation.retrieve"]
 TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}

@@ -11,7 +11,6 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import Crash
-from selections import select
 
 from prism.artifacts.results import Result, Run
 from prism.errors import ConfigError, DivergedError, Interrupted
@@ -21,6 +20,7 @@ from prism.machine.executors import completed
 from prism.networks import training_memory as memory
 from prism.networks.build import build_for
 from prism.networks.training_memory import training_memory
+from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from conftest import write_store
-from selections import select
 from settings import PAPER
 from videos import write_classes, write_numbered
 
@@ -21,6 +20,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.ingestion import worker
 from prism.ingestion.build import ingest
+from prism.selection.select import select
 
 TINY = PAPER | {"width": 4, "batch_real": 1, "iterations": 3, "device": "cpu"}
 SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}

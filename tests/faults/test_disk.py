@@ -12,7 +12,6 @@ from conftest import write_store
 from disk import FailingDisk
 from outputs import lasting
 from scale import either
-from selections import select
 from verbs import RECIPE
 from videos import write_classes
 
@@ -27,6 +26,7 @@ from prism.ingestion.task import Outcome, Task
 from prism.reports import page
 from prism.reports.page import report
 from prism.reproduction.run import reproduce
+from prism.selection.select import select
 
 
 class Here:

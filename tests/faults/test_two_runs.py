@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from conftest import write_store
-from selections import select
 from videos import write_classes
 
 from prism.condensation.condense import condense
@@ -22,6 +21,7 @@ from prism.ingestion.motion import write_motion
 from prism.machine.locks import claim
 from prism.reports import page
 from prism.reports.page import report
+from prism.selection.select import select
 
 HOLD = {
     "the output": "from prism.machine.locks import claim\nwith claim(output):\n    wait()\n",

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from conftest import write_store
 from launcher import Ended, Launcher
-from selections import select
 from videos import write_classes
 
 from prism.evaluation.evaluate import evaluate
+from prism.selection.select import select
 
 RECIPE = """
 [condense]

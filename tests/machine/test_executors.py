@@ -12,7 +12,6 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
-from selections import select
 from settings import PAPER
 from videos import write_classes, write_numbered
 
@@ -29,6 +28,7 @@ from prism.ingestion.options import IngestConfig
 from prism.machine import executors as engine
 from prism.machine.executors import completed, opened
 from prism.machine.files import partial_path
+from prism.selection.select import select
 
 psutil = pytest.importorskip("psutil", reason="it comes with Dask")
 distributed = pytest.importorskip(

@@ -1,20 +1,20 @@
 """Coreset selection: real clips, in the same form as condensed ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from selections import CORESET
 
 import prism
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
+from prism.recipes import read_recipe
 from prism.selection.methods import Herding, KCenter, Selection
-from prism.selection.options import SELECTIONS
+from prism.selection.options import SELECTIONS, SelectConfig
 
-SMALL = CORESET | {"width": 2, "epochs": 1, "device": "cpu"}
+SMALL = {"width": 2, "epochs": 1, "device": "cpu"}
 
 
 def select(store, **options):
@@ -31,6 +31,15 @@ def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method
     assert len(set(found)) == 2 * vpc
     assert real.labels[found].tolist() == chosen.labels.tolist() == [0] * vpc + [1] * vpc
     assert chosen.source["clips"] == [store.sources[i].path for i in found]
+
+
+@pytest.mark.parametrize("recipe", ["random", "herding", "k-center"])
+def test_without_options_one_exact_clip_stands_for_each_video_as_in_the_recipes_of_the_field(store, recipe):
+    made = prism.select(store)
+    assert not made.is_random
+    assert (made.storage, made.stored_clips, len(made)) == ("uint8", 2, 2)
+    config = SelectConfig(**read_recipe(recipe)["select"])
+    assert replace(config, method="random") == SelectConfig()
 
 
 @pytest.mark.parametrize("method", SELECTIONS.homes)
