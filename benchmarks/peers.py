@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from prism.condensation.stream import PRECISIONS
 from torch import Tensor, nn
 
 from benchmarks.data import paper_config, random_store
@@ -14,6 +13,7 @@ from benchmarks.measure import Sizes, Spread, fewer, ratios, read_arguments, rep
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
 from prism.condensation.loop import Condensation
+from prism.condensation.stream import PRECISIONS
 
 
 class PeersNetwork(nn.Module):
