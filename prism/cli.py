@@ -242,9 +242,11 @@ def condense(
         Seconds between two checkpoints: what a kill can lose.
     """
     from prism.condensation.condense import condense as verb
+    from prism.condensation.unseen import sentence_of
 
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     say(repr(condensed))
+    say(sentence_of(condensed))
 
 
 @command(SelectConfig, without=("resume", "engine", "address", "progress"))

@@ -84,6 +84,20 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     "herding": {"select": {"method": "herding", "epochs": 50}},
     "k-center": {"select": {"method": "k-center", "epochs": 50}},
     "takes": {"select": {"method": "random", "takes": 0, "storage": "h264", "quality": 35}},
+    "prism": {"condense": {"method": "prism"}},
+    # Ours: the defaults, over those of a data set.
+    "small-keyframes": {
+        "condense": {
+            "method": "prism",
+            "init": "noise",
+            "initial_keyframes": 2,
+            "keyframe_scale": 4,
+            "insertion": "never",
+            "lr": 0.0,
+            "relative_lr": 0.15,
+            "decay": "cosine",
+        }
+    },
     # Sections 3.1 and 4.2, "Implementation details"; 5,000 iterations are those of the protocol that it follows.
     "paper": {
         "condense": {

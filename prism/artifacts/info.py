@@ -70,6 +70,7 @@ def describe(path: str | Path) -> dict[str, Any]:
         "storage": condensed.storage,
         "bytes": condensed.num_bytes,
         "float32_bytes": condensed.float32_bytes,
+        **({"unseen": condensed.source["unseen"]} if "unseen" in condensed.source else {}),
         "source": condensed.source,
     }
 

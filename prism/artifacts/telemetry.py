@@ -1,7 +1,8 @@
 """Telemetry: what happened while a set was condensed, one JSON object on each line of a file.
 
     {"kind": "start", …}        configuration, store, provenance
-    {"kind": "step", …}         iteration, loss, between_class, keyframes, seconds
+    {"kind": "step", …}         iteration, loss, between_class, keyframes, lr, seconds
+    {"kind": "unseen", …}       iteration, loss, alignment, nearest on networks that the videos are not trained on
     {"kind": "cosines", …}      iteration, quantiles of the candidates' cosines
     {"kind": "insertion", …}    iteration, video, frame, cosines with the key-frame before and after
     {"kind": "end", …}          seconds, peak memory, key-frames of each video

@@ -60,7 +60,7 @@ two dynamic memories for each video with one hallucinator for all (Wang et al.; 
 gradient_decay)."""
     init: Init = "noise"
     """What the key-frames start as: Gaussian noise, or frames of random real clips."""
-    initial_keyframes: Annotated[int, INITIAL] = 4
+    initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
@@ -74,7 +74,7 @@ the height and width, which are enlarged bilinearly."""
 protocol it follows uses 5000."""
     lr: Annotated[float, LR] = 0.0
     """Learning rate of the key-frames, as it is published; 0 takes what `relative_lr` comes to."""
-    relative_lr: Annotated[float, RATE] = 0.5
+    relative_lr: Annotated[float, RATE] = 0.15
     """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
 start: one number for every size, width, network and vpc."""
     decay: Decay = "cosine"

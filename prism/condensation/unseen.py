@@ -56,11 +56,20 @@ class Likeness:
         rows = zip(*(asdict(likeness).values() for likeness in likenesses), strict=True)
         return cls(*(round(math.fsum(row) / len(likenesses), 4) for row in rows))
 
-    def __str__(self) -> str:
-        return (
-            f"alignment {self.alignment:.2f}, nearest {self.nearest:.0%}, loss {self.loss:.2f}× between-class, "
-            f"on {NETWORKS} networks that the videos were not trained on"
-        )
+
+def sentence_of(condensed: CondensedSet) -> str:
+    """What a finished set says of its classes to networks that it was not trained on."""
+    likeness = Likeness(**condensed.source["unseen"])
+    said = (
+        f"On {NETWORKS} networks that it was not trained on: alignment {likeness.alignment:.2f} (1 is ideal), "
+        f"{likeness.nearest:.0%} of the classes nearest to themselves, loss {likeness.loss:.2f}× between-class."
+    )
+    if likeness.alignment >= LOW_ALIGNMENT:
+        return said
+    return (
+        f"{said}\nCaution: the videos say little of their classes. Try more --iterations, a --relative-lr three "
+        "times as large or small, smaller key-frames (--keyframe-scale), or fewer of them (--initial-keyframes)."
+    )
 
 
 class Unseen:

@@ -21,6 +21,7 @@ class Curves:
         steps: (n, 4) iteration, loss, between-class energy (0 where it is not known), mean key-frames per video.
         cosines: (m, 1 + q) iteration and the quantiles of the candidates' cosines.
         insertions: (k, 2) iteration and frame of every inserted key-frame.
+        unseen: (u, 3) iteration, alignment and nearest share, on networks that the videos are not trained on.
         final_keyframes: key-frames of each video at the end; empty if the run did not end.
         seconds: duration, or None if the run did not end.
         peak_memory_bytes: of the run, or None if it did not end.
@@ -29,6 +30,7 @@ class Curves:
     steps: Array
     cosines: Array
     insertions: Array
+    unseen: Array
     final_keyframes: tuple[int, ...] = ()
     seconds: float | None = None
     peak_memory_bytes: int | None = None
@@ -45,6 +47,7 @@ class Curves:
             steps = telemetry.of_kind("step")
             cosines = [[r["iteration"], *r["quantiles"]] for r in telemetry.of_kind("cosines")]
             insertions = [[r["iteration"], r["frame"]] for r in telemetry.of_kind("insertion")]
+            unseen = [[r["iteration"], r["alignment"], r["nearest"]] for r in telemetry.of_kind("unseen")]
             end = (telemetry.of_kind("end") or [{}])[-1]
             start = (telemetry.of_kind("start") or [{}])[0]
             seconds, memory = end.get("seconds"), end.get("peak_memory_bytes")
@@ -52,6 +55,7 @@ class Curves:
                 _table([[r["iteration"], r["loss"], r["between_class"] or 0.0, r["keyframes"]] for r in steps], 4),
                 _table(cosines, 1 + len(QUANTILES)),
                 _table(insertions, 2),
+                _table(unseen, 3),
                 tuple(int(count) for count in end.get("keyframes", ())),
                 None if seconds is None else _finite(seconds),
                 None if memory is None else int(_finite(memory)),

@@ -218,6 +218,12 @@ def history_plots(curves: Curves, num_frames: int) -> list[Picture]:
         plots.append(_picture(partial(_loss, curves=curves), (alt, "Loss and between-class energy"), SMALL))
         words = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
         plots.append(_picture(partial(_keyframes, curves=curves, num_frames=num_frames), words, SMALL))
+    if len(curves.unseen):
+        words = (
+            f"alignment ends at {curves.unseen[-1, 1]:.2f}",
+            "On networks that the videos were not trained on",
+        )
+        plots.append(_picture(partial(_unseen, curves=curves), words, SMALL))
     if len(curves.insertions):
         alt = "Heat map of inserted frames over iterations"
         words = (alt, "Insertions: which frame, when (colour: how many)")
@@ -247,6 +253,14 @@ def _loss(axes: Axes, curves: Curves) -> None:
         axes.plot(x, energy, color=RED, linestyle=(0, (4, 2)))
         _name_line(axes, float(energy[-1]), "between\nclasses", RED, not above)
     _over_iterations(axes, curves, "squared distance")
+
+
+def _unseen(axes: Axes, curves: Curves) -> None:
+    for column, name, colour in ((1, "alignment", BLUE), (2, "nearest", RED)):
+        axes.plot(curves.unseen[:, 0], curves.unseen[:, column], color=colour, marker=".")
+        _name_line(axes, float(curves.unseen[-1, column]), name, colour, column == 1)
+    axes.axhline(1, color="#8a8a8a", linestyle=(0, (1, 2)), linewidth=1)
+    _over_iterations(axes, curves, "1 is ideal")
 
 
 def _name_line(axes: Axes, height: float, text: str, colour: str, above: bool) -> None:

@@ -142,6 +142,8 @@ def _history(found: SetFile) -> History:
     condensed, curves, facts, plots = found.condensed, found.curves, [], []
     if condensed is not None:
         facts.append(f"{counted(len(condensed), 'video')}, {counted(condensed.num_keyframes, 'key-frame')}")
+    if condensed is not None and (unseen := condensed.source.get("unseen")):
+        facts.append(f"alignment {unseen['alignment']:.2f} on networks that it was not trained on")
     if condensed is not None and curves is not None:
         plots = history_plots(curves, condensed.num_frames)
         facts += [f"condensed in {in_seconds(curves.seconds)}"] if curves.seconds is not None else []
