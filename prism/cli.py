@@ -325,6 +325,7 @@ def reproduce(
     output: Output = Path("runs/reproduce"),
     scale: Scale = "full",
     seeds: int = 1,
+    vpc: Annotated[list[int], Parameter(consume_multiple=True, negative="")] = [],  # noqa: B006
     recipe: Paths = [],  # noqa: B006
     list_: Annotated[bool, Parameter(name="--list", negative="")] = False,
     dry_run: Flag = False,
@@ -346,6 +347,8 @@ def reproduce(
         full: the paper's settings. small: networks, iterations and epochs for two CPU cores.
     seeds
         Condensations and selections of each set, with seeds 0, 1, …
+    vpc
+        Videos per class that the table is restricted to; all by default.
     recipe
         Recipes whose options win over the paper's and the scale's.
     list_
@@ -368,7 +371,8 @@ def reproduce(
     for options in read_recipe(*recipe).values():
         for value in options.values():
             reach_own_parts(str, value)
-    found = call(verb, name, data, output, run=run, scale=scale, seeds=seeds, recipes=recipe, dry_run=dry_run)
+    chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "dry_run": dry_run}
+    found = call(verb, name, data, output, run=run, **chosen)
     if not dry_run:
         Console().print(found.summary_table())
         say(f"Page: {(output / f'{name}-{scale}.html').resolve()}")

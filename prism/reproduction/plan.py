@@ -2,7 +2,7 @@
 
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -93,6 +93,7 @@ def plan(
     scale: str = "full",
     seeds: int = 1,
     recipes: Sequence[str | Path] = (),
+    vpc: Collection[int] = (),
 ) -> list[Place]:
     """Every cell of an exhibit on every store, with the steps that fill it.
 
@@ -104,9 +105,10 @@ def plan(
         scale: a key of `scales`.
         seeds: condensations (and selections) of each cell, with seeds 0, 1, ….
         recipes: recipes whose tables win over everything, one after the other.
+        vpc: the videos per class of the cells, beside training on all clips; all by default.
 
     Raises:
-        ConfigError: an option is unknown or out of range, or a class has too few clips.
+        ConfigError: an option is unknown or out of range, a class has too few clips, or no cell is left.
     """
     if scale not in scales():
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
@@ -117,7 +119,11 @@ def plan(
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
         options = _Options(data, scales()[scale], last)
-        for cell in exhibit.cells[data]:
+        cells = [cell for cell in exhibit.cells[data] if not vpc or cell.vpc in vpc]
+        if not cells:
+            there = ", ".join(str(number) for number in sorted({cell.vpc for cell in exhibit.cells[data]} - {0}))
+            raise ConfigError(f"vpc = {min(vpc)}, but {exhibit.name} has {there}.")
+        for cell in cells + [cell for cell in exhibit.cells[data] if vpc and cell.vpc == 0]:
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}: vpc")
             sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
             is_scored = cell.metric != STORAGE

@@ -1,6 +1,6 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ def reproduce(
     scale: str = "full",
     seeds: int = 1,
     recipes: Sequence[str | Path] = (),
+    vpc: Collection[int] = (),
     dry_run: bool = False,
     **options: Any,
 ) -> Comparison:
@@ -55,6 +56,7 @@ def reproduce(
         seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated by K networks of
             its own, set s by those with seeds s·K to s·K + K − 1.
         recipes: recipes whose options win, one after the other.
+        vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
         dry_run: only say which commands are missing.
         options: fields of `prism.machine.run.Run`.
 
@@ -66,7 +68,7 @@ def reproduce(
     """
     chosen, folder, run = exhibit(name), Path(output), replace(run or Run(), **options)
     stores = [ClipStore.of(store) for store in data]
-    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes)
+    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)
     if dry_run:
