@@ -29,6 +29,12 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 of a pooling window another one may be the largest, which moves their gradient by 10 to 20 %."""
 
 
+def clips_of_class(store: ClipStore, config: CondenseConfig) -> int:
+    """Real clips of each class that a network embeds, at most; those of the largest class for `batch_real` 0."""
+    most = int(store.counts("train").max())
+    return min(config.batch_real or most, most)
+
+
 class NetworkStream:
     """The random network of each iteration, and the class means that synthetic clips shall have under it.
 
@@ -99,7 +105,9 @@ class NetworkStream:
         computed.
         """
         seed = self.config.network_seed
-        batch = self.store.sample(self.num_clips, generator(seed, "batch", self.name, number))
+        batch = self.store.sample(
+            clips_of_class(self.store, self.config), generator(seed, "batch", self.name, number)
+        )
         flips, draw = (generator(seed, what, self.name, number) for what in ("flip", "view"))
         labels = self.real.labels[batch]
         before = int((labels < classes.start).sum())
@@ -118,12 +126,6 @@ class NetworkStream:
                 self.chunk,
             )
 
-    @property
-    def num_clips(self) -> int:
-        """Real clips of each class that a network embeds, at most; all of them for `batch_real` 0."""
-        most = int(self.store.counts("train").max())
-        return min(self.config.batch_real or most, most)
-
     def file(self, block: int, view: View) -> CacheFile:
         """Where the class means (BLOCK, C, D) of a block are kept, under the name of all that decides them."""
         key = {
@@ -132,7 +134,7 @@ class NetworkStream:
             "precision": self.config.precision,
             "seed": self.config.network_seed,
             "name": self.name,
-            "clips": self.num_clips,
+            "clips": clips_of_class(self.store, self.config),
             "view": view.__name__,
             "block": block,
         }

@@ -21,6 +21,7 @@ from prism.machine.run import Run
 from prism.machine.texts import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, Made, Progress, compare
+from prism.reproduction.minutes import Minutes, in_words, total
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import Place, ScoreStep, SetStep, command, plan
 from prism.selection.options import SelectConfig
@@ -71,12 +72,15 @@ def reproduce(
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)
+    missing, minutes = [pair for pair in steps if not _take(*pair, done)], Minutes(run.device)
+    needed = [minutes.of(*pair) for pair in missing]
     if dry_run:
-        missing = [command(step, store) for step, store in steps if not _take(step, store, done)]
+        for pair, time in zip(missing, needed, strict=True):
+            note(f"{command(*pair)}  # {in_words(time)}")
         there = f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there."
-        for line in missing or [there]:
-            note(line)
+        note(total(needed, minutes.device) if missing else there)
         return compare(chosen, scale, places, done)
+    note(total(needed, minutes.device) if missing else "", enabled=run.progress)
     for count, (step, store) in enumerate(steps, 1):
         if not _take(step, store, done):
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
