@@ -20,8 +20,8 @@ from prism.reproduction.plan import ScoreStep, SetStep
 from prism.selection.options import SELECTIONS, SelectConfig
 
 PASSES = 3
-"""A clip that is differentiated takes as long as three that are embedded: there are the gradients of activations, and
-those of weights, beside the pass forward."""
+"""A clip that is differentiated takes as long as three that are embedded: the gradients of activations, and those
+of weights, come beside the pass forward."""
 TURNS = 3
 
 

@@ -412,8 +412,9 @@ def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, mo
 def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
     reproduced(store, tmp_path / "out", tiny, dry_run=True)
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 7
-    assert all(line.startswith("prism ") for line in said)
+    assert len(said) == 7 + 1
+    assert all(line.startswith("prism ") for line in said[:-1])
+    assert "on this CPU" in said[-1]
     assert not (tmp_path / "out").exists()
 
 
@@ -457,6 +458,13 @@ def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows():
     assert "| stored clips |" in beside
     assert "2,150" in beside
     assert "stored_clips" in Comparison(table, "full", (plain,)).to_csv().splitlines()[0].split(",")
+
+
+def test_an_exhibit_is_restricted_to_some_numbers_of_videos_and_keeps_training_on_all(store, tmp_path):
+    cells = [place.cell for place in plan(exhibit("table1"), [store], tmp_path, vpc=[1])]
+    assert {cell.vpc for cell in cells} == {0, 1}
+    with pytest.raises(ConfigError, match=r"vpc = 7, but table1 has 1, 5, 10\."):
+        plan(exhibit("table1"), [store], tmp_path, vpc=[7])
 
 
 def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny):
