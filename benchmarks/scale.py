@@ -22,8 +22,9 @@ from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.loop import Condensation
 from prism.ingestion import worker
 from prism.ingestion.build import make_plan
-from prism.ingestion.motion import draw, write_video
+from prism.ingestion.motion import write_video
 from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.ingestion.pairs import draw
 from prism.ingestion.pool import Worker
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator

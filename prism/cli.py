@@ -166,7 +166,7 @@ def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> 
 
 @command(MotionConfig, without=("resume", "device", "engine", "address"))
 def motion(*, output: Output, run: Running = LOCAL, config: MotionConfig | None = None) -> None:
-    """Write the built-in data set: real video files whose classes differ only in motion.
+    """Write a built-in data set as real video files: classes that differ only in motion, or in looks and motion.
 
     Example: prism motion -o runs/motion
 

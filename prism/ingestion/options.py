@@ -42,7 +42,10 @@ DECODE_BYTES = Promise("at least 2^29", lambda value: value >= 2**29)
 class MotionConfig(Options, section="motion"):
     """Options of `prism motion`."""
 
-    train_per_class: Annotated[int, Group("The videos"), at_least(1)] = 40
+    kind: Annotated[Literal["pairs", "glyphs"], Group("The videos")] = "pairs"
+    """`pairs`: two objects, ten classes that differ only in motion; `glyphs`: a sign among clutter, five signs \
+times two motions."""
+    train_per_class: Annotated[int, at_least(1)] = 40
     """Training videos per class."""
     test_per_class: Annotated[int, at_least(1)] = 20
     """Test videos per class."""

@@ -1,4 +1,4 @@
-"""What a network can learn of the built-in data set: motion, and nothing but motion."""
+"""What a network can learn of the built-in pairs: motion, and nothing but motion."""
 
 import pytest
 import torch
@@ -7,8 +7,9 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.ingestion.build import ingest
-from prism.ingestion.motion import MOTIONS, write_motion
+from prism.ingestion.motion import write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.ingestion.pairs import MOTIONS
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.training import outputs_of, train

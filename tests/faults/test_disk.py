@@ -21,7 +21,8 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.ingestion import pool, worker, working
 from prism.ingestion.build import ingest
-from prism.ingestion.motion import MOTIONS, write_motion
+from prism.ingestion.motion import write_motion
+from prism.ingestion.pairs import MOTIONS
 from prism.ingestion.task import Outcome, Task
 from prism.reports import page
 from prism.reports.page import report
