@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median, stdev
 from typing import Any, TypeVar
 
 from prism.machine.files import write_atomically
@@ -69,6 +69,23 @@ class Spread:
 
     def __str__(self) -> str:
         return f"{self.median:.3g} [{self.smallest:.3g}, {self.largest:.3g}]"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Accuracies in per cent, one of each condensation or network."""
+
+    mean: float
+    deviation: float
+    num: int
+
+    @classmethod
+    def of(cls, values: list[float]) -> "Mean":
+        """Sum up at least one."""
+        return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ± {self.deviation:.1f} ({self.num})"
 
 
 def seconds(works: dict[str, Callable[[], object]], sizes: Sizes) -> dict[str, list[float]]:

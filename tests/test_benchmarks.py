@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.measure import QUICK, Sizes, Spread, ratios
+from benchmarks.court import ALL, MEANS, RANDOM, mean_clips, verdicts
+from benchmarks.measure import QUICK, Mean, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
     Problem,
@@ -57,6 +58,41 @@ def test_the_median_decides_whether_a_goal_is_reached(median, verdict):
     assert reached(goal, {"median": median, "smallest": 0.1, "largest": 99.0, "repeats": 3}, Sizes()) == verdict
     assert reached(goal, median, replace(Sizes(), repeats=1, clock="process", threads=1)) == verdict
     assert reached(goal, median, replace(Sizes(), width=16)) == f"{verdict} (other sizes)"
+
+
+def test_the_court_judges_the_built_in_glyphs_and_any_store(tmp_path, store):
+    for name, options in (("built-in", []), ("own", ["--store", str(store.path), "--split", "test"])):
+        output = tmp_path / f"{name}.json"
+        command = [sys.executable, "-m", "benchmarks.court", "--quick", *options, "--output", str(output)]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
+        figures = json.loads(output.read_text())["figures"]
+        assert figures["chance, %"] == (10 if name == "built-in" else 50)
+        assert [figures[label]["num"] for label in (ALL, RANDOM, MEANS)] == [2, 2, 2]
+        said = [figure for figure in figures.values() if isinstance(figure, str)]
+        assert len(said) == 3
+        assert set(said) <= {"yes", "no"}
+
+
+@pytest.mark.parametrize(
+    ("full", "floor", "means", "said"),
+    [
+        (80.0, 20.0, 30.0, ["yes", "yes", "yes"]),
+        (80.0, 20.0, 29.0, ["yes", "no", "no"]),
+        (39.0, 20.0, 30.0, ["no", "yes", "no"]),
+    ],
+)
+def test_the_court_wants_twice_the_floor_of_all_clips_and_ten_points_of_mean_clips(full, floor, means, said):
+    found = {ALL: Mean(full, 5.0, 3), RANDOM: Mean(floor, 5.0, 3), MEANS: Mean(means, 5.0, 3)}
+    assert list(verdicts(found).values()) == said
+
+
+def test_the_mean_clip_of_a_class_is_the_mean_of_its_training_clips(store):
+    condensed, clips = mean_clips(store), store.clips("train")
+    assert condensed.labels.tolist() == [0, 1]
+    for label, clip in enumerate(condensed.render()):
+        real = clips.frames[clips.labels == label].double() / 255
+        torch.testing.assert_close(clip.double(), real.mean(0), rtol=0, atol=1e-6)
 
 
 def test_a_goal_that_nothing_was_measured_of_is_not_called_missed():

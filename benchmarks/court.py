@@ -1,0 +1,146 @@
+"""Claim: a data set can show whether a method that matches class means works.
+
+All training clips must teach far more than a few clips picked at random, or there is nothing to condense. And the
+mean clip of each class, which is the plainest thing that a match of class means could find, must teach more than
+such clips do, or matching class means has nothing to find. Where either fails, no result speaks for or against a
+method.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.measure import Mean, read_arguments, report
+from prism.artifacts.clips import as_pixels
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import ClassSums
+from prism.evaluation.evaluate import evaluate
+from prism.evaluation.options import EvaluateConfig
+from prism.ingestion.build import ingest
+from prism.ingestion.motion import write_motion
+
+ALL, RANDOM, MEANS = "all training clips, %", "a random clip of each class, %", "the mean clip of each class, %"
+LEAST_RATIO = 2.0
+"""Of the accuracy with all clips to that with random ones."""
+LEAST_LEAD = 10.0
+"""Of mean clips over random ones, in points."""
+CHUNK = 64
+"""Clips in memory at a time."""
+
+
+@dataclass(frozen=True)
+class Court:
+    """What is judged and how networks are trained; the defaults take about ten minutes on one core."""
+
+    store: str = ""
+    """Folder of the store to judge; empty makes one of the built-in glyphs."""
+    seed: int = 0
+    """Seed of the built-in glyphs."""
+    train_per_class: int = 100
+    """Built-in videos per class, a fifth of which are set apart for validation."""
+    test_per_class: int = 30
+    """The same for test."""
+    split: str = "val"
+    """Clips that score: choose a data set on `val`, report `test`."""
+    width: int = 16
+    """Channels of ConvNet3D's first block."""
+    networks: int = 3
+    """Networks for each of the three; each draws random clips of its own."""
+    epochs: int = 250
+    """Of training on one clip of each class."""
+    full_epochs: int = 15
+    """Of training on all clips."""
+    batch_size: int = 10
+    """Clips per training step."""
+    lr: float = 0.005
+    """Learning rate."""
+    threads: int = 0
+    """Threads of PyTorch; 0 leaves it to PyTorch."""
+
+
+QUICK = Court(train_per_class=5, test_per_class=1, width=2, networks=2, epochs=1, full_epochs=1)
+
+
+def mean_clips(store: ClipStore) -> CondensedSet:
+    """One video of each class: the mean of its training clips, frame by frame."""
+    clips, num_classes = store.clips("train"), len(store.classes)
+    sums = ClassSums(num_classes)
+    for part in torch.arange(len(clips)).split(CHUNK):
+        sums.add(as_pixels(clips.frames[part]).flatten(1), clips.labels[part])
+    frames = sums.means(store.counts("train")).view(num_classes, *clips.frames.shape[1:])
+    return CondensedSet(
+        Float32().encode(frames, torch.ones(frames.shape[:2], dtype=torch.bool)),
+        torch.arange(num_classes),
+        store.classes,
+        store.normalisation,
+        store.flip,
+        {"method": "class means", "store": store.fingerprint},
+    )
+
+
+def measure(court: Court) -> dict[str, Any]:
+    """The accuracy that each of the three teaches, and the verdicts."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = ClipStore.open(court.store) if court.store else _glyphs(Path(folder), court)
+        found = {
+            ALL: evaluate(None, store, _schedule(court, court.full_epochs), train_store=store),
+            RANDOM: evaluate(None, store, _schedule(court, court.epochs), train_store=store, train_vpc=1),
+            MEANS: evaluate(mean_clips(store), store, _schedule(court, court.epochs)),
+        }
+    rows = {label: _accuracy(result) for label, result in found.items()}
+    return {"chance, %": 100 / len(store.classes), **rows, **verdicts(rows)}
+
+
+def verdicts(found: Mapping[str, Mean]) -> dict[str, str]:
+    """Yes or no, by the means: to what each of the two needs, and to both."""
+    full, floor, means = (found[label].mean for label in (ALL, RANDOM, MEANS))
+    teaches = full >= LEAST_RATIO * floor
+    leads = means - floor >= LEAST_LEAD
+    said = {
+        f"all clips: at least {LEAST_RATIO:g} times random ones": teaches,
+        f"mean clips: at least {LEAST_LEAD:g} points ahead of them": leads,
+        "can show a method that matches means": teaches and leads,
+    }
+    return {question: "yes" if answer else "no" for question, answer in said.items()}
+
+
+def _glyphs(folder: Path, court: Court) -> ClipStore:
+    videos = write_motion(
+        folder / "videos",
+        kind="glyphs",
+        train_per_class=court.train_per_class,
+        test_per_class=court.test_per_class,
+        size=48,
+        seed=court.seed,
+        progress=False,
+    )
+    options = {"num_frames": 8, "size": 48, "stride": 2, "val_fraction": 0.2, "seed": court.seed}
+    return ingest(videos, folder / "store", progress=False, **options)
+
+
+def _schedule(court: Court, epochs: int) -> EvaluateConfig:
+    options: dict[str, Any] = {"split": court.split}
+    return EvaluateConfig(
+        width=court.width,
+        seeds=court.networks,
+        epochs=epochs,
+        lr=court.lr,
+        batch_size=court.batch_size,
+        **options,
+    )
+
+
+def _accuracy(result: Result) -> Mean:
+    return Mean.of([100 * run.scores["top1"] for run in result.runs])
+
+
+if __name__ == "__main__":
+    court, output = read_arguments(str(__doc__), Court(), QUICK)
+    report("court", court, measure(court), output)
