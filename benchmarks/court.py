@@ -37,7 +37,7 @@ CHUNK = 64
 
 @dataclass(frozen=True)
 class Court:
-    """What is judged and how networks are trained; the defaults take about ten minutes on one core."""
+    """What is judged and how networks are trained; the defaults take about five minutes on one core."""
 
     store: str = ""
     """Folder of the store to judge; empty makes one of the built-in glyphs."""
@@ -51,7 +51,7 @@ class Court:
     """Clips that score: choose a data set on `val`, report `test`."""
     width: int = 16
     """Channels of ConvNet3D's first block."""
-    networks: int = 3
+    networks: int = 5
     """Networks for each of the three; each draws random clips of its own."""
     epochs: int = 250
     """Of training on one clip of each class."""

@@ -1,12 +1,11 @@
 """Glyphs: videos of one sign whose classes are five signs times two motions.
 
-The sign swings across or up and down, around the centre. Its other coordinate stands still at a random place. A
-swing with a random phase is uniform at every time, as that place is: so a single frame has exactly the same
-distribution in both classes of a sign. That is also true of a class's mean of each frame, so class means tell the
-sign and never the motion.
+The sign passes from right to left or from left to right, near the centre. A video of one motion played backwards
+is one of the other, exactly: nothing else in it has a direction in time. So frames without their order tell the
+sign and never the motion. The mean of each frame over a class tells both, more dimly.
 
-One clip shows its sign badly, among more that is random: the colour of the background, its texture, a stray
-stroke, the colour of the sign and the light. In the mean of many clips all that fades and the sign stands out.
+One clip shows its sign badly, among more that is random: the colour of the background, its texture, two stray
+strokes, the colour of the sign and the light. In the mean of many clips all that fades and the sign stands out.
 """
 
 from itertools import pairwise
@@ -14,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from prism.ingestion.options import MotionConfig
-from prism.ingestion.painting import Array, as_pixels, own_frame, paint, swinging, texture
+from prism.ingestion.painting import Array, as_pixels, own_frame, paint, texture
 
 Stroke = tuple[tuple[float, float], ...]
 """The points of a line, (x, y) in radii from the centre, x to the right and y down."""
@@ -28,27 +27,27 @@ GLYPHS: dict[str, tuple[Stroke, ...]] = {
     "times": (((-1, -1), (1, 1)), ((-1, 1), (1, -1))),
 }
 """The strokes of every sign."""
-MOTIONS = {"across": "x", "updown": "y"}
-"""For each motion the coordinate that swings."""
+MOTIONS = {"left": -1, "right": 1}
+"""For each motion its direction."""
 CLASSES = tuple(f"{glyph}-{motion}" for glyph in GLYPHS for motion in MOTIONS)
 
-PERIODS = (12.0, 20.0)
-"""Shortest and longest period of a swing, in video frames."""
-PLACES = (0.41, 0.59)
-"""Smallest and largest place of a sign, in picture sizes."""
+PLACES = (0.44, 0.56)
+"""Smallest and largest place of a sign in the middle of its video, in picture sizes."""
+TRAVELS = (0.18, 0.36)
+"""Shortest and longest way of a sign through its video, in picture sizes."""
 RADII = (0.28, 0.34)
 """Smallest and largest radius of a sign, in picture sizes."""
-TILT = 0.1
+TILT = 0.15
 """Largest angle of a sign, in radians."""
-WIDTHS = (0.07, 0.11)
+WIDTHS = (0.06, 0.1)
 """Thinnest and thickest stroke of a sign, in picture sizes."""
 SHADES = (0.0, 0.6)
 """Darkest and brightest of each channel of the background, before its texture."""
 TEXTURE = 0.14
 """Largest amplitude of a wave of the texture."""
-LIGHTS = (0.8, 1.0)
+LIGHTS = (0.7, 1.0)
 """Darkest and brightest light on a whole video."""
-STRAYS = 1
+STRAYS = 2
 """Stray strokes in a video."""
 STRAY_LENGTH = 0.24
 """Length of a stray stroke, in picture sizes."""
@@ -58,22 +57,21 @@ STRAY_SPEED = 0.02
 """Fastest stray stroke in each direction, in picture sizes per video frame."""
 
 
-def course(label: str, num_frames: int, random: np.random.Generator) -> dict[str, Array]:
+def course(label: str, num_frames: int, random: np.random.Generator) -> tuple[Array, Array]:
     """Draw how the sign of one video moves.
 
     Args:
         label: one of `CLASSES`.
         num_frames: T.
-        random: source of the start, the phase and the speed; every class draws the same numbers.
+        random: source of the way and its length; every class draws the same numbers.
 
     Returns:
-        The coordinates `x` and `y` over time, each (T,) in [0, 1].
+        The places x and y over time, each (T,) in picture sizes.
     """
     _, _, motion = label.partition("-")
-    coordinates = {name: np.full(num_frames, at) for name, at in zip("xy", random.random(2), strict=True)}
-    phase, period = random.random(), random.uniform(*PERIODS)
-    coordinates[MOTIONS[motion]] = swinging(phase + np.arange(num_frames) / period)
-    return coordinates
+    (x, y), travel = random.uniform(*PLACES, 2), random.uniform(*TRAVELS)
+    way = MOTIONS[motion] * travel * np.linspace(-0.5, 0.5, num_frames)
+    return x + way, np.full(num_frames, y)
 
 
 def draw(label: str, config: MotionConfig, random: np.random.Generator) -> Array:
@@ -89,7 +87,7 @@ def draw(label: str, config: MotionConfig, random: np.random.Generator) -> Array
     picture = np.broadcast_to(background.astype(np.float32), (num_frames, size, size, 3)).copy()
     for _ in range(STRAYS):
         _paint_stray(picture, random)
-    x, y = (size * (PLACES[0] + (PLACES[1] - PLACES[0]) * moves[name]) for name in "xy")
+    x, y = (size * place for place in moves)
     radius, tilt, width = (random.uniform(*limits) for limits in (RADII, (-TILT, TILT), WIDTHS))
     _paint_strokes(picture, GLYPHS[glyph], x, y, size * radius, tilt, size * width, _pastel(random))
     return as_pixels(np.float32(random.uniform(*LIGHTS)) * picture)
@@ -103,8 +101,8 @@ def _pastel(random: np.random.Generator) -> Array:
 def _paint_stray(picture: Array, random: np.random.Generator) -> None:
     """Paint a short stroke that drifts over (T, H, W, 3)."""
     num_frames, size = picture.shape[:2]
-    start, speed = random.random((2, 1)), random.uniform(-STRAY_SPEED, STRAY_SPEED, (2, 1))
-    x, y = size * (start + speed * np.arange(num_frames))
+    middle, speed = random.random((2, 1)), random.uniform(-STRAY_SPEED, STRAY_SPEED, (2, 1))
+    x, y = size * (middle + speed * (np.arange(num_frames) - (num_frames - 1) / 2))
     angle, width = random.uniform(0, np.pi), size * random.uniform(*STRAY_WIDTHS)
     _paint_strokes(picture, (((-1, 0), (1, 0)),), x, y, size * STRAY_LENGTH / 2, angle, width, _pastel(random))
 

@@ -1,13 +1,8 @@
-"""What the built-in videos are painted with: a wave, a texture, and shapes with smooth edges."""
+"""What the built-in videos are painted with: a texture, and shapes with smooth edges."""
 
 import numpy as np
 
 Array = np.ndarray
-
-
-def swinging(cycles: Array) -> Array:
-    """From 0 up to 1 and down again in every cycle, turning abruptly."""
-    return 1 - np.abs(2 * (cycles % 1) - 1)
 
 
 def texture(size: int, random: np.random.Generator, *, cycles: int, strength: float) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from prism.ingestion.options import MotionConfig
-from prism.ingestion.painting import Array, as_pixels, own_frame, paint, swinging, texture
+from prism.ingestion.painting import Array, as_pixels, own_frame, paint, texture
 
 PERIODS = (20.0, 28.0)
 """Shortest and longest time of one cycle, in frames."""
@@ -38,6 +38,11 @@ def rising(cycles: Array) -> Array:
 def falling(cycles: Array) -> Array:
     """From 1 down to 0 in every cycle, then back at once: `rising`, played backwards."""
     return -cycles % 1
+
+
+def swinging(cycles: Array) -> Array:
+    """From 0 up to 1 and down again in every cycle, turning abruptly."""
+    return 1 - np.abs(2 * (cycles % 1) - 1)
 
 
 COORDINATES = ("x", "y", "turn", "spread", "growth")
