@@ -94,7 +94,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
             "keyframe_scale": 4,
             "insertion": "never",
             "lr": 0.0,
-            "relative_lr": 0.15,
+            "relative_lr": 0.2,
             "decay": "cosine",
         }
     },

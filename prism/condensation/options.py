@@ -74,7 +74,7 @@ the height and width, which are enlarged bilinearly."""
 protocol it follows uses 5000."""
     lr: Annotated[float, LR] = 0.0
     """Learning rate of the key-frames, as it is published; 0 takes what `relative_lr` comes to."""
-    relative_lr: Annotated[float, RATE] = 0.15
+    relative_lr: Annotated[float, RATE] = 0.2
     """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
 start: one number for every size, width, network and vpc."""
     decay: Decay = "cosine"
