@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 60
 .PHONY: help install demo test bench faults fuzz audit lock check clean
 
 help:
-	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (3 minutes)"
+	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (4 minutes)"
 	@echo "make test    run the tests (6 minutes at most)"
 	@echo "make bench   measure what docs/performance.md claims; a table and JSON go to $(BENCH) (5 minutes)"
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"

@@ -6,7 +6,6 @@ out=$1
 prism=${PRISM:-prism}
 recipe=demo
 step() { echo "\$ prism $*"; "$prism" "$@"; }
-score() { step evaluate "$out/$1.safetensors" --data "$out/store" -o "$out/$1.json" --recipe "$recipe" --label "$2"; }
 
 rm -rf "$out"
 mkdir -p "$out"
@@ -16,10 +15,14 @@ step condense "$out/store" -o "$out/prism.safetensors" --recipe "$recipe"
 step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
-score prism "condensed"
-score paper "PRISM, as published"
-score random "random clips"
-score herding "herding"
+step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
+    --label "condensed"
+step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
+    --label "PRISM, as published"
+step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
+    --label "random clips"
+step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.json" --recipe "$recipe" \
+    --label "herding"
 step evaluate --train "$out/store" --data "$out/store" -o "$out/full.json" --recipe "$recipe" \
     --epochs 15 --seeds 2 --label "all training clips"
 step report "$out/full.json" "$out/prism.json" "$out/herding.json" "$out/random.json" "$out/paper.json" \
