@@ -2,5 +2,5 @@
 
 from prism.recipes import read_recipe
 
-PAPER = read_recipe("paper")["condense"]
+PAPER = {key: value for key, value in read_recipe("paper")["condense"].items() if key != "method"}
 """The paper's options of `prism condense`: whole key-frames, insertion, an absolute learning rate."""

@@ -19,7 +19,7 @@ from prism.recipes import SECTIONS
 from prism.selection.select import select
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
-TINY_CONDENSE = ["--recipe", "paper", "--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
+TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
 TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
 
 
@@ -181,7 +181,7 @@ def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, sto
     prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--recipe", path, "--seed", 3, *TINY_CONDENSE)
     made = CondensedSet.load(tmp_path / "set").source["config"]
     assert (made["vpc"], made["seed"], made["storage"], made["init"]) == (2, 3, "float16", "real")
-    assert made["lr"] == 1.0
+    assert made["relative_lr"] == 0.2
 
 
 def test_an_option_wins_over_the_recipe_even_where_it_repeats_the_default(prism, store, tmp_path, recipe):
@@ -216,7 +216,7 @@ def test_a_recipe_for_other_verbs_leaves_this_one_alone(prism, store, tmp_path, 
         ("[condense]\nlr_img = 1.0\n", "unknown key 'condense.lr_img'. Did you mean 'condense.lr'?"),
         ("[evaluate]\nepoch = 1\n", "Did you mean 'evaluate.epochs'?"),
         ("[condence]\nlr = 1.0\n", "Did you mean 'condense'?"),
-        ("[condense]\nlr = 0\n", "condense.lr = 0.0, but it must be positive"),
+        ("[condense]\nlr = -1\n", "condense.lr = -1.0, but it must be positive"),
         ('[condense]\nlr = "1"\n', "must be of type float"),
         ("lr = \n", "cannot be read"),
     ],
@@ -369,7 +369,7 @@ def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
 
 def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(prism, make_store, tmp_path):
     store = make_store(size=42)
-    assert "43 pixels" in prism.refuses("condense", store.path, "-o", tmp_path / "x")
+    assert "43 pixels" in prism.refuses("condense", store.path, "-o", tmp_path / "x", "--keyframe-scale", 2)
     assert "43 pixels" in prism.refuses("evaluate", "--train", store.path, "--data", store.path)
 
 
@@ -380,7 +380,7 @@ def test_a_store_of_a_newer_format_is_refused(prism, make_store, tmp_path):
 
 
 def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
-    arguments = ["--lr", "1e30", "--iterations", 5, "--width", 2]
+    arguments = ["--lr", "1e30", "--iterations", 5, "--width", 2, "--no-progress"]
     assert "start again with --lr 1e+29 --overwrite" in prism.refuses(
         "condense", store.path, "-o", tmp_path / "x", *arguments
     )

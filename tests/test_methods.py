@@ -21,6 +21,7 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS as CONDENSATIONS
 from prism.condensation.options import CondenseConfig, settled
+from prism.condensation.stream import Numbers
 from prism.errors import ConfigError, DivergedError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
@@ -89,7 +90,7 @@ def test_a_set_says_how_it_was_made_and_names_neither_clock_nor_host(store, tmp_
     condensed = make(store.path, method, tmp_path / "set")
     assert condensed.source["method"] == condensed.source["config"]["method"] == method
     assert condensed.source["store"] == store.fingerprint
-    assert condensed.source.keys() - {"device", "clips"} == {"method", "config", "versions", "store"}
+    assert condensed.source.keys() - {"device", "clips", "unseen"} == {"method", "config", "versions", "store"}
     assert not {word for word in (b"name-of-the-host", b"time-of-the-clock") if word in condensed.to_bytes()}
 
 
@@ -244,10 +245,11 @@ def test_a_divergence_names_the_options_to_lower(store, method):
 
 
 @every_condensation
-def test_condensing_lowers_the_loss(store, method):
+def test_condensing_lowers_the_loss(store, method, monkeypatch):
     options = {"iterations": 30, "lr": 30.0, "dynamic_lr": 100.0, "hallucinator_lr": 1e-2}
     # One network, so that losses can be compared.
+    monkeypatch.setattr(Numbers, "of", lambda self, iteration: 0)
     config = settled(CondenseConfig(**(CONDENSES | options), method=method))
     run = Condensation(store, config, torch.device("cpu"))
-    losses = [run.step().loss for _ in range(run.num_iterations)][run.videos.preparation :]
+    losses = [run.step().loss for _ in range(run.num_iterations)][run.preparation :]
     assert max(losses[-5:]) < 0.5 * losses[0]

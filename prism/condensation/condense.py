@@ -58,7 +58,6 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
-    note(said_of_equations(store, config), enabled=run.progress)
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
@@ -82,6 +81,7 @@ def condense_classes(
     def begin() -> Unseen | None:
         if not is_whole:
             return None
+        note(said_of_equations(store, config), enabled=run.progress)
         OBJECTIVES.make(config.objective, config).ahead(store, config, run)
         return Unseen(store, config, device)
 
