@@ -96,8 +96,7 @@ def condense_classes(
             condensation.step()
         return finish(unseen)
     with Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal:
-        journal.iterate(checkpoint_seconds, run.progress, unseen := begin())
-        condensed = finish(unseen)
+        condensed = finish(journal.iterate(checkpoint_seconds, run.progress, begin))
         journal.finish(condensed)
     return condensed
 

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -85,19 +86,26 @@ class Journal:
     def __exit__(self, *error: object) -> None:
         self.telemetry.close()
 
-    def iterate(self, checkpoint_seconds: float, progress: bool, unseen: Unseen | None) -> None:
+    def iterate(
+        self, checkpoint_seconds: float, progress: bool, prepare: Callable[[], Unseen | None]
+    ) -> Unseen | None:
         """Do the remaining iterations, recording each and saving a checkpoint now and then.
 
         Args:
             checkpoint_seconds: time between two checkpoints.
             progress: show a bar on a terminal.
-            unseen: what judges the videos every so often; None for a part of the classes.
+            prepare: what is done before the first of them, on the same clock: it returns what judges the videos
+                every so often, or None for a part of the classes.
+
+        Returns:
+            What `prepare` returned.
         """
+        started, before = time.monotonic(), self.seconds
+        unseen = prepare()
         total = self.run.num_iterations
         bar = progress_bar("Condensing", total, "it", enabled=progress, done=self.run.iteration)
         with stop_signal() as stopped, bar as advance:
-            started = saved = time.monotonic()
-            before, shown = self.seconds, dict[str, str]()
+            saved, shown = time.monotonic(), dict[str, str]()
             while self.run.iteration < total:
                 if unseen is not None and self.run.iteration % EVERY == 0:
                     likeness = unseen.measure(self.run.videos.render(self.run.iteration))
@@ -116,6 +124,7 @@ class Journal:
                         f"stopped at iteration {self.run.iteration} of {total}; a checkpoint is saved. "
                         "Run the same command with --resume to continue."
                     )
+        return unseen
 
     def record(self, step: Step) -> None:
         """Write what an iteration did to the telemetry file."""
