@@ -106,6 +106,10 @@ class Parts:
             )
         return part
 
+    def ships(self, value: Any) -> bool:
+        """Whether a part is one of those with a short name; somebody else's code may change under one name."""
+        return self.name_of(value) in self.homes
+
     def options_of(self, value: Any) -> dict[str, Any]:
         """The options that a value brings: those in its name, or the parameters of its class that it keeps.
 

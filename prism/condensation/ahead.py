@@ -72,7 +72,8 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
     stream, needs = order.stream(), sorted(set(needs), key=lambda need: (need[1].__name__, need[0]))
     if not (stream.is_kept and os.access(order.store.path, os.W_OK)):
         return
-    num_bytes = sum(stream.file(*need).num_bytes for need in needs)
+    files = {need: stream.file(*need) for need in needs}
+    num_bytes = sum(file.num_bytes for file in files.values())
     said = f"The class means of {BLOCK * len(needs):,} networks take {mib(num_bytes)} beside the clips"
     if num_bytes > KEPT_BYTES:
         note(
@@ -80,7 +81,7 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
             enabled=run.progress,
         )
         return
-    missing = [need for need in needs if stream.file(*need).load() is None]
+    missing = [need for need, file in files.items() if file.load() is None]
     if not missing:
         return
     note(f"{said}. Every later run on these clips shares them.", enabled=run.progress)

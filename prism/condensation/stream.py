@@ -76,8 +76,8 @@ class NetworkStream:
 
     @property
     def is_kept(self) -> bool:
-        """Whether class means may be kept: somebody else's network may change under one name."""
-        return NETWORKS.name_of(self.config.model) in NETWORKS.homes
+        """Whether class means may be kept."""
+        return NETWORKS.ships(self.config.model)
 
     def at(self, number: int, view: View = whole_clips) -> Tensor:
         """Give `network` the values of a number, and return the class means (C, D) of what `view` shows."""

@@ -76,6 +76,6 @@ def train_embeddings(store: ClipStore, embedder: EmbeddingNetwork, device: torch
                 initialise(network, generator(embedder.seed, "init", device=device))
             return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
 
-    if name not in NETWORKS.homes:
+    if not NETWORKS.ships(embedder.model):
         return compute()
     return remembered(store, "embeddings", asdict(embedder) | {"model": name}, device, shape, compute)

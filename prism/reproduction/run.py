@@ -72,17 +72,14 @@ def reproduce(
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)
-    missing, minutes = [pair for pair in steps if not _take(*pair, done)], Minutes(run.device)
-    needed = [minutes.of(*pair) for pair in missing]
+    missing = [pair for pair in steps if not _take(*pair, done)]
+    if dry_run or (run.progress and missing):
+        _say(missing, done, run.device, commands=dry_run)
     if dry_run:
-        for pair, time in zip(missing, needed, strict=True):
-            note(f"{command(*pair)}  # {in_words(time)}")
-        there = f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there."
-        note(total(needed, minutes.device) if missing else there)
         return compare(chosen, scale, places, done)
-    note(total(needed, minutes.device) if missing else "", enabled=run.progress)
     for count, (step, store) in enumerate(steps, 1):
-        if not _take(step, store, done):
+        # A result may belong to a set that has only now been made again.
+        if (step, store) in missing and not _take(step, store, done):
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
             _run(step, store, done, run)
             _write(compare(chosen, scale, places, done), table)
@@ -94,6 +91,21 @@ def reproduce(
     sheet = replace(found.sheet, plots=list(plots.values()))
     report(list(done.results), table.with_name(f"{table.name}.html"), sheets=[sheet], overwrite=True)
     return found
+
+
+def _say(
+    missing: Sequence[tuple[SetStep | ScoreStep, ClipStore]], done: Progress, device: str, *, commands: bool
+) -> None:
+    """Say how long the missing steps will take, or that there are none."""
+    if not missing:
+        note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
+        return
+    minutes = Minutes(device)
+    needed = [minutes.of(*pair) for pair in missing]
+    if commands:
+        for pair, time in zip(missing, needed, strict=True):
+            note(f"{command(*pair)}  # {in_words(time)}")
+    note(total(needed, minutes.device))
 
 
 def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:
