@@ -117,7 +117,7 @@ def said_of_equations(store: ClipStore, config: CondenseConfig) -> str:
     method, objective = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
     asked = objective.equations(build_for(store, config.model, "meta", width=config.width))
     unknowns = method.unknowns(store, config)
-    if not (asked and unknowns):
+    if not (asked and unknowns and config.iterations):
         return ""
     ratio = config.iterations * asked / unknowns
     said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"

@@ -94,7 +94,7 @@ class Condensation:
 
     def descend(self) -> None:
         """Move what is trainable, at rates that fall along half a cosine, or stay."""
-        done = max(0, self.iteration - self.preparation) / self.config.iterations
+        done = max(0, self.iteration - self.preparation) / max(1, self.config.iterations)
         share = (1 + math.cos(math.pi * done)) / 2 if self.config.decay == "cosine" else 1.0
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = share * rate

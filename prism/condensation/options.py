@@ -33,7 +33,7 @@ RULES = Parts(
     needs=("propose", "check"),
 )
 
-Init = Literal["noise", "real"]
+Init = Literal["noise", "real", "mean"]
 Gradient = Literal["slot", "parameter"]
 Decay = Literal["cosine", "constant"]
 Precision = Literal["float32", "bfloat16"]
@@ -59,7 +59,8 @@ every frame is trained (it fixes init, initial_keyframes and insertion); `static
 two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init, insertion and \
 gradient_decay)."""
     init: Init = "noise"
-    """What the key-frames start as: Gaussian noise, or frames of random real clips."""
+    """What the key-frames start as: Gaussian noise, frames of random real clips, or frames of the mean of real \
+clips, which the videos of a class share out among them."""
     initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4
@@ -69,9 +70,9 @@ the height and width, which are enlarged bilinearly."""
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     seed: int = 0
     """Seed of everything random."""
-    iterations: Annotated[int, Group("How they are matched"), at_least(1)] = 5000
-    """Optimisation steps; each draws a fresh random network. The paper does not state the number; the \
-protocol it follows uses 5000."""
+    iterations: Annotated[int, Group("How they are matched"), at_least(0)] = 5000
+    """Optimisation steps; each draws a fresh random network. 0 leaves the videos as they start. The paper does \
+not state the number; the protocol it follows uses 5000."""
     lr: Annotated[float, LR] = 0.0
     """Learning rate of the key-frames, as it is published; 0 takes what `relative_lr` comes to."""
     relative_lr: Annotated[float, RATE] = 0.2

@@ -15,6 +15,9 @@ from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 
+MEAN_OF = 64
+"""Real clips whose mean a video starts as, at most."""
+
 
 class KeyFrameVideos:
     """Interpolated key-frames.
@@ -99,14 +102,15 @@ class KeyFrames(Method):
         They are drawn for all classes, so that a video does not depend on which others are asked for.
         """
         size, scale = store.size, config.keyframe_scale
+        labels = classes or range(len(store.classes))
         every = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
-        wanted = torch.isin(every, torch.tensor(classes or range(len(store.classes))))
+        wanted = torch.isin(every, torch.tensor(labels))
         num_videos = int(wanted.sum())
         num_keyframes = config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
-        if config.init == "real":
-            chosen = store.sample(config.vpc, generator(config.seed, "videos"))[wanted]
-            frames = store.normalisation.apply(reduce(as_pixels(store.clips("train").frames[chosen]), scale))
+        if config.init != "noise":
+            pixels = random_clips if config.init == "real" else mean_clips
+            frames = store.normalisation.apply(reduce(pixels(store, config, labels), scale))
         else:
             shape = (3, size[0] // scale, size[1] // scale)
             noise = torch.randn((len(every), num_keyframes, *shape), generator=generator(config.seed, "videos"))
@@ -116,6 +120,28 @@ class KeyFrames(Method):
         if config.fully_learnable:
             mask = insert(frames, mask, torch.ones_like(mask))
         return KeyFrameVideos(frames.to(device), mask.to(device), every[wanted], config)
+
+
+def random_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tensor:
+    """Random real clips (V, T, C, H, W) of some classes, in pixels 0..1."""
+    chosen = store.sample(config.vpc, generator(config.seed, "videos")).view(-1, config.vpc)
+    return as_pixels(store.clips("train").frames[chosen[classes.start : classes.stop].flatten()])
+
+
+def mean_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tensor:
+    """Means (V, T, C, H, W) of real clips, in pixels 0..1: the videos of a class share its clips out among them.
+
+    A mean is that of `MEAN_OF` clips at most, and of their mirror images where these keep the label.
+    """
+    clips = store.clips("train")
+    means: list[Tensor] = []
+    for label in classes:
+        of_class = (clips.labels == label).nonzero().flatten()
+        order = torch.randperm(len(of_class), generator=generator(config.seed, "videos", label))
+        shares = of_class[order].tensor_split(config.vpc)
+        means += [as_pixels(clips.frames[share[:MEAN_OF]]).mean(dim=0) for share in shares]
+    pixels = torch.stack(means)
+    return (pixels + pixels.flip(-1)) / 2 if store.flip else pixels
 
 
 class WholeClips(KeyFrames):

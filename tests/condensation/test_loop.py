@@ -18,6 +18,7 @@ import torch
 from conftest import CrashingAt
 from settings import PAPER
 
+from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
 from prism.artifacts.options import STORAGES
@@ -80,6 +81,29 @@ def test_real_with_two_keyframes_interpolates_between_the_ends_of_a_clip(store):
     sparse = KeyFrames().start(store, config(init="real"), CPU).render()
     share = torch.linspace(1, 0, 8).view(1, 8, 1, 1, 1)
     torch.testing.assert_close(sparse, share * whole[:, :1] + (1 - share) * whole[:, -1:])
+
+
+def test_mean_starts_as_the_mean_of_all_clips_of_a_class_and_of_their_mirror_images(store):
+    videos = KeyFrames().start(store, config(init="mean", vpc=1, initial_keyframes=8), CPU)
+    clips = store.clips("train")
+    means = torch.stack([as_pixels(clips.frames[clips.labels == label]).mean(dim=0) for label in (0, 1)])
+    both = (means + means.flip(-1)) / 2 if store.flip else means
+    torch.testing.assert_close(store.normalisation.invert(videos.render()), both, atol=1e-5, rtol=0)
+
+
+def test_the_videos_of_a_class_share_its_clips_out_among_their_means(store):
+    one = KeyFrames().start(store, config(init="mean", vpc=1, initial_keyframes=8), CPU).render()
+    two = KeyFrames().start(store, config(init="mean", vpc=2, initial_keyframes=8), CPU).render()
+    assert len({tuple(video.flatten().tolist()) for video in two}) == 4
+    # Shares of equal size: their mean is that of the class.
+    assert store.counts("train").tolist() == [4, 4]
+    torch.testing.assert_close(two.unflatten(0, (2, 2)).mean(dim=1), one, atol=1e-5, rtol=0)
+
+
+def test_a_class_starts_as_the_same_mean_whichever_others_are_condensed(store):
+    together = KeyFrames().start(store, config(init="mean", vpc=2), CPU).frames
+    alone = KeyFrames().start(store, config(init="mean", vpc=2), CPU, range(1, 2)).frames
+    assert torch.equal(alone, together[2:])
 
 
 def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store):
@@ -322,7 +346,7 @@ def test_every_variant_resumes_to_the_same_bytes(store, tmp_path, crashing_at, n
 # Smaller key-frames.
 
 
-@pytest.mark.parametrize("init", ["noise", "real"])
+@pytest.mark.parametrize("init", ["noise", "real", "mean"])
 def test_half_size_keyframes_take_a_quarter_of_the_values_and_render_to_whole_clips(store, tmp_path, init):
     small = run_tiny(store, tmp_path / "set", keyframe_scale=2, insertion="never", init=init)
     whole = run_tiny(store, insertion="never", init=init)
@@ -668,3 +692,13 @@ def test_a_disk_that_fills_up_leaves_nothing_half_written(store, tmp_path, check
 def test_a_time_between_checkpoints_that_is_none_is_refused(store, seconds):
     with pytest.raises(ConfigError, match="checkpoint_seconds = "):
         run_tiny(store, checkpoint_seconds=seconds)
+
+
+@pytest.mark.parametrize("method", ["prism", "static-dynamic"])
+def test_no_iterations_leave_the_videos_as_they_start(store, tmp_path, method):
+    options = {"method": method, "insertion": "never", "iterations": 0}
+    made = run_tiny(store, tmp_path / "set", **options)
+    run = started(store, **options)
+    for _ in range(run.preparation):
+        run.step()
+    assert torch.equal(made.render(), run.videos.condensed(store, run.config, {}).render())
