@@ -198,6 +198,21 @@ def as_dict(config: Options) -> dict[str, Any]:
     }
 
 
+def as_arguments(options: Mapping[str, Any]) -> list[str]:
+    """Options as a command line gives them: `--vpc 5 --no-fully-learnable`."""
+    given: list[str] = []
+    for key, value in options.items():
+        name = key.replace("_", "-")
+        given += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
+    return given
+
+
+def chosen(config: Options) -> dict[str, Any]:
+    """The options that differ from their defaults, as files record them."""
+    defaults = as_dict(type(config)())
+    return {key: value for key, value in as_dict(config).items() if value != defaults.get(key)}
+
+
 def nearest(word: str, allowed: Iterable[str], said: Callable[[str], str] = str) -> str:
     """` Did you mean 'x'?` for the most similar allowed word, or nothing.
 

@@ -12,7 +12,7 @@ from typing import Any
 from prism.artifacts.results import METRICS
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig, settled
-from prism.config import as_dict, with_options
+from prism.config import as_arguments, chosen, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.recipes import read_recipe
@@ -193,14 +193,7 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
 
 def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
     """The command that does a step."""
-    defaults, options = as_dict(type(step.config)()), as_dict(step.config)
-    given: list[str] = []
-    for key, value in options.items():
-        if value != defaults[key]:
-            name = key.replace("_", "-")
-            given += (
-                [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
-            )
+    given = as_arguments(chosen(step.config))
     if isinstance(step, SetStep):
         return shlex.join(["prism", step.verb, str(store.path), "-o", str(step.path), *given])
     what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
