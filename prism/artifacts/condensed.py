@@ -7,7 +7,7 @@ one JSON text of metadata. Nothing in it depends on the clock or the host. Readi
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -144,6 +144,11 @@ class CondensedSet:
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""
         return Clips(self.render(generator=generator), self.labels, self.classes)
+
+    def apart(self) -> "CondensedSet":
+        """The same clips, each of them a video of its own: a video with n takes becomes n videos."""
+        labels = self.labels.repeat_interleave(self.stored_clips // len(self))
+        return replace(self, encoding=self.encoding.apart, labels=labels)
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:

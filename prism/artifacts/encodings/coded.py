@@ -102,14 +102,23 @@ class Coded(Images):
         videos = torch.bucketize(wanted, self.offsets[1:], right=True)
         levels = torch.empty(len(wanted), 3, *self.size)
         for video in videos.unique().tolist():
-            first, last = self.offsets[video : video + 2].tolist()
-            start = int(self.packet_sizes[:first].sum())
-            sizes = self.packet_sizes[first:last].tolist()
-            parts = self.packets[start : start + sum(sizes)].split(sizes)
             try:
-                images = h264.decode([part.numpy().tobytes() for part in parts], self.size)
+                images = h264.decode(self.packets_of(video), self.size)
             except h264.UndecodableError as problem:
                 raise CondensedError(f"video {video} cannot be decoded as {self.storage}: {problem}.") from None
             mine = videos == video
-            levels[mine] = images[wanted[mine] - first]
+            levels[mine] = images[wanted[mine] - self.offsets[video]]
         return Encoded(levels, self.scale[videos], self.minimum[videos])
+
+    def packets_of(self, video: int) -> list[bytes]:
+        """The packets of a video, in the order of decoding."""
+        first, last = self.offsets[video : video + 2].tolist()
+        start, sizes = int(self.packet_sizes[:first].sum()), self.packet_sizes[first:last].tolist()
+        return [part.numpy().tobytes() for part in self.packets[start : start + sum(sizes)].split(sizes)]
+
+    def is_plain(self, video: int) -> bool:
+        """Whether the pictures of a video are its images: no edge is cut off, and a level is a pixel."""
+        scale, minimum = level_ranges(torch.tensor(0.0), torch.tensor(1.0))
+        return h264.holds_exactly(self.size) and bool(
+            (self.scale[video] == scale) & (self.minimum[video] == minimum)
+        )

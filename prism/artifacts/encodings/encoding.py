@@ -129,6 +129,15 @@ class Encoding(ABC):
         """The stored pixels, if a clip shows nothing that lies outside their range."""
         return None
 
+    @property
+    def apart(self) -> "Encoding":
+        """The same clips, each of them a video of its own."""
+        return self
+
+    def stream(self, video: int) -> list[bytes] | None:
+        """The packets of H.264 that are the clip of a video as they stand; None where it has to be rendered."""
+        return None
+
 
 def extent_problem(clip_shape: tuple[int, int, int]) -> str | None:
     """The first limit that clips of this length and size exceed, or None."""

@@ -186,3 +186,8 @@ class H264Encoding(KeyFrameEncoding):
     def problem(self, num_videos: int) -> str | None:
         """The first thing that is wrong, or None; a packet may still not decode."""
         return self.keyframes.problem() or super().problem(num_videos)
+
+    def stream(self, video: int) -> list[bytes] | None:
+        """The packets of a video if all frames of its clip are stored, in their own size and range."""
+        is_whole = self.scale == 1 and int(self.keyframe_counts[video]) == self.num_frames
+        return self.keyframes.packets_of(video) if is_whole and self.keyframes.is_plain(video) else None

@@ -106,6 +106,11 @@ class Takes(Encoding):
         """The stored pixels of all takes, if no clip shows what lies outside their range."""
         return self.encoding.shown
 
+    @property
+    def apart(self) -> Encoding:
+        """The wrapped encoding: every take is a video."""
+        return self.encoding
+
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
         """The drawn take of each video, or its first without a generator.
 
