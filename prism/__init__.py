@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from prism.evaluation.evaluate import evaluate
     from prism.evaluation.options import EvaluateConfig, RetrieveConfig
     from prism.evaluation.retrieve import retrieve
+    from prism.exports.export import export
+    from prism.exports.options import ExportConfig
     from prism.ingestion.build import ingest
     from prism.ingestion.motion import write_motion
     from prism.ingestion.options import IngestConfig, MotionConfig
@@ -40,6 +42,7 @@ _HOME = {
     "CondenseConfig": "prism.condensation.options",
     "CondensedSet": "prism.artifacts.condensed",
     "EvaluateConfig": "prism.evaluation.options",
+    "ExportConfig": "prism.exports.options",
     "IngestConfig": "prism.ingestion.options",
     "MotionConfig": "prism.ingestion.options",
     "Normalisation": "prism.artifacts.clips",
@@ -50,6 +53,7 @@ _HOME = {
     "VideoDataset": "prism.artifacts.dataset",
     "condense": "prism.condensation.condense",
     "evaluate": "prism.evaluation.evaluate",
+    "export": "prism.exports.export",
     "ingest": "prism.ingestion.build",
     "lead": "prism.artifacts.estimates",
     "load": "prism.artifacts.dataset",
@@ -66,6 +70,7 @@ __all__ = [
     "CondenseConfig",
     "CondensedSet",
     "EvaluateConfig",
+    "ExportConfig",
     "IngestConfig",
     "MotionConfig",
     "Normalisation",
@@ -76,6 +81,7 @@ __all__ = [
     "VideoDataset",
     "condense",
     "evaluate",
+    "export",
     "ingest",
     "lead",
     "load",

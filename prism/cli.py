@@ -15,6 +15,7 @@ from prism.condensation.options import CondenseConfig
 from prism.config import Options, described
 from prism.errors import ConfigError, PrismError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.devices import Device
 from prism.machine.executors import Engine, opened
@@ -403,6 +404,40 @@ def report(
     for table in summary_tables(Result.load(path) for path in results):
         Console().print(table)
     say(f"Page: {page.resolve()}")
+
+
+@command(ExportConfig, without=("resume", "device", "engine", "address"))
+def export(
+    condensed: Path,
+    /,
+    *,
+    output: Output,
+    result: Path | None = None,
+    run: Running = LOCAL,
+    config: ExportConfig | None = None,
+) -> None:
+    """Write the videos of a condensed set in a format that other tools read, with a card that describes it.
+
+    Example: prism export runs/set.safetensors -o runs/folder --to videofolder
+
+    Parameters
+    ----------
+    condensed
+        Condensed set, from prism condense or prism select.
+    output
+        Folder to write; a file with --to gif, webp or mp4.
+    result
+        Result of prism evaluate or prism retrieve on this set, for the card.
+    """
+    from prism.exports.export import export as verb
+
+    made = call(verb, condensed, output, config=config, run=run, result=result)
+    say(str(made))
+    if made.loss.psnr < float("inf"):
+        say("--lossless keeps every 8-bit pixel, --to tensors every value.")
+    if made.path.is_dir():
+        say(f"Next: fill in the licence in {made.path / 'README.md'}.")
+        say(f"Then: hf upload NAME {made.path} --repo-type dataset")
 
 
 @command()

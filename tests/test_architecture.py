@@ -21,14 +21,17 @@ LAYERS = [
     ["artifacts"],
     ["networks"],
     VERBS,
-    ["recipes", "reports", "testing"],
+    ["exports", "recipes", "reports", "testing"],
     ["reproduction"],
     ["cli"],
 ]
 INTO_THE_HOUSE = "prism"
 
 BORDERS = {
-    "av": {"prism.ingestion.decode", "prism.ingestion.motion", "prism.artifacts.encodings.h264"},
+    "av": {
+        *("prism.ingestion.decode", "prism.ingestion.motion"),
+        *("prism.artifacts.encodings.h264", "prism.exports.mp4"),
+    },
     "safetensors": {"prism.artifacts", "prism.condensation.checkpoint"},
     "cyclopts": {"prism.cli"},
     "distributed": {"prism.machine.executors"},

@@ -18,7 +18,7 @@ from prism.config import described
 from prism.recipes import SECTIONS
 from prism.selection.select import select
 
-COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "info"]
+COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "export", "info"]
 TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
 TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
 
@@ -149,6 +149,9 @@ def test_info_prints_facts_or_json(prism, store, chosen):
         "evaluate SET --data STORE --model r2plus1d-18 --epochs 1 --seeds 1 --width 2",
         "evaluate SET --data STORE --epochs 1 --seeds 1 --width 2 -o OUT --resume --protocol clean",
         "condense STORE -o OUT --model cnn-gru --iterations 2 --width 2 --batch-real 2",
+        "export SET -o OUT --to videofolder --fps 8 --quality 65 --lossless",
+        "export SET -o OUT --to webdataset --shard-videos 1",
+        "export SET -o OUT --to mp4 --video 1",
         "info SET --json",
     ],
 )
@@ -344,6 +347,15 @@ MISTAKES = {
     "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),
     "temperature 0": ("retrieve {set} --data {store} --temperature 0", "retrieve.temperature = 0.0"),
     "neither set nor train to retrieve": ("retrieve --data {store}", "retrieve needs either"),
+    "store as a set to export": ("export {store} -o {at}/out", "is a folder, not a condensed set"),
+    "text as a set to export": ("export {at}/file -o {at}/out", "not a condensed set"),
+    "export exists": ("export {set} -o {at}/empty", "exists already"),
+    "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
+    "export over another file": ("export {set} -o {at}/file --overwrite", "so it is not overwritten"),
+    "unknown format": ("export {set} -o {at}/out --to mp5", "Did you mean 'mp4'?"),
+    "video beyond the set": ("export {set} -o {at}/out --to mp4 --video 2", "2 videos, counted from 0"),
+    "option of another format": ("export {set} -o {at}/out --to gif --quality 9", "left out with the format gif"),
+    "result that is none": ("export {set} -o {at}/out --result {at}/file", "is not a result"),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": ("info {at}/file", "not a condensed set"),
@@ -483,6 +495,7 @@ def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
         "evaluate": {"--workers", *everywhere},
         "retrieve": {"--workers", *everywhere},
         "report": {"--overwrite"},
+        "export": {"--overwrite", "--progress"},
         "reproduce": {"--device", *cluster},
     }
 

@@ -153,7 +153,7 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(page):
         assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), f"{page} links to {link}"
 
 
-FILES = re.compile(r"\.(py|json|jsonl|csv|txt|u8|md|toml|svg|png|sh|html|tensors)$")
+FILES = re.compile(r"\.(py|json|jsonl|csv|txt|u8|md|toml|svg|png|sh|html|safetensors)$")
 # formats.md names keys of JSON texts in the form of code.
 PAGES_OF_CODE = [page for page in PAGES if page != "formats.md"]
 

@@ -9,6 +9,7 @@ from prism.condensation.options import CondenseConfig
 from prism.config import Options, nearest, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.texts import read_text
 from prism.selection.options import SelectConfig
@@ -18,7 +19,10 @@ RECIPES = Path(__file__).parent
 
 SECTIONS: dict[str, type[Options]] = {
     config.section: config
-    for config in (MotionConfig, IngestConfig, SelectConfig, CondenseConfig, EvaluateConfig, RetrieveConfig)
+    for config in (
+        *(MotionConfig, IngestConfig, SelectConfig, CondenseConfig),
+        *(EvaluateConfig, RetrieveConfig, ExportConfig),
+    )
 }
 """The options of each verb that a recipe may have a table for."""
 

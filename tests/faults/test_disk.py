@@ -19,6 +19,7 @@ from prism.condensation.condense import condense
 from prism.errors import OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
+from prism.exports.export import export
 from prism.ingestion import pool, worker, working
 from prism.ingestion.build import ingest
 from prism.ingestion.motion import write_motion
@@ -123,6 +124,17 @@ VERBS = {
         "page.html",
         lambda inputs, output: report([inputs / "result.json"], output),
         lambda inputs, output: report([inputs / "result.json"], output),
+    ),
+    "export": Verb(
+        "out",
+        lambda inputs, output: export(inputs / "set", output),
+        lambda inputs, output: export(inputs / "set", output),
+        short=8,
+    ),
+    "export, tensors": Verb(
+        "out",
+        lambda inputs, output: export(inputs / "set", output, to="tensors"),
+        lambda inputs, output: export(inputs / "set", output, to="tensors"),
     ),
     "reproduce": Verb("tables", reproduced, reproduced, ("table6a-small.md", "table6a-small.html"), short=6),
 }

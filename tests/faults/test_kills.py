@@ -15,7 +15,7 @@ KILLS = either(2, 50)
 """Kills of each verb; reproduce, which runs the others, gets half as many."""
 KILLED = (
     *("ingest", "condense, prism", "condense, static-dynamic", "select, herding"),
-    *("evaluate", "retrieve", "report", "reproduce"),
+    *("evaluate", "retrieve", "report", "export, videofolder", "reproduce"),
 )
 
 

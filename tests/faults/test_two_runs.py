@@ -16,6 +16,7 @@ from prism.condensation.condense import condense
 from prism.errors import OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
+from prism.exports.export import export
 from prism.ingestion.build import ingest
 from prism.ingestion.motion import write_motion
 from prism.machine.locks import claim
@@ -58,6 +59,7 @@ RUNS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
         "the output",
         lambda inputs, output: retrieve(inputs / "set", inputs / "store", output=output, **SCHEDULE),
     ),
+    "export": ("the output", lambda inputs, output: export(inputs / "set", output, to="tensors")),
     "report": ("the output", lambda inputs, output: report([inputs / "result.json"], output)),
 }
 

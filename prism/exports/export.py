@@ -1,0 +1,160 @@
+"""The verb `prism export`: checks, the files of the format, the card, and what was lost on the way."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
+from prism.config import as_dict
+from prism.errors import ConfigError, OutputError
+from prism.exports.card import card_text
+from prism.exports.format import Format
+from prism.exports.loss import Loss
+from prism.exports.options import FORMATS, ExportConfig
+from prism.machine.files import (
+    check_output,
+    check_output_file,
+    discard_older,
+    partial_path,
+    replace_atomically,
+    replace_folder,
+    sync_folder,
+    write_synced,
+    writing,
+)
+from prism.machine.locks import claim
+from prism.machine.progress import progress_bar
+from prism.machine.run import Run, parted
+from prism.machine.texts import canonical_json
+from prism.reports.text import counted, in_bytes, printable
+
+MARK = "prism.json"
+"""What marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """What was exported.
+
+    Attributes:
+        path: the folder or file.
+        num_videos: videos in it.
+        num_bytes: bytes of all its files.
+        loss: how far the clips that its readers see are from those of the set.
+    """
+
+    path: Path
+    num_videos: int
+    num_bytes: int
+    loss: Loss
+
+    def __str__(self) -> str:
+        said = f"Wrote {self.path}: {counted(self.num_videos, 'video')}, {in_bytes(self.num_bytes)}."
+        return f"{said} {self.loss}" if self.loss.num_values else said
+
+
+def export(
+    condensed: CondensedSet | str | Path,
+    output: str | Path,
+    config: ExportConfig | None = None,
+    run: Run | None = None,
+    *,
+    result: Result | str | Path | None = None,
+    **options: Any,
+) -> Export:
+    """Write the videos of a condensed set in a format that other tools read.
+
+    Args:
+        condensed: the set, or its file.
+        output: the folder to make, or the file for the formats `gif`, `webp` and `mp4`; it appears when it is
+            complete.
+        config: the format and its options.
+        run: how it runs.
+        result: scores of the set for the card of a folder, or their file.
+        options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of those above.
+
+    Returns:
+        What was written, and what of the set's clips other decoders do not see.
+
+    Raises:
+        ConfigError: the set does not fit the format, or the result is not its own.
+        CondensedError, ResultError: the set's file or the result cannot be used.
+        OutputError: the output exists, is no export, cannot be written, or another run is writing it.
+    """
+    config, run = parted(config or ExportConfig(), run, options)
+    condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
+    form: Format = FORMATS.make(config.to, config)
+    result = Result.load(result) if isinstance(result, str | Path) else result
+    _check_result(condensed, form, config, result)
+    form.check(condensed.apart())
+    output = Path(output)
+    with claim(output):
+        discard_older(output)
+        _check_free(output, form, run.overwrite)
+        partial = partial_path(output)
+        try:
+            with writing(output):
+                _remove(partial)
+                made = _write(condensed, form, config, result, partial, run.progress)
+                (replace_folder if form.is_folder else replace_atomically)(partial, output)
+        finally:
+            _remove(partial)
+    return Export(output, *made)
+
+
+def _write(
+    condensed: CondensedSet, form: Format, config: ExportConfig, result: Result | None, path: Path, progress: bool
+) -> tuple[int, int, Loss]:
+    """Fill the folder, or write the file; returns the number of videos, the bytes and the loss."""
+    videos, loss, num = condensed.apart(), Loss(), 0
+    if form.is_folder:
+        path.mkdir()
+    with progress_bar("Exporting", len(videos), "videos", enabled=progress) as advance:
+        for clip, shown in form.write(videos, path):
+            loss.add(clip, shown)
+            num += 1
+            advance()
+    if not form.is_folder:
+        return num or len(videos), path.stat().st_size, loss
+    write_synced(path / "classes.txt", "".join(f"{printable(name)}\n" for name in condensed.classes).encode())
+    write_synced(path / MARK, (canonical_json({"flip": condensed.flip}) + "\n").encode())
+    num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    write_synced(path / "README.md", card_text(condensed, form, config, result, loss, num_bytes).encode())
+    sync_folder(path)
+    return num, num_bytes, loss
+
+
+def _check_result(condensed: CondensedSet, form: Format, config: ExportConfig, result: Result | None) -> None:
+    if result is None:
+        return
+    if not form.is_folder:
+        raise ConfigError(
+            f"a result goes onto the card of a folder, which the format {as_dict(config)['to']} has not. "
+            "Leave out --result."
+        )
+    if result.subject.fingerprint != condensed.fingerprint:
+        raise ConfigError(
+            f"the result '{result.label}' is that of another set: its fingerprint differs. Give the result of "
+            "prism evaluate on this set."
+        )
+
+
+def _check_free(output: Path, form: Format, overwrite: bool) -> None:
+    if form.is_folder:
+        check_output(output, overwrite)
+        if output.exists() and not (output / MARK).is_file():
+            raise OutputError(
+                f"output '{output}' is not a folder that prism export has written, so it is not overwritten. "
+                "Choose another path."
+            )
+    else:
+        check_output_file(output, overwrite)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,239 @@
+"""The verb: whole or not at all, one sentence for every mistake, and a card that says what is in the folder."""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from prism.artifacts.condensed import CondensedSet
+from prism.errors import CondensedError, ConfigError, OutputError, ResultError
+from prism.evaluation.evaluate import evaluate
+from prism.exports.export import export
+from prism.exports.folders import folder_names
+from prism.exports.format import Format
+from prism.exports.loss import Loss
+from prism.selection.select import select
+
+TOS = ["videofolder", "webdataset", "tensors", "gif", "webp", "mp4"]
+
+
+@pytest.fixture
+def chosen(store) -> CondensedSet:
+    return select(store)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# The output.
+
+
+@pytest.mark.parametrize("to", TOS)
+def test_an_export_is_whole_says_what_it_is_and_leaves_nothing_beside_it(chosen, tmp_path, to):
+    made = export(chosen, tmp_path / "out", to=to)
+    assert list(tmp_path.iterdir()) == [made.path]
+    is_folder = to in ("videofolder", "webdataset", "tensors")
+    assert made.path.is_dir() == is_folder
+    assert made.num_videos == (1 if to == "mp4" else 2)
+    held = files(made.path) if is_folder else {"": made.path.read_bytes()}
+    assert made.num_bytes == sum(len(data) for name, data in held.items() if name != "README.md")
+    assert str(made).startswith(f"Wrote {tmp_path / 'out'}: ")
+
+
+@pytest.mark.parametrize("to", TOS)
+def test_an_output_that_exists_stays_until_it_may_be_overwritten(chosen, tmp_path, to):
+    made = export(chosen, tmp_path / "out", to=to)
+    before = files(tmp_path)
+    with pytest.raises(OutputError, match=r"exists already\. Choose another path, or pass --overwrite"):
+        export(chosen, made.path, to=to)
+    assert files(tmp_path) == before
+    export(chosen, made.path, to=to, overwrite=True)
+    assert files(tmp_path) == before
+
+
+def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("precious")
+    (tmp_path / "file").write_text("precious")
+    for path in (tmp_path / "precious", tmp_path / "file"):
+        with pytest.raises(OutputError, match=r"is not a folder that prism export has written.*\.$"):
+            export(chosen, path, overwrite=True)
+    with pytest.raises(OutputError, match="is a folder, but a file is to be written"):
+        export(chosen, tmp_path / "precious", to="gif", overwrite=True)
+    assert files(tmp_path) == {"file": b"precious", "precious/file": b"precious"}
+
+
+def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
+    @dataclass(frozen=True)
+    class Failing(Format):
+        def write(self, condensed, path):
+            (path / "half").write_text("half")
+            raise CondensedError("half-way.")
+            yield
+
+    export(chosen, tmp_path / "out", to="tensors")
+    before = files(tmp_path)
+    for path in (tmp_path / "out", tmp_path / "new"):
+        with pytest.raises(CondensedError, match="half-way"):
+            export(chosen, path, to=Failing(), overwrite=True)
+    assert files(tmp_path) == before
+
+
+def test_a_set_may_be_given_by_its_file(chosen, tmp_path):
+    chosen.save(tmp_path / "set")
+    export(tmp_path / "set", tmp_path / "out", to="tensors")
+    with pytest.raises(CondensedError, match="does not exist"):
+        export(tmp_path / "missing", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
+    @dataclass(frozen=True)
+    class Arrays(Format):
+        first: int = 0
+
+        def write(self, condensed, path):
+            for video in range(self.first, len(condensed)):
+                clip = condensed.render(torch.tensor([video]))[0]
+                np.save(path / f"{video}.npy", clip.numpy())
+                yield clip, clip
+
+    made = export(chosen, tmp_path / "out", to=Arrays(first=1))
+    assert made.num_videos == 1
+    assert np.array_equal(np.load(tmp_path / "out" / "1.npy"), chosen.render()[1].numpy())
+
+
+def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
+    names = ("../../up", "a/b")
+    export(replace(chosen, classes=names), tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out" / "train").iterdir()) == ["_.._up", "a_b"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    given = ("", ".", "..", "CON air", "con_air", "Läufer 走る", "x" * 300, "a\nb", "A b", "a-b", ".hidden")
+    found = folder_names(given)
+    assert len({name.casefold() for name in found}) == len(given)
+    assert all(re.fullmatch(r"[\w-][\w.-]*", name) and len(name) <= 110 for name in found)
+    assert found[5] == "Läufer_走る"
+
+
+# Mistakes.
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"to": "gfi"}, "export.to = 'gfi', but it must be one of videofolder, .* Did you mean 'gif'?"),
+        ({"to": "gif", "lossless": True}, "export.lossless = True, but it must be left out with the format gif"),
+        ({"to": "tensors", "fps": 9.0}, "export.fps = 9.0, but it must be left out with the format tensors"),
+        ({"video": 1}, "export.video = 1, but it must be left out with the format videofolder"),
+        ({"to": "mp4", "video": 2}, "export.video = 2, but the set has 2 videos, counted from 0"),
+        ({"fps": 0}, "export.fps = 0.0, but it must be between 0.1 and 240"),
+        ({"quality": 101}, "export.quality = 101, but it must be between 0 and 100"),
+        ({"quolity": 1}, "unknown key 'export.quolity'. Did you mean 'export.quality'?"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_written(chosen, tmp_path, options, says):
+    with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
+        export(chosen, tmp_path / "out", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sheet_that_is_too_large_is_refused(chosen, tmp_path):
+    labels = torch.arange(2).repeat_interleave(9000)
+    encoding = replace(
+        chosen.encoding,
+        keyframes=chosen.encoding.keyframes[torch.arange(8).repeat(18000)],
+        times=chosen.encoding.times[:8].repeat(18000),
+        offsets=8 * torch.arange(18001),
+    )
+    with pytest.raises(ConfigError, match=r"a sheet of 18000 videos .* too large. Choose --to videofolder\.$"):
+        export(replace(chosen, encoding=encoding, labels=labels), tmp_path / "sheet.gif", to="gif")
+
+
+def test_a_result_of_another_set_or_for_a_picture_is_refused(chosen, store, tmp_path):
+    result = evaluate(select(store, seed=1), store, epochs=1, width=2, seeds=1, device="cpu")
+    with pytest.raises(ConfigError, match=r"the result 'random' is that of another set: its fingerprint differs"):
+        export(chosen, tmp_path / "out", result=result)
+    with pytest.raises(ConfigError, match=r"a card of a folder|card of a folder, which the format gif has not"):
+        export(chosen, tmp_path / "out", to="gif", result=result)
+    with pytest.raises(ResultError, match="does not exist"):
+        export(chosen, tmp_path / "out", result=tmp_path / "missing.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+# The loss.
+
+
+def test_the_ratio_is_that_of_the_formula():
+    loss, clip = Loss(), torch.full((2, 3, 4, 4), 0.5)
+    loss.add(clip, clip + 0.1)
+    loss.add(clip, clip)
+    assert loss.psnr == pytest.approx(10 * math.log10(1 / (0.1**2 / 2)), rel=1e-5)
+    assert str(loss) == "The PSNR to the clips of the set is 23.0 dB."
+
+
+# The card.
+
+
+@pytest.fixture
+def card(tmp_path, store):
+    """Exports a set and reads its card as the Hub does."""
+    hub = pytest.importorskip("huggingface_hub")
+
+    def made(condensed: CondensedSet, **options):
+        export(condensed, tmp_path / "out", overwrite=True, **options)
+        return hub.DatasetCard.load(tmp_path / "out" / "README.md")
+
+    return made
+
+
+def test_the_card_has_what_the_hub_looks_for(chosen, card):
+    found = card(chosen)
+    assert found.data.task_categories == ["video-classification"]
+    assert "dataset-distillation" in found.data.tags
+    assert found.data.size_categories == ["n<1K"]
+    assert found.data.license == "unknown"
+    assert "To be filled in" in found.text
+    assert found.data.configs[0]["data_files"][0]["split"] == "train"
+    assert card(chosen, to="tensors").data.viewer is False
+
+
+def test_the_card_says_size_making_commands_and_scores(store, card):
+    chosen = select(store, vpc=2, seed=7)
+    result = evaluate(chosen, store, epochs=1, width=2, seeds=2, device="cpu")
+    text = card(chosen, result=result).text
+    assert "| videos per class (VPC) | 2 |" in text
+    assert f"| bytes of the set | {chosen.num_bytes:,} (" in text
+    assert re.search(r"^prism select STORE -o SET .*--seed 7 .*--vpc 2", text, re.MULTILINE)
+    assert "prism export SET -o FOLDER --to videofolder" in text
+    assert store.fingerprint in text
+    mean, std, n = result.summary()
+    assert f"| top-1 | {100 * mean:.1f} ± {100 * std:.1f} ({n}) | 50.0 |" in text
+    assert "class0" in text
+
+
+def test_the_programs_on_the_cards_run(chosen, card, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for to in ("webdataset", "tensors"):
+        program = re.search(r"```python\n(.*?)```", card(chosen, to=to).text, re.DOTALL)[1]
+        exec(compile(program.replace("FOLDER", "out"), "card", "exec"), {})
+    assert "torch.Size([2, 8, 3, 48, 48])" in capsys.readouterr().out
+
+
+def test_no_name_breaks_out_of_its_place_on_the_card(chosen, card):
+    hostile = '"]\n```\n---\nlicense: mit\n<script>alert(1)</script>'
+    source = {"method": hostile, "config": {"seed": hostile}, "versions": {}, "store": hostile, "clips": []}
+    found = card(replace(chosen, classes=("a", hostile), source=source))
+    assert found.data.license == "unknown"
+    assert len(re.findall(r"^```", found.text, re.MULTILINE)) == 8
+    assert not re.search(r"^<script>|^license: mit", found.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("source", [{}, {"config": 3}, {"config": {"a": None, "b": [1]}, "versions": []}])
+def test_a_set_that_does_not_say_how_it_was_made_has_a_card_too(chosen, card, source):
+    assert "prism export SET" in card(replace(chosen, source=source)).text

@@ -1,0 +1,175 @@
+"""What is exported is read back by the libraries that it is meant for: the same pixels, the same labels."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from prism.artifacts.condensed import CondensedSet
+from prism.exports.export import export
+from prism.exports.format import as_levels
+from prism.exports.mp4 import decoded
+from prism.ingestion.build import ingest
+from prism.selection.select import select
+
+CLASSES = ["air drumming", "jump", "test"]
+"""One with a space, and one that `datasets` would take for a split."""
+
+
+def smooth(num: int, num_frames: int = 6, size: tuple[int, int] = (32, 48)) -> np.ndarray:
+    """(N, T, 3, H, W) uint8: a wave that moves, with colours of its own in every clip."""
+    n, t, y, x = np.ogrid[:num, :num_frames, : size[0], : size[1]]
+    waves = [np.sin((x + 2 * t) / (14 + c) + n) * np.cos(y / (17 - c) + n * c) for c in range(3)]
+    return np.stack([(128 + 110 * wave).astype(np.uint8) for wave in waves], axis=2)
+
+
+@pytest.fixture
+def chosen(make_store) -> CondensedSet:
+    """Two clips of each of three classes, exactly."""
+    return select(waves(make_store), vpc=2)
+
+
+def waves(make_store):
+    return make_store(classes=CLASSES, train=3, val=0, test=0, size=(32, 48), num_frames=6, frames=smooth(9))
+
+
+@pytest.fixture
+def datasets(monkeypatch, tmp_path):
+    """The library, without the network and with all that it keeps in the folder of the test."""
+    for name, value in {"HF_HUB_OFFLINE": "1", "HF_HOME": tmp_path / "hf", "HF_DATASETS_CACHE": tmp_path}.items():
+        monkeypatch.setenv(name, str(value))
+    return pytest.importorskip("datasets")
+
+
+def loss(condensed: CondensedSet, shown: list[torch.Tensor]) -> float:
+    """Root of the mean squared error of decoded videos, in grey levels."""
+    return 255 * float((torch.stack(shown) - condensed.render()).square().mean().sqrt())
+
+
+def test_datasets_reads_a_video_folder_with_its_labels(chosen, datasets, tmp_path):
+    export(chosen, tmp_path / "out")
+    splits = datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))
+    assert list(splits) == ["train"]
+    videos = splits["train"].cast_column("video", datasets.Video(decode=False))
+    assert videos["label"] == [CLASSES[label] for label in chosen.labels]
+    assert loss(chosen, [decoded(Path(row["path"]).read_bytes()) for row in videos["video"]]) < 4
+
+
+def test_datasets_finds_classes_in_the_folders_as_well(chosen, datasets, tmp_path):
+    export(chosen, tmp_path / "out")
+    folder = {"data_dir": str(tmp_path / "out"), "cache_dir": str(tmp_path / "cache")}
+    videos = datasets.load_dataset("videofolder", split="train", **folder)
+    assert videos.features["label"].names == ["air_drumming", "jump", "test"]
+    assert videos["label"] == chosen.labels.tolist()
+
+
+def test_torchvision_and_fiftyone_find_a_folder_for_each_class_and_mmaction2_its_list(chosen, tmp_path):
+    export(chosen, tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out" / "train").iterdir()) == ["air_drumming", "jump", "test"]
+    lines = (tmp_path / "out" / "train_list.txt").read_text().splitlines()
+    paths, labels = zip(*(line.split(" ") for line in lines), strict=True)
+    assert list(map(int, labels)) == chosen.labels.tolist()
+    assert loss(chosen, [decoded((tmp_path / "out" / path).read_bytes()) for path in paths]) < 4
+    with (tmp_path / "out" / "metadata.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["file_name"] for row in rows] == list(paths)
+    assert (tmp_path / "out" / "classes.txt").read_text().splitlines() == CLASSES
+
+
+def test_prism_itself_ingests_a_video_folder_with_its_flip_rule(make_store, tmp_path):
+    store = make_store(train=4, val=0, test=0, size=48, num_frames=6, frames=smooth(8, size=(48, 48)), flip=False)
+    chosen = select(store, vpc=4)
+    export(chosen, tmp_path / "out")
+    again = ingest(tmp_path / "out", tmp_path / "store", num_frames=6, size=48, workers=1, test_fraction=0.3)
+    assert not again.flip
+    assert len(again) == 8
+    names = [Path(source.path).stem for source in again.sources]
+    expected = chosen.render()[[int(name) for name in names]]
+    found = torch.cat([again.clips(split).frames for split in ("train", "val", "test")])
+    assert float((found - 255 * expected).abs().mean()) < 4
+
+
+@pytest.mark.parametrize("shard_videos", [4, 1000])
+def test_webdataset_reads_its_shards(chosen, tmp_path, shard_videos):
+    webdataset = pytest.importorskip("webdataset")
+    export(chosen, tmp_path / "out", to="webdataset", shard_videos=shard_videos)
+    shards = sorted(map(str, (tmp_path / "out").glob("*.tar")))
+    assert len(shards) == (2 if shard_videos == 4 else 1)
+    samples = list(webdataset.WebDataset(shards, shardshuffle=False))
+    assert [sample["__key__"] for sample in samples] == [f"{video:06}" for video in range(6)]
+    assert [int(sample["cls"]) for sample in samples] == chosen.labels.tolist()
+    assert loss(chosen, [decoded(sample["mp4"]) for sample in samples]) < 4
+
+
+def test_datasets_reads_shards_too(chosen, datasets, tmp_path):
+    export(chosen, tmp_path / "out", to="webdataset")
+    videos = datasets.load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
+    assert videos["cls"] == chosen.labels.tolist()
+
+
+def test_safetensors_reads_all_clips_to_the_last_bit(chosen, tmp_path):
+    export(chosen, tmp_path / "out", to="tensors")
+    tensors = load_file(tmp_path / "out" / "clips.safetensors")
+    assert torch.equal(tensors["clips"], chosen.render())
+    assert torch.equal(tensors["labels"], chosen.labels)
+    with safe_open(tmp_path / "out" / "clips.safetensors", framework="pt") as file:
+        held = json.loads(file.metadata()["prism"])
+    assert held == {
+        "classes": CLASSES,
+        "flip": True,
+        "mean": list(chosen.normalisation.mean),
+        "std": list(chosen.normalisation.std),
+    }
+
+
+@pytest.mark.parametrize("to", ["gif", "webp"])
+def test_pillow_plays_a_sheet_of_all_videos(chosen, tmp_path, to):
+    export(chosen, tmp_path / f"sheet.{to}", to=to, fps=20)
+    with Image.open(tmp_path / f"sheet.{to}") as sheet:
+        assert sheet.n_frames == chosen.num_frames
+        frames = []
+        for time in range(sheet.n_frames):
+            sheet.seek(time)
+            frames.append(np.asarray(sheet.convert("RGB")).astype(int))
+        assert sheet.info["duration"] == 50
+    # Three columns of tiles twice as large as the videos: the last one is that of the last video.
+    tile = np.stack(frames)[:, -4 - 64 : -4, -4 - 96 : -4]
+    error = np.abs(tile - as_levels(chosen.render()[-1]).repeat(2, axis=1).repeat(2, axis=2))
+    assert error.max() == 0 if to == "webp" else error.mean() < 8
+
+
+def test_another_frame_rate_is_that_of_the_file(chosen, tmp_path):
+    export(chosen, tmp_path / "one.mp4", to="mp4", video=4, fps=12.5)
+    with av.open(str(tmp_path / "one.mp4")) as container:
+        (stream,) = container.streams.video
+        assert (float(stream.average_rate), stream.frames, stream.width, stream.height) == (12.5, 6, 48, 32)
+        assert [frame.time for frame in container.decode(stream)] == pytest.approx(np.arange(6) / 12.5, abs=1e-3)
+    shown = decoded((tmp_path / "one.mp4").read_bytes())
+    assert 255 * float((shown - chosen.render()[4]).square().mean().sqrt()) < 4
+
+
+def test_every_take_is_a_video(make_store, tmp_path):
+    store = waves(make_store)
+    taken = select(store, takes=3, seed=3)
+    made = export(taken, tmp_path / "out", to="tensors")
+    tensors = load_file(tmp_path / "out" / "clips.safetensors")
+    assert made.num_videos == 9
+    assert tensors["labels"].tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    places = [next(i for i, source in enumerate(store.sources) if source.path == p) for p in taken.source["clips"]]
+    assert torch.equal((tensors["clips"] * 255).round().byte(), store.clips("train").frames[places])
+
+
+def test_a_tar_holds_neither_the_clock_nor_the_user(chosen, tmp_path):
+    import tarfile
+
+    export(chosen, tmp_path / "out", to="webdataset")
+    with tarfile.open(fileobj=io.BytesIO((tmp_path / "out" / "train-000000.tar").read_bytes())) as tar:
+        assert {(member.mtime, member.uid, member.uname) for member in tar} == {(0, 0, "")}
