@@ -251,7 +251,15 @@ def condense(
 
 
 @command(SelectConfig, without=("resume", "engine", "address", "progress"))
-def select(store: Path, /, *, output: Output, run: Running = LOCAL, config: SelectConfig | None = None) -> None:
+def select(
+    store: Path,
+    /,
+    *,
+    output: Output,
+    from_list: Path | None = None,
+    run: Running = LOCAL,
+    config: SelectConfig | None = None,
+) -> None:
     """Pick real training clips: by default one for each video, kept exactly; with takes random subsets of more.
 
     Example: prism select runs/store -o runs/herding.safetensors --method herding --vpc 1
@@ -262,10 +270,16 @@ def select(store: Path, /, *, output: Output, run: Running = LOCAL, config: Sele
         Clip store, from prism ingest.
     output
         Condensed set to write (.safetensors).
+    from_list
+        Text or CSV file with the paths of the videos to take, as another tool has chosen them.
     """
     from prism.selection.select import select as verb
 
-    say(repr(call(verb, store, config=config, run=run, output=output)))
+    made = call(verb, store, config=config, run=run, output=output, from_list=from_list)
+    say(repr(made))
+    counts = zip(made.classes, made.labels.bincount(minlength=len(made.classes)).tolist(), strict=True)
+    if without := [name for name, count in counts if count == 0]:
+        say(f"Caution: the list has no clip of {', '.join(without)}, which no network can then learn.")
 
 
 @command(EvaluateConfig)

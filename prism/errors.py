@@ -2,7 +2,7 @@
 
     PrismError
     ├── ConfigError       an option or a recipe is wrong
-    ├── SourceError       the folder, list or annotation to ingest is wrong
+    ├── SourceError       the folder, list, annotation or data set to read clips from is wrong
     ├── VideoError        one video cannot be used
     ├── ClipError         clips have the wrong shape, type or labels
     ├── ArtifactError     a file or folder that PRISM reads is damaged, foreign or too new
@@ -34,7 +34,7 @@ class ConfigError(PrismError):
 
 
 class SourceError(PrismError):
-    """The folder, list or annotation to ingest is wrong."""
+    """The folder, list, annotation or data set to read clips from is wrong."""
 
 
 class VideoError(PrismError):

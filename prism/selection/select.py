@@ -20,12 +20,23 @@ from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
 from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
+from prism.selection.listed import listed_positions
 from prism.selection.methods import Selection
 from prism.selection.options import SELECTIONS, SelectConfig
 
+LISTED = ("storage", "quality", "takes")
+"""The options that a set of listed clips depends on."""
+CHOOSING = ("method", "vpc", "seed")
+"""Those that a list stands in for."""
+
 
 def select(
-    store: ClipStore | str | Path, config: SelectConfig | None = None, run: Run | None = None, **options: Any
+    store: ClipStore | str | Path,
+    config: SelectConfig | None = None,
+    run: Run | None = None,
+    *,
+    from_list: str | Path | None = None,
+    **options: Any,
 ) -> CondensedSet:
     """Pick real training clips.
 
@@ -33,6 +44,8 @@ def select(
         store: a clip store, or its folder.
         config: which clips are chosen and how they are stored.
         run: how it runs.
+        from_list: a text or CSV file with the paths of the videos to take, as another tool has chosen them. Then
+            `method`, `vpc` and `seed` choose nothing, and classes may have different numbers of videos, or none.
         options: fields of `SelectConfig` and of `prism.machine.run.Run`, in place of those above.
 
     Returns:
@@ -40,20 +53,28 @@ def select(
 
     Raises:
         ConfigError: a class has fewer training clips than `vpc` · `takes` (it is named), or there is no encoder
-            for the storage.
+            for the storage; or a list is given beside options that choose.
+        SourceError: the list cannot be read, or names what is no training video of the store.
         StoreError: the store is damaged, or was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     config, run = parted(config or SelectConfig(), run, options)
     store = ClipStore.of(store)
     method = SELECTIONS.make(config.method, config)
-    takes = takes_of(store, config)
+    listed = None if from_list is None else taken_from(store, config, Path(from_list))
+    takes = takes_of(store, config) if listed is None else config.takes
     STORAGES.make(config.storage, config).check()
     with claim(run.output):
         if run.path is not None:
             check_output_file(run.path, run.overwrite)
-        chosen = choose(store, config, method, config.vpc * takes, pick_device(run.device))
-        condensed = _packed(store, config, takes, chosen)
+        chosen, made = listed, as_dict(config)
+        source = {"method": made["method"], "config": made}
+        if chosen is None:
+            chosen = choose(store, config, method, config.vpc * takes, pick_device(run.device))
+        else:
+            made = {key: value for key, value in made.items() if key in LISTED}
+            source = {"method": "list", "config": {"from_list": Path(from_list or "").name, **made}}
+        condensed = _packed(store, config, takes, chosen, source)
         if run.path is not None:
             condensed.save(run.path)
     return condensed
@@ -70,6 +91,26 @@ def takes_of(store: ClipStore, config: SelectConfig) -> int:
         return int(store.counts("train").min()) // config.vpc
     store.require_vpc(config.vpc * config.takes, "select.vpc · select.takes")
     return config.takes
+
+
+def taken_from(store: ClipStore, config: SelectConfig, path: Path) -> Tensor:
+    """Positions in the training split of the clips that a list names, grouped by class.
+
+    Raises:
+        ConfigError: an option chooses clips too, or a class has no whole number of videos of `takes` clips.
+        SourceError: like `listed_positions`.
+    """
+    for name in CHOOSING:
+        if getattr(config, name) != getattr(SelectConfig(), name):
+            raise config.refusal(name, "left out with a list, which says what is chosen")
+    if config.takes < 1:
+        raise config.refusal("takes", "at least 1 with a list")
+    chosen = torch.tensor(listed_positions(store, path))
+    for label, count in enumerate(store.labels[chosen].bincount().tolist()):
+        if count % config.takes:
+            promise = f"a divisor of {count}, the listed clips of class '{store.classes[label]}'"
+            raise config.refusal("takes", promise)
+    return chosen
 
 
 def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, device: torch.device) -> Tensor:
@@ -98,11 +139,12 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
     return torch.tensor(chosen)
 
 
-def _packed(store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor) -> CondensedSet:
+def _packed(
+    store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor, source: dict[str, Any]
+) -> CondensedSet:
     clips = store.clips("train")
     frames = as_pixels(clips.frames[chosen])
     store.check_unchanged()
-    recorded = as_dict(config)
     every_frame = torch.ones(frames.shape[:2], dtype=torch.bool)
     encoding = STORAGES.make(config.storage, config).encode(frames, every_frame)
     return CondensedSet(
@@ -112,8 +154,7 @@ def _packed(store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor) 
         store.normalisation,
         store.flip,
         {
-            "method": recorded["method"],
-            "config": recorded,
+            **source,
             "versions": versions(),
             "store": store.fingerprint,
             "clips": [store.sources[i].path for i in chosen.tolist()],
