@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prism import networks as networks
     from prism.artifacts.clips import Clips, Normalisation
     from prism.artifacts.condensed import CondensedSet
-    from prism.artifacts.dataset import VideoDataset, load
+    from prism.artifacts.dataset import VideoDataset
     from prism.artifacts.estimates import lead
     from prism.artifacts.results import Result
     from prism.artifacts.store import ClipStore
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from prism.exports.export import export
     from prism.exports.options import ExportConfig
     from prism.ingestion.build import ingest
+    from prism.ingestion.load import load
     from prism.ingestion.motion import write_motion
     from prism.ingestion.options import IngestConfig, MotionConfig
     from prism.reports.page import report
@@ -56,7 +57,7 @@ _HOME = {
     "export": "prism.exports.export",
     "ingest": "prism.ingestion.build",
     "lead": "prism.artifacts.estimates",
-    "load": "prism.artifacts.dataset",
+    "load": "prism.ingestion.load",
     "report": "prism.reports.page",
     "reproduce": "prism.reproduction.run",
     "retrieve": "prism.evaluation.retrieve",

@@ -1,7 +1,6 @@
 """VideoDataset: real and condensed clips as a map-style PyTorch data set."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 from torch import Tensor
@@ -28,6 +27,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),
             else pixels in units of [0, 1].
         transform: called with each video.
+        in_memory: read all clips of a store now, rather than from its files when they are asked for.
 
     Attributes:
         classes: the class names.
@@ -43,12 +43,14 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         output_format: OutputFormat = "CTHW",
         normalise: bool = True,
         transform: Callable[[Tensor], Any] | None = None,
+        in_memory: bool = False,
     ) -> None:
         if output_format not in get_args(OutputFormat):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
         clips = source.clips() if isinstance(source, CondensedSet) else source.clips(split)
-        self._source, self._frames = source, clips.frames
+        self._frames = clips.frames.clone() if in_memory else clips.frames
+        self._drawn = source if isinstance(source, CondensedSet) and source.is_random else None
         self._normalisation = source.normalisation if normalise else None
         self._output_format = output_format
         self._transform = transform
@@ -64,8 +66,8 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         Args:
             epoch: the same epoch always gives the same clips.
         """
-        if isinstance(self._source, CondensedSet) and self._source.is_random:
-            self._frames = self._source.clips(generator(0, "clips", epoch)).frames
+        if self._drawn is not None:
+            self._frames = self._drawn.clips(generator(0, "clips", epoch)).frames
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -76,18 +78,3 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         frames = self._normalisation.apply(frames) if self._normalisation else frames
         video = frames.permute(*("TCHW".index(axis) for axis in self._output_format))
         return (self._transform(video) if self._transform else video), self.targets[index]
-
-
-def load(path: str | Path, **options: Any) -> VideoDataset:
-    """Open a condensed set's file or a store's folder as a PyTorch data set.
-
-    Args:
-        path: `out.safetensors`, or a store (with `split="test"` for its test clips).
-        options: of `VideoDataset`.
-
-    Raises:
-        CondensedError: the file is missing, damaged, foreign or too new.
-        StoreError: likewise for the folder.
-    """
-    path = Path(path)
-    return VideoDataset(ClipStore.open(path) if path.is_dir() else CondensedSet.load(path), **options)

@@ -9,22 +9,21 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import metadata
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.store import SPLITS, ClipStore
+from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingestion.frames import frame_files
 from prism.ingestion.layouts import list_videos
-from prism.ingestion.listing import Listing, VideoSource
+from prism.ingestion.listing import DataSet, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Pool
 from prism.ingestion.shards import Shard, decode_shard
-from prism.ingestion.splits import assign_splits
-from prism.ingestion.task import Limits, Task
-from prism.ingestion.working import WorkingFolder, discard_named, working_folder
+from prism.ingestion.splits import in_order
+from prism.ingestion.task import Task
+from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import check_output, discard_older, partial_path, replace_folder, writing
 from prism.machine.locks import claim
@@ -75,10 +74,7 @@ class Plan:
     @cached_property
     def offsets(self) -> list[int]:
         """For every video the byte where its slots start, and at the end their whole size."""
-        clip_bytes = self.config.num_frames * 3 * self.config.size**2
-        slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
-        num_slots = accumulate((slots[video.split] for video in self.videos), initial=0)
-        return [clips * clip_bytes for clips in num_slots]
+        return slot_offsets(self.videos, self.config)
 
     def to_json(self) -> str:
         """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
@@ -96,27 +92,11 @@ class Plan:
 
     def task(self, number: int, slots: Path) -> Task:
         """The order to decode a video into its slots in a file."""
-        video, config = self.videos[number], self.config
-        return Task(
-            path=str(video.path.absolute()),
-            relative=video.relative,
-            is_random=video.split == "train" and config.window == "random" and config.sampling != "even",
-            slots=str(slots),
-            offset=self.offsets[number],
-            num_frames=config.num_frames,
-            stride=config.stride,
-            sampling=config.sampling,
-            fps=config.fps,
-            size=config.size,
-            clips_per_video=config.clips_per_video,
-            seed=config.seed,
-            random_test_windows=config.random_test_windows if video.split == "test" else 0,
-            limits=Limits.of(config),
-        )
+        return Task.of(self.videos[number], self.config, slots, self.offsets[number])
 
 
 def ingest(
-    source: str | Path,
+    source: str | Path | DataSet,
     output: str | Path,
     config: IngestConfig | None = None,
     run: Run | None = None,
@@ -124,7 +104,7 @@ def ingest(
     workers: int | None = None,
     **options: Any,
 ) -> ClipStore:
-    """Decode a labelled folder of videos into a clip store.
+    """Decode a labelled folder of videos, or a data set object, into a clip store.
 
     A run that was killed goes on where it was when it is started again with the same source, output and
     settings. A video that cannot be used is skipped; `skipped.csv` in the store says why.
@@ -132,7 +112,10 @@ def ingest(
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
             folder of frames), or a CSV file with the columns path, label and split; with an official layout,
-            the folder of the data set.
+            the folder of the data set. Or an object that gives items: pairs of frames and label, or tables with
+            `video` and `label`, or for each split by its name such an object. Frames are (T, H, W, 3) or
+            (T, 3, H, W), uint8 or floats in 0..1; labels are names, or numbers that the object may name
+            (`features` of Hugging Face, `classes` of torchvision). Such a run starts again after a kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
         run: how it runs, by default with a progress bar. Its executor gets `SHARD_VIDEOS` videos in one item.
@@ -144,6 +127,7 @@ def ingest(
 
     Raises:
         ConfigError: an option is wrong, or `workers` is below 1.
+        ClipError: an item of a data set object has no label, or frames of another shape or type.
         SourceError: the source is missing or wrong, a class has no usable training video, or a video was changed
             while it was read.
         OutputError: the output exists, cannot be written, or the disk is full.
@@ -168,6 +152,11 @@ def ingest(
         check_output(output, run.overwrite)
         if output.exists() and not (output / "store.json").is_file():
             raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
+        if not isinstance(source, str | os.PathLike):
+            from prism.ingestion.items import ingest_items
+
+            ingest_items(source, output, config, run)
+            return ClipStore.open(output, verify=False)
         plan = make_plan(Path(source), config)
         try:
             build(plan, output, run.executor or num_workers, run.progress)
@@ -183,8 +172,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
         SourceError: the source is missing or wrong.
     """
     listing = list_videos(source, config)
-    videos = assign_splits(listing.videos, config)
-    videos.sort(key=lambda video: (SPLITS.index(video.split), video.label, video.relative))
+    videos = in_order(listing.videos, config)
     flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
     return Plan(config, listing, videos, flip)
 

@@ -249,7 +249,7 @@ def _packets_since(container: "InputContainer", stream: "VideoStream", since: in
 def _fit_frame(frame: "av.VideoFrame", size: int, limits: Limits, converter: VideoReformatter) -> Array:
     _check_frame(frame.width, frame.height, limits)
     try:
-        return _fit(converter.reformat(frame, format="rgb24").to_ndarray(), size)
+        return fit(converter.reformat(frame, format="rgb24").to_ndarray(), size)
     except (FFmpegError, ValueError, OSError) as error:
         raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
 
@@ -262,12 +262,12 @@ def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
     try:
         with Image.open(path) as image:
             _check_frame(image.width, image.height, limits)
-            return _fit(np.asarray(image.convert("RGB")), size)
+            return fit(np.asarray(image.convert("RGB")), size)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise VideoError(f"frame '{path.name}' cannot be read: {_reason(error)}.") from None
 
 
-def _fit(frame: Array, size: int) -> Array:
+def fit(frame: Array, size: int) -> Array:
     """Resize the short side of (H, W, 3) to `size` and crop the centre, to (3, size, size).
 
     Pillow widens its filter when it shrinks (no aliasing) and computes in fixed point, so the same frame

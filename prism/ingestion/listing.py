@@ -1,14 +1,16 @@
 """What a layout is and what it gives: the videos of a source, and what it left out and why."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from prism.errors import SourceError
 from prism.ingestion.options import LAYOUTS, IngestConfig
 
+DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
+"""A source that is no folder: items with frames and a label, or those of each split by its name."""
 VIDEO_SUFFIXES = (".mp4", ".avi", ".webm", ".mkv", ".mov")
 
 

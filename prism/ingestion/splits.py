@@ -9,10 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
+from prism.artifacts.store import SPLITS
 from prism.errors import SourceError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.machine.randomness import derive_seed
+
+
+def in_order(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:
+    """The videos with their splits, in the order of a store; errors like in `assign_splits`."""
+    found = assign_splits(videos, config)
+    return sorted(found, key=lambda video: (SPLITS.index(video.split), video.label, video.relative))
 
 
 def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Window, centre_window, random_windows, stride_at
 
@@ -48,6 +49,26 @@ class Task:
     seed: int
     limits: Limits
     random_test_windows: int = 0
+
+    @classmethod
+    def of(cls, video: VideoSource, config: IngestConfig, slots: Path, offset: int) -> "Task":
+        """The order to decode a video into its slots in a file, from a byte on."""
+        return cls(
+            path=str(video.path.absolute()),
+            relative=video.relative,
+            is_random=video.split == "train" and config.window == "random" and config.sampling != "even",
+            slots=str(slots),
+            offset=offset,
+            num_frames=config.num_frames,
+            stride=config.stride,
+            sampling=config.sampling,
+            fps=config.fps,
+            size=config.size,
+            clips_per_video=config.clips_per_video,
+            seed=config.seed,
+            random_test_windows=config.random_test_windows if video.split == "test" else 0,
+            limits=Limits.of(config),
+        )
 
     @property
     def root(self) -> Path:

@@ -19,9 +19,12 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 
 from prism.errors import OutputError
+from prism.ingestion.listing import VideoSource
+from prism.ingestion.options import IngestConfig
 from prism.ingestion.task import Outcome, count
 from prism.machine.files import sync_folder, write_synced, writing
 from prism.machine.texts import parse_json
@@ -126,6 +129,13 @@ class WorkingFolder:
     def remove(self) -> None:
         """Delete the folder and all in it."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def slot_offsets(videos: Sequence[VideoSource], config: IngestConfig) -> list[int]:
+    """For every video the byte where its slots start, and at the end their whole size."""
+    clip_bytes = config.num_frames * 3 * config.size**2
+    slots = {"train": config.clips_per_video, "val": 1, "test": 1 + config.random_test_windows}
+    return [clips * clip_bytes for clips in accumulate((slots[video.split] for video in videos), initial=0)]
 
 
 def discard_named(path: Path) -> None:

@@ -7,15 +7,15 @@ from torch.utils.data import DataLoader
 import prism
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.dataset import VideoDataset, load
+from prism.artifacts.dataset import VideoDataset
 from prism.artifacts.encodings.storages import Float32
-from prism.errors import CondensedError, ConfigError, StoreError
+from prism.errors import ConfigError
 from prism.selection.select import select
 
 
 def test_the_random_windows_of_test_videos_are_a_split_like_any_other(make_store):
     store = make_store(random_test_windows=3)
-    videos = load(store.path, split="test-random", normalise=False)
+    videos = prism.load(store.path, split="test-random", normalise=False)
     assert len(videos) == 12
     assert torch.equal(videos[5][0], as_pixels(store.clips("test-random").frames[5]).transpose(0, 1))
 
@@ -79,20 +79,6 @@ def test_a_store_gives_the_clips_of_the_asked_split(store):
         dataset = VideoDataset(store, split=split, normalise=False, output_format="TCHW")
         assert len(dataset) == count
         assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))
-
-
-def test_load_opens_a_file_or_a_folder(store, chosen, tmp_path):
-    chosen.save(tmp_path / "set.safetensors")
-    assert len(prism.load(tmp_path / "set.safetensors")) == 4
-    assert len(load(str(store.path), split="test")) == 4
-
-
-def test_load_refuses_what_is_neither(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CondensedError, match="does not exist"):
-        load(tmp_path / "missing.safetensors")
-    with pytest.raises(StoreError, match="not a clip store"):
-        load(tmp_path / "empty")
 
 
 def test_an_unknown_output_format_is_refused_with_those_that_exist(chosen):

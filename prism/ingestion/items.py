@@ -1,0 +1,241 @@
+"""Data set objects as a source: items with frames and a label, as Hugging Face and torchvision have them.
+
+An item is read once, and its split may be settled only when all are known. So the clips that it may give are kept
+in a nameless file until then, not the whole video. Such a run cannot go on after a kill: it starts again.
+"""
+
+import contextlib
+import operator
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import numpy as np
+
+from prism.errors import ClipError, ConfigError, SourceError
+from prism.ingestion.assemble import assemble
+from prism.ingestion.decode import Array, fit
+from prism.ingestion.layouts import SPLIT_NAMES
+from prism.ingestion.listing import DataSet, VideoSource
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.splits import in_order
+from prism.ingestion.task import Outcome, Task
+from prism.ingestion.working import slot_offsets, working_folder
+from prism.machine.files import partial_path, replace_folder, writing
+from prism.machine.progress import progress_bar
+from prism.machine.run import Run
+
+VIDEO_KEYS = ("video", "frames", "clip", "pixel_values")
+LABEL_KEYS = ("label", "labels")
+"""What the frames and the label of an item are called, where it is a table."""
+EXPECTED = "It must be (frames, label), or a table with 'video' and 'label'."
+SHAPES = "(T, H, W, 3) or (T, 3, H, W) in whole numbers of 0..255, or in floats of 0..1"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of an item.
+
+    Attributes:
+        name: its place in the source.
+        label: its class, by name where that is known.
+        outcomes: for each split that it may come into its windows.
+        starts: for each of these the byte in the file of clips where its own begin.
+    """
+
+    name: str
+    label: str | int
+    outcomes: dict[str, Outcome]
+    starts: dict[str, int]
+
+
+def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) -> None:
+    """Make a store of a data set object; whoever calls has claimed the output.
+
+    Args:
+        source: items, or those of each split by its name.
+        output: the store's folder.
+        config: the options.
+        run: how it runs.
+
+    Raises:
+        ClipError: an item has no label, or no frames of a known shape and type.
+        ConfigError: an option needs files.
+        SourceError: the source is no data set, or has too few classes or unknown splits.
+        OutputError: the store cannot be written, or the disk is full.
+    """
+    _check_options(config, run)
+    with writing(output):
+        spool = tempfile.TemporaryFile(dir=output.parent)  # noqa: SIM115
+    with spool:
+        kept = {item.name: item for item in _keep(source, config, spool, output, run.progress)}
+        videos = in_order(_videos(kept.values()), config)
+        offsets = slot_offsets(videos, config)
+        # No other run has this plan, so that none takes its folder over.
+        folder = working_folder(partial_path(output), uuid.uuid4().hex, offsets)
+        try:
+            with writing(output, offsets[-1]):
+                with folder.slots.open("r+b") as slots:
+                    for number, video in enumerate(videos):
+                        item = kept[video.relative]
+                        folder.outcomes[number] = item.outcomes[video.split]
+                        spool.seek(item.starts[video.split])
+                        slots.seek(offsets[number])
+                        slots.write(spool.read(offsets[number + 1] - offsets[number]))
+                assemble(folder, videos, {}, config, config.flip != "off")
+                replace_folder(folder.finished, output)
+        finally:
+            folder.remove()
+
+
+def _check_options(config: IngestConfig, run: Run) -> None:
+    if config.layout != "auto":
+        raise config.refusal("layout", "auto for a data set object")
+    if config.sampling == "fps":
+        raise config.refusal("sampling", "stride or even for a data set object, which has no frame rate")
+    if run.executor is not None:
+        raise ConfigError("a data set object is read in this process. Leave out the executor.")
+
+
+def _keep(source: DataSet, config: IngestConfig, spool: IO[bytes], output: Path, progress: bool) -> Iterator[Kept]:
+    """Read all items, and write the clips that each may give to the file."""
+    for split, items, names in _splits(source):
+        with progress_bar("Reading", _length(items), "items", enabled=progress) as advance:
+            for number, item in enumerate(_each(items)):
+                name = f"{split}/{number:07}" if split else f"{number:07}"
+                where = f"item {number} of the {f'{split} data set' if split else 'data set'}"
+                video, label = _taken_apart(item, where)
+                label, frames = _class_of(label, names, where), as_frames(video, where, config)
+                kept = Kept(name, label, {}, {})
+                for role in _roles(split, config):
+                    task = Task.of(VideoSource(Path(name), name, "", role), config, output, 0)
+                    windows = tuple(task.windows(len(frames), _no_rate))
+                    kept.outcomes[role], kept.starts[role] = Outcome(windows, len(frames)), spool.tell()
+                    for window in windows:
+                        indices = window.indices(config.num_frames, len(frames))
+                        clip = np.stack([fit(frames[index], config.size) for index in indices])
+                        with writing(output):
+                            spool.write(clip.data)
+                yield kept
+                advance()
+
+
+def _roles(split: str, config: IngestConfig) -> Iterator[str]:
+    """The splits that an item of a split may come into: others are cut from train, where the source lacks them."""
+    yield split or "train"
+    if split in ("", "train"):
+        yield from ["val"] * (config.val_fraction > 0) + ["test"] * (config.test_fraction > 0)
+
+
+def _videos(kept: Iterable[Kept]) -> Iterator[VideoSource]:
+    """The items as videos; numbers of classes without a name get as many digits as the largest."""
+    items = list(kept)
+    digits = max((len(str(item.label)) for item in items if isinstance(item.label, int)), default=0)
+    for item in items:
+        label = f"{item.label:0{digits}}" if isinstance(item.label, int) else item.label
+        yield VideoSource(Path(item.name), item.name, label, item.name.rpartition("/")[0])
+
+
+def _no_rate() -> Any:
+    raise AssertionError("the options were checked")
+
+
+def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str] | None]]:
+    """The split of each data set, its items, and the names of its classes if it has some."""
+    parts = source if isinstance(source, Mapping) else {"": source}
+    for name, items in parts.items():
+        if name and name not in SPLIT_NAMES:
+            allowed = ", ".join(SPLIT_NAMES)
+            raise SourceError(f"the data set has the split {name!r}, but it must be one of {allowed}. Rename it.")
+        names = getattr((getattr(items, "features", None) or {}).get("label"), "names", None)
+        yield SPLIT_NAMES.get(name, ""), items, names or getattr(items, "classes", None)
+
+
+def _length(items: Iterable[Any]) -> int:
+    return len(items) if hasattr(items, "__len__") else 0  # pyright: ignore
+
+
+def _each(items: Any) -> Iterator[Any]:
+    # Many data sets have no end but their length: to ask beyond it may give anything.
+    if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
+        return (items[number] for number in range(len(items)))
+    if not isinstance(items, Iterable):
+        raise SourceError(
+            f"the source is of type {type(items).__name__}, but it must be a folder, a list or a data set."
+        )
+    return iter(items)
+
+
+def _taken_apart(item: Any, where: str) -> tuple[Any, Any]:
+    """The frames and the label of an item; what stands between them, sound for one, is passed over."""
+    if isinstance(item, Mapping):
+        found = [next((item[key] for key in keys if key in item), None) for keys in (VIDEO_KEYS, LABEL_KEYS)]
+    else:
+        found = [item[0], item[-1]] if isinstance(item, tuple | list) and len(item) > 1 else [item, None]
+    video, label = found
+    for what, value in (("frames", video), ("label", label)):
+        if value is None:
+            raise ClipError(f"{where} has no {what}. {EXPECTED}")
+    return video, label
+
+
+def _class_of(label: Any, names: Sequence[str] | None, where: str) -> str | int:
+    """The name of a class, or its number where it has none."""
+    if isinstance(label, str) and label:
+        return label
+    number = -1
+    with contextlib.suppress(TypeError):
+        number = operator.index(cast(Any, label))
+    most = len(names) if names is not None else 2**31
+    if isinstance(label, bool) or not 0 <= number < most:
+        range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
+        raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {range_}.")
+    return number if names is None else str(names[number])
+
+
+def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
+    """The frames of an item as (T, H, W, 3) uint8.
+
+    Args:
+        video: an array or tensor, (T, H, W, 3) or (T, 3, H, W), uint8 or floats in 0..1; or its frames one by one,
+            as pictures, arrays, or a decoder that gives them.
+        where: the item, for messages.
+        config: the limits of a frame's size.
+
+    Raises:
+        ClipError: it is something else.
+    """
+    if isinstance(video, Mapping | str | bytes):
+        raise ClipError(
+            f"{where} has a video that is not decoded. Install torchcodec, with which datasets decodes, or ingest "
+            "the files themselves."
+        )
+    try:
+        frames = np.asarray(video if hasattr(video, "shape") else np.stack([_picture(frame) for frame in video]))
+    except (TypeError, ValueError, RuntimeError) as error:
+        problem = str(error).partition("\n")[0].rstrip(".")
+        raise ClipError(f"{where} has frames that cannot be read: {problem}. They must be {SHAPES}.") from None
+    if frames.ndim == 4 and frames.shape[-1] != 3 and frames.shape[1] == 3:
+        frames = frames.transpose(0, 2, 3, 1)
+    if frames.ndim != 4 or frames.shape[-1] != 3:
+        hint = " Is this (C, T, H, W)?" if frames.ndim == 4 and frames.shape[0] == 3 else ""
+        raise ClipError(f"{where} has frames of shape {frames.shape}, but they must be {SHAPES}.{hint}")
+    num_frames, height, width, _ = frames.shape
+    if num_frames < 2 or min(height, width) < config.min_side or height * width > config.max_pixels:
+        raise ClipError(
+            f"{where} has {num_frames} frames of {height}×{width} pixels, but there must be 2 or more, "
+            f"with sides of at least min_side = {config.min_side} and at most max_pixels = {config.max_pixels}."
+        )
+    most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind)
+    if most is None or not (frames.min() >= 0 and frames.max() <= most):
+        raise ClipError(f"{where} has frames of {frames.dtype} that are no pixels; they must be {SHAPES}.")
+    if most == 1:
+        frames = 255 * frames.astype(np.float32) + 0.5
+    return np.ascontiguousarray(frames.astype(np.uint8, copy=False))
+
+
+def _picture(frame: Any) -> Array:
+    return np.asarray(frame.convert("RGB") if hasattr(frame, "convert") else frame)

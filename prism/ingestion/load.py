@@ -1,0 +1,59 @@
+"""`prism.load`: a set, a store or a folder of videos as a PyTorch data set, in one line."""
+
+import csv
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.dataset import VideoDataset
+from prism.artifacts.store import ClipStore
+from prism.config import with_options
+from prism.errors import ConfigError
+from prism.ingestion.build import ingest
+from prism.ingestion.options import IngestConfig
+from prism.machine.progress import note
+
+WHOLE = IngestConfig(val_fraction=0.0, test_fraction=0.0)
+"""Where a folder names no splits, all of its videos are training videos."""
+
+
+def load(path: str | Path, **options: Any) -> VideoDataset:
+    """Open a condensed set, a store or a folder of videos as a PyTorch data set.
+
+    Args:
+        path: `out.safetensors`; a store (with `split="test"` for its test clips); or a folder of videos or a CSV
+            list, like the source of `prism.ingest`. Such clips are decoded now and kept in memory: ingest what is
+            too large for that, or is loaded often.
+        options: of `VideoDataset`, and for videos of `IngestConfig`: `num_frames=8, size=64`. No videos are set
+            apart where the folder names no splits, unless `val_fraction` or `test_fraction` says so.
+
+    Raises:
+        CondensedError: the file is missing, damaged, foreign or too new.
+        StoreError: likewise for the store, or it has no clips of the split.
+        SourceError: there are no videos in the folder, or a class has none that can be used.
+        ConfigError: an option is unknown or out of range, or is for videos and there are none.
+        OutputError: there is no room for temporary files.
+    """
+    path, names = Path(path), {field.name for field in fields(IngestConfig)}
+    ingesting = {key: value for key, value in options.items() if key in names}
+    others = {key: value for key, value in options.items() if key not in names}
+    is_store = (path / "store.json").exists()
+    if path.suffix.lower() == ".csv" or (path.is_dir() and not is_store):
+        return _decoded(path, with_options(WHOLE, ingesting), others)
+    if ingesting:
+        kind = "store" if is_store else "condensed set"
+        raise ConfigError(f"{min(ingesting)} is an option for videos, but '{path}' is a {kind}. Leave it out.")
+    return VideoDataset(ClipStore.open(path) if is_store else CondensedSet.load(path), **others)
+
+
+def _decoded(source: Path, config: IngestConfig, options: dict[str, Any]) -> VideoDataset:
+    with tempfile.TemporaryDirectory() as folder:
+        store = ingest(source, Path(folder) / "store", config, progress=False)
+        if store.header.num_skipped:
+            with (store.path / "skipped.csv").open(encoding="utf-8", newline="") as file:
+                first = next(csv.DictReader(file))
+            others = store.header.num_skipped - 1
+            note(f"Skipped '{first['path']}'{f' and {others} more' if others else ''}: {first['reason']}")
+        return VideoDataset(store, in_memory=True, **options)

@@ -1,0 +1,248 @@
+"""Data set objects become stores: those of Hugging Face and torchvision, and plain pairs of frames and label."""
+
+import re
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from videos import numbered, shown_number, write_numbered_images
+
+import prism
+from prism.artifacts.store import ClipStore
+from prism.errors import ClipError, ConfigError, OutputError, SourceError
+from prism.ingestion.build import ingest
+
+CLIP = {"num_frames": 4, "stride": 1, "size": 32, "progress": False}
+
+
+def video(first: int, num_frames: int = 8, size: int = 64) -> np.ndarray:
+    """(T, H, W, 3) uint8; the frames show `first`, `first + 1`, …"""
+    return np.stack([numbered(number, size, size) for number in range(first, first + num_frames)])
+
+
+def pairs(num: int = 4, labels: tuple[Any, ...] = ("jump", "walk")) -> list[tuple[np.ndarray, Any]]:
+    """`num` videos of each class; video k of all begins with number 10k."""
+    return [(video(10 * k), labels[k % len(labels)]) for k in range(num * len(labels))]
+
+
+def shown(store: ClipStore, split: str) -> list[list[int]]:
+    return [[shown_number(frame.numpy()) for frame in clip] for clip in store.clips(split).frames]
+
+
+@dataclass
+class MapStyle:
+    """As torchvision has them: a length, items with sound between frames and label, and no end of its own."""
+
+    items: list
+    classes: list[str]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> tuple:
+        frames, label = self.items[index % len(self.items)]
+        return torch.from_numpy(frames), torch.zeros(1, 7), label
+
+
+# What becomes of the items.
+
+
+def test_pairs_become_a_store_like_a_folder_without_splits(tmp_path):
+    store = ingest(pairs(), tmp_path / "store", **CLIP)
+    assert store.classes == ("jump", "walk")
+    assert {split: len(store.positions(split)) for split in store.splits} == {"train": 4, "val": 2, "test": 2}
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    for source, numbers in zip(store.sources, [n for s in store.splits for n in shown(store, s)], strict=True):
+        item = int(source.path)
+        assert source.label == ("jump", "walk")[item % 2]
+        assert (source.video_frames, source.stride) == (8, 1)
+        assert numbers == list(range(10 * item + source.start, 10 * item + source.start + 4))
+        assert source.split == "train" or source.start == 2
+    assert ClipStore.open(store.path).fingerprint == store.fingerprint
+
+
+def test_the_clips_are_those_of_the_same_frames_in_a_folder(tmp_path):
+    items = pairs()
+    for number, (_, label) in enumerate(items):
+        write_numbered_images(tmp_path / "videos" / label / f"{number:07}", 8)
+    same = [(video(0), label) for _, label in items]
+    options = {**CLIP, "window": "centre", "val_fraction": 0.0, "test_fraction": 0.0}
+    of_objects = ingest(same, tmp_path / "objects", **options)
+    of_files = ingest(tmp_path / "videos", tmp_path / "files", workers=1, **options)
+    assert torch.equal(of_objects.clips("train").frames, of_files.clips("train").frames)
+    assert of_objects.normalisation == of_files.normalisation
+    assert of_objects.header.settings == of_files.header.settings
+
+
+def test_splits_by_name_are_kept_with_every_window_that_is_asked_for(tmp_path):
+    splits = {"train": pairs(3), "validation": pairs(1), "test": pairs(2)}
+    store = ingest(splits, tmp_path / "store", clips_per_video=2, random_test_windows=2, **CLIP)
+    counts = {split: len(store.positions(split)) for split in store.splits}
+    assert counts == {"train": 12, "val": 2, "test": 4, "test-random": 8}
+    assert store.sources[0].path == "train/0000000"
+    assert [numbers[0] for numbers in shown(store, "test")] == [2, 22, 12, 32]
+    for source, numbers in zip(store.sources[-8:], shown(store, "test-random"), strict=True):
+        assert numbers[0] == 10 * int(source.path[-7:]) + source.start
+
+
+@pytest.mark.parametrize(
+    "take", [torch.from_numpy, np.asarray, list, lambda v: torch.from_numpy(v) / 255, lambda v: v.astype(int)]
+)
+@pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2)])
+def test_frames_may_come_in_either_order_of_axes_and_as_numbers_or_arrays(tmp_path, take, axes):
+    items = [(take(frames.transpose(axes)), label) for frames, label in pairs(2)]
+    store = ingest(items, tmp_path / "store", val_fraction=0.0, test_fraction=0.0, window="centre", **CLIP)
+    assert shown(store, "train") == [list(range(first, first + 4)) for first in (2, 22, 12, 32)]
+
+
+def test_frames_may_be_pictures_or_come_from_a_decoder(tmp_path):
+    class Decoder:
+        """As torchcodec has it: frames by their number, (3, H, W) tensors."""
+
+        def __init__(self, frames):
+            self.frames = frames
+
+        def __getitem__(self, index):
+            return torch.from_numpy(self.frames[index].transpose(2, 0, 1))
+
+    items = [{"label": label, "video": Decoder(frames)} for frames, label in pairs(2)]
+    items += [{"label": label, "frames": list(map(Image.fromarray, frames))} for frames, label in pairs(2)]
+    store = ingest(items, tmp_path / "store", val_fraction=0.0, test_fraction=0.0, window="centre", **CLIP)
+    assert shown(store, "train") == [list(range(first, first + 4)) for first in (2, 22, 2, 22, 12, 32, 12, 32)]
+
+
+def test_numbers_get_the_names_that_a_data_set_has_for_them(tmp_path):
+    named = MapStyle(pairs(2, (0, 1)), ["jump", "walk"])
+    store = ingest(named, tmp_path / "torchvision", **CLIP)
+    assert store.classes == ("jump", "walk")
+    hugging = SimpleNamespace(names=["sit", "stand"])
+
+    class Features(list):
+        features = {"label": hugging}  # noqa: RUF012
+
+    store = ingest({"train": Features(pairs(3, (1, 0)))}, tmp_path / "hugging", **CLIP)
+    assert store.classes == ("sit", "stand")
+    assert [source.label for source in store.sources if source.path == "train/0000000"] == ["stand"]
+    unnamed = ingest(pairs(2, tuple(np.arange(11))), tmp_path / "unnamed", **CLIP)
+    assert unnamed.classes == tuple(f"{number:02}" for number in range(11))
+    tensors = ingest(pairs(2, (torch.tensor(3), torch.tensor(1))), tmp_path / "tensors", **CLIP)
+    assert tensors.classes == ("1", "3")
+
+
+def test_datasets_of_hugging_face_are_read_with_their_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"video": datasets.Array4D((4, 16, 16, 3), "uint8"), "label": datasets.ClassLabel(names=["sit", "stand"])}
+    )
+    rows = {"video": [video(10 * k, 4, 16) for k in range(4)], "label": [1, 0, 1, 0]}
+    data = datasets.Dataset.from_dict(rows, features=features).with_format("numpy")
+    store = ingest(datasets.DatasetDict({"train": data}), tmp_path / "store", **{**CLIP, "size": 16})
+    assert store.classes == ("sit", "stand")
+    assert len(store) == 4
+
+
+def test_a_store_may_be_made_of_a_loaded_set_again(store, tmp_path):
+    loaded = prism.load(store.path, normalise=False, output_format="TCHW")
+    options = {"num_frames": 8, "size": 48, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
+    again = ingest(loaded, tmp_path / "store", **options)
+    assert torch.equal(again.clips("train").frames, store.clips("train").frames)
+    assert again.classes == store.classes
+
+
+def test_items_may_come_only_once_and_the_flip_rule_is_an_option(tmp_path):
+    store = ingest((item for item in pairs(3)), tmp_path / "store", flip="off", **CLIP)
+    assert len(store) == 6
+    assert not store.flip
+
+
+# Mistakes.
+
+
+GOOD = pairs(2)
+
+
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        ([video(0)], "item 0 of the data set has no label. It must be (frames, label), or a table with"),
+        ([*GOOD, (video(0), None)], "item 4 of the data set has no label."),
+        ([{"video": video(0)}], "item 0 of the data set has no label."),
+        ([{"label": 1}], "item 0 of the data set has no frames."),
+        ([(video(0), -1)], "item 0 of the data set has the label '-1', but it must be a name or one of 0, 1, …."),
+        ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
+        ([(video(0), "")], "has the label '', but it must be a name"),
+        ([(video(0), True)], "has the label 'True', but it must be a name"),
+        (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
+        ([*GOOD, (video(0)[..., 0], "walk")], "item 4 of the data set has frames of shape (8, 64, 64), but they"),
+        (
+            [(video(0).transpose(3, 0, 1, 2), "a")],
+            "of shape (3, 8, 64, 64), but they must be (T, H, W, 3) or (T, 3",
+        ),
+        ([(video(0).transpose(3, 0, 1, 2), "a")], "or in floats of 0..1. Is this (C, T, H, W)?"),
+        ([(video(0)[:1], "a")], "has 1 frames of 64×64 pixels, but there must be 2 or more"),
+        ([(video(0, 4, 64)[:, :4], "a")], "has 4 frames of 4×64 pixels"),
+        ([([video(0)[0], video(0)[0, 1:]], "a")], "has frames that cannot be read: all input arrays must have"),
+        ([(video(0).astype(np.float32), "a")], "has frames of float32 that are no pixels"),
+        ([(video(0).astype(int) * 2, "a")], "has frames of int64 that are no pixels"),
+        ([(video(0) > 100, "a")], "has frames of bool that are no pixels"),
+        ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64 that are no pixels"),
+        ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
+        ([([], "a")], "has frames that cannot be read: need at least one array to stack."),
+        ([({"path": "a.mp4", "bytes": None}, "a")], "has a video that is not decoded. Install torchcodec"),
+        ([("a.mp4", "a")], "has a video that is not decoded."),
+    ],
+)
+def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, items, says):
+    with pytest.raises(ClipError, match=re.escape(says)) as refused:
+        ingest(items, tmp_path / "store", **CLIP)
+    assert "\n" not in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error", "says"),
+    [
+        ({"testing": GOOD}, {}, SourceError, "has the split 'testing', but it must be one of train, val, valid"),
+        (7, {}, SourceError, "the source is of type int, but it must be a folder, a list or a data set."),
+        ([], {}, SourceError, "no class, but it takes at least two classes"),
+        (pairs(2, ("a",)), {}, SourceError, "only class 'a', but it takes at least two classes"),
+        (
+            {"train": pairs(1, ("a", "b")), "test": pairs(1, ("c",))},
+            {},
+            SourceError,
+            "class 'c' has videos in test",
+        ),
+        (
+            GOOD,
+            {"layout": "classes"},
+            ConfigError,
+            "ingest.layout = 'classes', but it must be auto",
+        ),
+        (GOOD, {"sampling": "fps"}, ConfigError, "which has no frame rate"),
+        (GOOD, {"executor": object()}, ConfigError, "Leave out the executor."),
+    ],
+)
+def test_a_source_that_cannot_be_used_is_told_in_one_sentence(tmp_path, source, options, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        ingest(source, tmp_path / "store", **CLIP, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_data_set_itself_comes_out_and_the_older_store_stays(tmp_path):
+    def broken():
+        yield GOOD[0]
+        raise KeyError("my own")
+
+    before = ingest(GOOD, tmp_path / "store", **CLIP).fingerprint
+    with pytest.raises(OutputError, match="exists already"):
+        ingest(GOOD, tmp_path / "store", **CLIP)
+    with pytest.raises(KeyError, match="my own"):
+        ingest(broken(), tmp_path / "store", overwrite=True, **CLIP)
+    assert ClipStore.open(tmp_path / "store").fingerprint == before
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+    assert len(ingest(pairs(3), tmp_path / "store", overwrite=True, **CLIP)) == 6

@@ -1,0 +1,87 @@
+"""`prism.load`: a set, a store, or videos as they lie in a folder."""
+
+import pickle
+
+import pytest
+import torch
+from videos import shown_number, write_classes, write_numbered, write_numbered_images
+
+import prism
+from prism.errors import CondensedError, ConfigError, SourceError
+from prism.selection.select import select
+
+CLIP = {"num_frames": 4, "stride": 1, "size": 32, "window": "centre"}
+
+
+@pytest.fixture(scope="module")
+def videos(tmp_path_factory):
+    return write_classes(tmp_path_factory.mktemp("videos"), videos=2, num_frames=6)
+
+
+def test_a_file_or_a_store_is_opened(store, tmp_path):
+    select(store, vpc=2).save(tmp_path / "set.safetensors")
+    assert len(prism.load(tmp_path / "set.safetensors")) == 4
+    assert len(prism.load(str(store.path), split="test")) == 4
+
+
+def test_a_folder_of_videos_gives_all_of_them_and_leaves_no_file(videos, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    loaded = prism.load(videos, normalise=False, output_format="TCHW", **CLIP)
+    assert loaded.classes == ["jump", "walk"]
+    assert loaded.targets == [0, 0, 1, 1]
+    # Two videos a class, which begin with 0, 7, 50 and 57; the centre of six frames begins with the second.
+    numbers = [[shown_number(255 * frame.numpy()) for frame in video] for video, _ in loaded]
+    assert numbers == [list(range(first, first + 4)) for first in (1, 8, 51, 58)]
+    assert list(tmp_path.iterdir()) == []
+    again = pickle.loads(pickle.dumps(loaded))
+    assert torch.equal(again[3][0], loaded[3][0])
+
+
+def test_splits_of_the_folder_are_kept_and_others_cut_where_it_is_said(videos, tmp_path):
+    assert len(prism.load(videos, split="test", test_fraction=0.5, **CLIP)) == 2
+    for split, count in (("train", 2), ("test", 1)):
+        for label in ("a", "b"):
+            for number in range(count):
+                write_numbered_images(tmp_path / split / label / str(number), 4)
+    assert len(prism.load(tmp_path, **CLIP)) == 4
+    assert len(prism.load(tmp_path, split="test", **CLIP)) == 2
+
+
+def test_a_list_of_videos_will_do(videos):
+    names = [path.relative_to(videos).as_posix() for path in sorted(videos.rglob("*.mp4"))]
+    rows = "".join(f"{name},{name.split('/')[0]},train\n" for name in names if "v1" not in name)
+    (videos / "some.csv").write_text("path,label,split\n" + rows)
+    try:
+        assert len(prism.load(videos / "some.csv", **CLIP)) == 2
+    finally:
+        (videos / "some.csv").unlink()
+
+
+def test_an_exported_set_is_loaded_again(store, tmp_path):
+    chosen = select(store, vpc=2)
+    prism.export(chosen, tmp_path / "out", lossless=True)
+    loaded = prism.load(tmp_path / "out", num_frames=8, size=48, normalise=False, output_format="TCHW")
+    assert loaded.targets == chosen.labels.tolist()
+    clips = torch.stack([video for video, _ in loaded])
+    assert torch.equal((255 * clips).round(), (255 * chosen.render()).round())
+
+
+def test_a_video_that_is_skipped_is_named(videos, tmp_path, capsys):
+    for number in range(2):
+        write_numbered(tmp_path / "a" / f"{number}.mp4", 6)
+        write_numbered(tmp_path / "b" / f"{number}.mp4", 6)
+    (tmp_path / "a" / "0.mp4").write_bytes(b"nothing")
+    assert len(prism.load(tmp_path, **CLIP)) == 3
+    assert "Skipped 'a/0.mp4': it cannot be opened as a video" in capsys.readouterr().err
+
+
+def test_what_is_neither_is_refused(store, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CondensedError, match="does not exist"):
+        prism.load(tmp_path / "missing.safetensors")
+    with pytest.raises(SourceError, match=r"has no videos: the folder is empty\. Expected <class>"):
+        prism.load(tmp_path / "empty")
+    with pytest.raises(ConfigError, match=r"num_frames is an option for videos, but '.*' is a store\."):
+        prism.load(store.path, num_frames=8)
+    with pytest.raises(ConfigError, match=r"ingest.num_frames = 1, but it must be between 2 and 4096"):
+        prism.load(tmp_path / "empty", num_frames=1)
