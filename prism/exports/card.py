@@ -41,7 +41,7 @@ def card_text(
             "They are made to train networks on, and were written by PRISM.",
             *("", "| | |", "|---|---|", *_facts(condensed, config, loss, num_bytes)),
             *("", "The label of a video is the position of its class:", "", *_fenced(list(condensed.classes))),
-            *("", "## How to read it", "", "```python", form.reading, "```"),
+            *(("", "## How to read it", "", *_fenced(form.reading, "python")) if form.reading else ()),
             *("", "## How it was made", "", *_fenced(_commands(condensed, config), "sh")),
             *("", *_fenced({key: condensed.source.get(key) for key in ("method", "versions", "store")})),
             *("", "## How it scores", "", *_scores(result)),

@@ -75,7 +75,8 @@ class Mp4s(Format):
             data = encoded_exactly(clip, rate) if packets is None else muxed(packets, condensed.size, rate)
             return data, (clip, decoded(data))
         except (FFmpegError, h264.UndecodableError) as error:
-            raise CondensedError(f"video {video} cannot be written as mp4: {error}.") from None
+            reason = getattr(error, "strerror", None) or error
+            raise CondensedError(f"video {video} cannot be written as mp4: {reason}.") from None
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
 from prism.errors import CondensedError, ConfigError, OutputError, ResultError
 from prism.evaluation.evaluate import evaluate
+from prism.exports import sheets
 from prism.exports.export import export
 from prism.exports.folders import folder_names
 from prism.exports.format import Format
@@ -106,6 +108,7 @@ def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
     made = export(chosen, tmp_path / "out", to=Arrays(first=1))
     assert made.num_videos == 1
     assert np.array_equal(np.load(tmp_path / "out" / "1.npy"), chosen.render()[1].numpy())
+    assert "How to read it" not in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
@@ -142,20 +145,25 @@ def test_a_wrong_option_is_refused_before_anything_is_written(chosen, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sheet_that_is_too_large_is_refused(chosen, tmp_path):
-    labels = torch.arange(2).repeat_interleave(9000)
-    encoding = replace(
-        chosen.encoding,
-        keyframes=chosen.encoding.keyframes[torch.arange(8).repeat(18000)],
-        times=chosen.encoding.times[:8].repeat(18000),
-        offsets=8 * torch.arange(18001),
-    )
-    with pytest.raises(ConfigError, match=r"a sheet of 18000 videos .* too large. Choose --to videofolder\.$"):
-        export(replace(chosen, encoding=encoding, labels=labels), tmp_path / "sheet.gif", to="gif")
+def test_a_sheet_that_is_too_large_is_refused(chosen, tmp_path, monkeypatch):
+    # Two tiles of 96 pixels, the gaps, and one caption: 8 frames of 118×204 pixels.
+    for limit, most in (("MAX_SIDE", 203), ("MAX_BYTES", 8 * 118 * 204 * 3 - 1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(sheets, limit, most)
+            with pytest.raises(ConfigError, match=r"a sheet of 2 videos would have 8 frames of 118×204 pixels"):
+                export(chosen, tmp_path / "sheet.gif", to="gif")
+    export(chosen, tmp_path / "sheet.gif", to="gif")
 
 
-def test_a_result_of_another_set_or_for_a_picture_is_refused(chosen, store, tmp_path):
-    result = evaluate(select(store, seed=1), store, epochs=1, width=2, seeds=1, device="cpu")
+@pytest.fixture(scope="module")
+def scored(store) -> tuple[CondensedSet, Result]:
+    """A set, and the scores of two networks."""
+    condensed = select(store, vpc=2, seed=7)
+    return condensed, evaluate(condensed, store, epochs=1, width=2, seeds=2, device="cpu")
+
+
+def test_a_result_of_another_set_or_for_a_picture_is_refused(chosen, scored, tmp_path):
+    _, result = scored
     with pytest.raises(ConfigError, match=r"the result 'random' is that of another set: its fingerprint differs"):
         export(chosen, tmp_path / "out", result=result)
     with pytest.raises(ConfigError, match=r"a card of a folder|card of a folder, which the format gif has not"):
@@ -202,9 +210,8 @@ def test_the_card_has_what_the_hub_looks_for(chosen, card):
     assert card(chosen, to="tensors").data.viewer is False
 
 
-def test_the_card_says_size_making_commands_and_scores(store, card):
-    chosen = select(store, vpc=2, seed=7)
-    result = evaluate(chosen, store, epochs=1, width=2, seeds=2, device="cpu")
+def test_the_card_says_size_making_commands_and_scores(store, card, scored):
+    chosen, result = scored
     text = card(chosen, result=result).text
     assert "| videos per class (VPC) | 2 |" in text
     assert f"| bytes of the set | {chosen.num_bytes:,} (" in text

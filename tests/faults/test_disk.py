@@ -129,7 +129,7 @@ VERBS = {
         "out",
         lambda inputs, output: export(inputs / "set", output),
         lambda inputs, output: export(inputs / "set", output),
-        short=8,
+        short=5,
     ),
     "export, tensors": Verb(
         "out",

@@ -100,10 +100,7 @@ VERBS = {
     "retrieve": Verb(
         "retrieve {root}/chosen.safetensors " + TRAIN, "recall.json", ("--resume",), has_workers=True
     ),
-    **{
-        f"export, {to}": Verb(f"export {{root}}/{name}.safetensors --to {to}", "out", ("--overwrite",))
-        for to, name in (("videofolder", "takes"), ("webdataset", "chosen"), ("gif", "chosen"))
-    },
+    "export, videofolder": Verb("export {root}/chosen.safetensors", "out", ("--overwrite",)),
     "report": Verb("report {root}/result.json", "page.html", has_bar=False),
     "reproduce": Verb(
         "reproduce table6a --data {root}/store --scale small --recipe {root}/tiny.toml --device cpu",
