@@ -54,7 +54,7 @@ the same files. The output is the same."""
     address: Annotated[str | None, Parameter(group=WHERE)] = None
     """Scheduler of the engine's cluster, as tcp://127.0.0.1:8786."""
     progress: Annotated[bool, Parameter(group=WHERE)] = True
-    """Show a progress bar on a terminal."""
+    """Show a progress bar, or a line a minute where the output is no terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ def condense(
     say(sentence_of(condensed))
 
 
-@command(SelectConfig, without=("resume", "engine", "address", "progress"))
+@command(SelectConfig, without=("resume", "engine", "address"))
 def select(
     store: Path,
     /,

@@ -504,7 +504,7 @@ def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
         "motion": {"--overwrite", "--progress"},
         "ingest": {"--overwrite", "--workers", *cluster},
         "condense": {"--checkpoint-seconds", *everywhere},
-        "select": {"--overwrite", "--device"},
+        "select": {"--overwrite", "--device", "--progress"},
         "evaluate": {"--workers", *everywhere},
         "retrieve": {"--workers", *everywhere},
         "report": {"--overwrite"},

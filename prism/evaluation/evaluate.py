@@ -14,6 +14,7 @@ from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.machine.progress import Advance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
 from prism.networks.network import Network
@@ -80,11 +81,14 @@ class Classification(Examination):
         """Clips of a training step."""
         return min(self.config.batch_size, self.num_clips)
 
-    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+    def judge(
+        self, network: Network, clips: Clips | Draw, seed: int, advance: Advance
+    ) -> tuple[float, dict[str, float]]:
         """Train the network, then score it once."""
         store, config, protocol = self.store, self.config, self.protocol
         passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
-        loss = train(network, clips, normalisation, config.schedule, seed=seed, flip=self.training_flip(seed))
+        flip = self.training_flip(seed)
+        loss = train(network, clips, normalisation, config.schedule, seed=seed, flip=flip, advance=advance)
         # In batches no larger than those of training, so that scoring takes no memory that was not counted; but
         # where a batch is standardised, its size is part of the protocol.
         size, flips = protocol.test_batch or self.batch_size, protocol.flips(store, seed)

@@ -17,6 +17,7 @@ from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
 from prism.evaluation.options import VIEWS, RetrieveConfig
 from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.machine.progress import Advance
 from prism.machine.run import Run, parted
 from prism.networks.embeddings import Backbone
 from prism.networks.network import Network
@@ -141,12 +142,19 @@ class Retrieval(Examination):
         """Clips of a training step, every view counted."""
         return VIEWS * min(self.config.batch_size, self.num_clips)
 
-    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+    def judge(
+        self, network: Network, clips: Clips | Draw, seed: int, advance: Advance
+    ) -> tuple[float, dict[str, float]]:
         """Train the embedding of a network, then score it once."""
         store, config, backbone = self.store, self.config, Backbone(network)
         schedule, normalisation = config.schedule, store.normalisation
-        criterion = partial(supervised_contrastive, temperature=config.temperature)
-        loss = train(backbone, clips, normalisation, schedule, seed=seed, flip=store.flip, criterion=criterion)
+        loss = train(
+            *(backbone, clips, normalisation, schedule),
+            seed=seed,
+            flip=store.flip,
+            criterion=partial(supervised_contrastive, temperature=config.temperature),
+            advance=advance,
+        )
         queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.
         q, g = (outputs_of(backbone, shown, normalisation, self.batch_size) for shown in (queries, gallery))

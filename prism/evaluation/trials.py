@@ -26,7 +26,7 @@ from prism.machine.devices import in_one_thread, pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
-from prism.machine.progress import progress_bar
+from prism.machine.progress import Advance, progress_bar, still
 from prism.machine.provenance import provenance
 from prism.machine.randomness import generator
 from prism.machine.run import Run
@@ -187,8 +187,10 @@ class Examination(ABC):
         """Clips of a training step."""
 
     @abstractmethod
-    def judge(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        """Train a network on clips from a seed and score it.
+    def judge(
+        self, network: Network, clips: Clips | Draw, seed: int, advance: Advance
+    ) -> tuple[float, dict[str, float]]:
+        """Train a network on clips from a seed and score it; `advance` is called after every epoch.
 
         Returns:
             The mean loss of the last epoch, and for each metric the score, in 0..1.
@@ -202,12 +204,14 @@ class Trial:
     Attributes:
         device: `auto`, `cpu` or `cuda` of the machine that it is trained on.
         stopped: once it is set, training ends at the network's next layer; None where nobody could set it.
+        advance: called after every epoch.
     """
 
     material: Material
     examination: Examination
     device: str
     stopped: threading.Event | None = None
+    advance: Advance = still
 
     def __call__(self, seed: int) -> results.Run:
         """Train and score the network of a seed; the scores depend on nothing but the seed and the fields.
@@ -223,7 +227,7 @@ class Trial:
         for module in network.modules():
             module.register_forward_pre_hook(self._go_on)
         with in_one_thread(device):
-            loss, scores = self.examination.judge(network, self.material.clips(seed), seed)
+            loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
         run = results.Run(seed, scores, loss, round(time.monotonic() - started, 3))
         for read in (self.examination.store, self.material):
             read.check_unchanged()
@@ -299,11 +303,15 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         result = replace(result, data=replace(result.data, chance=examination.chance))
         seeds = [seed for seed in seeds if seed not in {one.seed for one in result.runs}]
         trial = Trial(material, examination, run.device)
-        if run.executor is not None:
-            return _grown(result, completed(run.executor, trial.elsewhere, seeds), examination.DOING, run)
-        most = min(len(seeds), torch.get_num_threads() if trials.workers is None else trials.workers)
-        with _threads(trial, most) as (threads, stoppable):
-            return _grown(result, completed(threads, stoppable, seeds), examination.DOING, run)
+        total, done = config.epochs * config.seeds, config.epochs * len(result.runs)
+        with progress_bar(examination.DOING, total, "epochs", enabled=run.progress, done=done) as advance:
+            if run.executor is not None:
+                # Nobody here sees the epochs of an executor: those of a network are counted when it is done.
+                found = completed(run.executor, trial.elsewhere, seeds)
+                return _grown(result, found, run, advance, config.epochs)
+            most = min(len(seeds), torch.get_num_threads() if trials.workers is None else trials.workers)
+            with _threads(replace(trial, advance=advance), most) as (threads, stoppable):
+                return _grown(result, completed(threads, stoppable, seeds), run, advance)
 
 
 def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:
@@ -323,17 +331,18 @@ def _without_runs(examination: Examination, subject: Subject, label: str, output
     return Result(label, examination.TASK, protocol.name, subject, data, config, (), provenance())
 
 
-def _grown(result: Result, found: Iterator[tuple[int, results.Run]], doing: str, run: Run) -> Result:
-    """The result with more runs beside those it has, saved after every one."""
-    lead, total, done = result.metrics[0], result.config["seeds"], len(result.runs)
-    with progress_bar(doing, total, "seeds", enabled=run.progress, done=done) as advance:
-        for _, one in found:
-            # Networks that are trained side by side end in any order.
-            runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
-            result = replace(result, runs=runs, provenance=provenance())
-            if run.path is not None:
-                result.save(run.path)
-            advance(1, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
+def _grown(
+    result: Result, found: Iterator[tuple[int, results.Run]], run: Run, advance: Advance, steps: int = 0
+) -> Result:
+    """The result with more runs beside those it has, saved after every one, which moves the bar by `steps`."""
+    lead = result.metrics[0]
+    for _, one in found:
+        # Networks that are trained side by side end in any order.
+        runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
+        result = replace(result, runs=runs, provenance=provenance())
+        if run.path is not None:
+            result.save(run.path)
+        advance(steps, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
     return result
 
 

@@ -1,11 +1,18 @@
-"""One progress bar for all stages: count, rate and time left, on a terminal only."""
+"""One progress bar for all stages: count, rate and time left; in a log or a notebook a line a minute."""
 
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import ProgressColumn
+
+
+LINE_SECONDS = 60.0
+"""Between two lines where no bar can be drawn."""
 
 
 class Advance(Protocol):
@@ -14,28 +21,40 @@ class Advance(Protocol):
     def __call__(self, steps: int = 1, **shown: object) -> None: ...
 
 
+def still(steps: int = 1, **shown: object) -> None:
+    """Move no bar."""
+
+
 @contextmanager
 def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done: int = 0) -> Iterator[Advance]:
-    """Draw a progress bar on stderr while the block runs.
+    """Draw a progress bar on stderr while the block runs; where that is no terminal, write a line a minute.
 
     Args:
         what: a word for the stage, e.g. `Decoding`.
         total: steps of the whole stage.
         unit: plural of a step, e.g. `videos`; the rate is shown in it.
-        enabled: whether to draw at all; a stderr that is no terminal gets nothing either.
+        enabled: whether to show anything at all.
         done: steps that an earlier run has done; they do not count for the rate.
 
     Yields:
-        A function to call with the number of steps done since the last call.
+        A function to call with the number of steps done since the last call, from any thread.
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if not (enabled and console.is_terminal):
-        # Rich would work out the rate after every step even if it never drew it.
-        yield lambda steps=1, **shown: None
-        return
+    if not enabled:
+        yield still
+    elif not console.is_terminal:
+        yield _in_lines(what, total, unit, done)
+    else:
+        with _drawn(console, what, total, unit, done) as advance:
+            yield advance
+
+
+@contextmanager
+def _drawn(console: "Console", what: str, total: int, unit: str, done: int) -> Iterator[Advance]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns: list[ProgressColumn] = [
         TextColumn("{task.description}"),
         # On 80 columns the count, the rate and the time left come before the width of the bar.
@@ -45,16 +64,34 @@ def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done
         TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[shown]}"),
     ]
-    with Progress(*columns, console=console) as bar:
+    # An epoch may take longer than the half minute that Rich looks back for the rate.
+    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
         task = bar.add_task(what, total=total, completed=done, rate="", shown="")
 
         def advance(steps: int = 1, **shown: object) -> None:
             speed = bar.tasks[0].speed
             rate = f"{speed:.1f} {unit}/s" if speed else ""
-            text = "  ".join(f"{name} {value}" for name, value in shown.items())
+            text = "  ".join(f"{name} {value}" for name, value in shown.items()) or bar.tasks[0].fields["shown"]
             bar.update(task, advance=steps, rate=rate, shown=text)
 
         yield advance
+
+
+def _in_lines(what: str, total: int, unit: str, done: int) -> Advance:
+    """Writes how far a stage is, and how long it will take, at most once in `LINE_SECONDS`."""
+    lock, started = threading.Lock(), time.monotonic()
+    reached, said = done, started
+
+    def advance(steps: int = 1, **shown: object) -> None:
+        nonlocal reached, said
+        with lock:
+            reached, now = reached + steps, time.monotonic()
+            if now - said < LINE_SECONDS or reached == done:
+                return
+            said, left = now, (total - reached) * (now - started) / (reached - done)
+        note(f"{what}: {reached:,} of {total:,} {unit}, about {round(left / 60):,} min left")
+
+    return advance
 
 
 def note(text: str, *, enabled: bool = True) -> None:

@@ -19,7 +19,7 @@ class Run:
         overwrite: replace an output that exists.
         device: where networks run: `auto`, `cpu` or `cuda`; `auto` takes a GPU if there is one.
         executor: computes independent items in place of this process, on machines that see the same files.
-        progress: show a progress bar on a terminal.
+        progress: show a progress bar, or a line a minute where stderr is no terminal.
     """
 
     output: str | Path | None = None

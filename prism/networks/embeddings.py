@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from prism.artifacts.cache import remembered
 from prism.artifacts.store import ClipStore
 from prism.machine.devices import in_one_thread
+from prism.machine.progress import progress_bar
 from prism.machine.randomness import generator
 from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import initialise
@@ -49,10 +50,18 @@ class EmbeddingNetwork:
     seed: int
 
 
-def train_embeddings(store: ClipStore, embedder: EmbeddingNetwork, device: torch.device) -> Tensor:
+def train_embeddings(
+    store: ClipStore, embedder: EmbeddingNetwork, device: torch.device, progress: bool = False
+) -> Tensor:
     """The embeddings of all training clips, from the store's cache if they are there.
 
     Those of somebody else's network are computed every time: its code may have changed under the same name.
+
+    Args:
+        store: its training clips are embedded, and trained on.
+        embedder: the network, and for how long it is trained.
+        device: where it runs.
+        progress: show a bar while it is trained.
 
     Returns:
         (N, D) float32 on the CPU, in the order of the training split.
@@ -70,8 +79,9 @@ def train_embeddings(store: ClipStore, embedder: EmbeddingNetwork, device: torch
         allocate(network, device)
         with in_one_thread(device):
             if embedder.epochs:
-                schedule = Schedule(embedder.epochs, BATCH_SIZE)
-                train(network, clips, store.normalisation, schedule, seed=embedder.seed, flip=store.flip)
+                schedule, seed, flip = Schedule(embedder.epochs, BATCH_SIZE), embedder.seed, store.flip
+                with progress_bar("Training", embedder.epochs, "epochs", enabled=progress) as advance:
+                    train(network, clips, store.normalisation, schedule, seed=seed, flip=flip, advance=advance)
             else:
                 initialise(network, generator(embedder.seed, "init", device=device))
             return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)

@@ -15,6 +15,7 @@ from prism.artifacts.clips import (
     to_model_input,
 )
 from prism.errors import DivergedError
+from prism.machine.progress import Advance, still
 from prism.machine.randomness import generator
 from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
@@ -36,6 +37,7 @@ def train(
     seed: int,
     flip: bool | Tensor,
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
+    advance: Advance = still,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 
@@ -49,6 +51,7 @@ def train(
         flip: True mirrors a clip with probability one half each time that it is shown. A mask (N,) of booleans
             mirrors the same clips each time.
         criterion: mean loss of a batch, from the network's outputs and the labels.
+        advance: called after every epoch.
 
     Returns:
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
@@ -87,6 +90,7 @@ def train(
         if not total.isfinite():
             remedy = f"Try --lr {schedule.lr / 10:g}."
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
+        advance()
     return float(total) / num_clips
 
 

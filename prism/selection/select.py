@@ -8,6 +8,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
@@ -16,6 +17,7 @@ from prism.errors import ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
+from prism.machine.progress import progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
@@ -70,11 +72,11 @@ def select(
         chosen, made = listed, as_dict(config)
         source = {"method": made["method"], "config": made}
         if chosen is None:
-            chosen = choose(store, config, method, config.vpc * takes, pick_device(run.device))
+            chosen = choose(store, config, method, config.vpc * takes, run)
         else:
             made = {key: value for key, value in made.items() if key in LISTED}
             source = {"method": "list", "config": {"from_list": Path(from_list or "").name, **made}}
-        condensed = _packed(store, config, takes, chosen, source)
+        condensed = _packed(store, config, takes, chosen, source, run.progress)
         if run.path is not None:
             condensed.save(run.path)
     return condensed
@@ -113,7 +115,7 @@ def taken_from(store: ClipStore, config: SelectConfig, path: Path) -> Tensor:
     return chosen
 
 
-def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, device: torch.device) -> Tensor:
+def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, run: Run) -> Tensor:
     """Positions in the training split, grouped by class, `num` of each.
 
     The network that embeds the clips depends neither on `num` nor on the seed of the choice.
@@ -121,10 +123,10 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
     Raises:
         ConfigError: the method did not return `num` different clips of a class.
     """
-    counts = store.counts("train").tolist()
+    counts, device = store.counts("train").tolist(), pick_device(run.device)
     if method.needs_embeddings:
         embedder = EmbeddingNetwork(config.model, config.width, config.epochs, config.embedder_seed)
-        embeddings = train_embeddings(store, embedder, device)
+        embeddings = train_embeddings(store, embedder, device, run.progress)
     else:
         embeddings = torch.empty(sum(counts), 0)
     chosen: list[int] = []
@@ -140,13 +142,20 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
 
 
 def _packed(
-    store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor, source: dict[str, Any]
+    store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor, source: dict[str, Any], progress: bool
 ) -> CondensedSet:
     clips = store.clips("train")
     frames = as_pixels(clips.frames[chosen])
     store.check_unchanged()
-    every_frame = torch.ones(frames.shape[:2], dtype=torch.bool)
-    encoding = STORAGES.make(config.storage, config).encode(frames, every_frame)
+    storage, parts = STORAGES.make(config.storage, config), list[Encoding]()
+    # Class by class, so that a bar moves; an encoding of somebody else's need not know how to join them.
+    counts = clips.labels[chosen].unique_consecutive(return_counts=True)[1].tolist()
+    counts = counts if STORAGES.ships(config.storage) else [len(frames)]
+    with progress_bar("Storing", len(counts), "classes", enabled=progress) as advance:
+        for part in frames.split(counts):
+            parts.append(storage.encode(part, torch.ones(part.shape[:2], dtype=torch.bool)))
+            advance()
+    encoding = parts[0] if len(parts) == 1 else parts[0].join(parts)
     return CondensedSet(
         encoding if takes == 1 else Takes(encoding, takes),
         clips.labels[chosen[::takes]],

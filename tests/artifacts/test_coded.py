@@ -258,3 +258,18 @@ def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monke
     with pytest.raises(ConfigError, match="without the encoder libnone"):
         run[verb](storage="h264", output=tmp_path / "set")
     assert not (tmp_path / "set").exists()
+
+
+def test_videos_are_compressed_and_read_in_one_thread_whatever_computes_in_more(monkeypatch):
+    seen, before = [], torch.get_num_threads()
+    for name in ("encode", "decode"):
+        original = getattr(h264, name)
+        watched = lambda *given, original=original: seen.append(torch.get_num_threads()) or original(*given)  # noqa: E731
+        monkeypatch.setattr(h264, name, watched)
+    torch.set_num_threads(2)
+    try:
+        coded_set().render()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1] * 6

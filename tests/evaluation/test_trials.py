@@ -16,6 +16,7 @@ from prism.artifacts.results import Result, Run
 from prism.errors import ConfigError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
+from prism.machine import progress
 from prism.machine.executors import completed
 from prism.networks import training_memory as memory
 from prism.networks.build import build_for
@@ -181,6 +182,14 @@ def test_the_trainings_beside_one_that_fails_end_at_their_next_layer(roomy, trai
     # The third may have begun in the place of the failing one.
     assert {0: Interrupted, 1: Crash, 2: Interrupted} == {2: Interrupted} | training.errors
     assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.parametrize("verb", [evaluate, retrieve])
+def test_the_bar_moves_with_every_epoch_of_every_network(roomy, verb, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    train_on_all(verb, roomy, workers=2, width=2, progress=True)
+    found = [line.split(",")[0].split(": ")[1] for line in capsys.readouterr().err.splitlines()]
+    assert sorted(set(found)) == [f"{epoch} of 6 epochs" for epoch in range(1, 7)]
 
 
 # Items.

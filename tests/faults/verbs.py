@@ -71,9 +71,7 @@ VERBS = {
         for method in ("prism", "dm", "static-dynamic")
     },
     **{
-        f"select, {method}": Verb(
-            f"{SELECT} --method {method}", "chosen.safetensors", ("--overwrite",), has_bar=False
-        )
+        f"select, {method}": Verb(f"{SELECT} --method {method}", "chosen.safetensors", ("--overwrite",))
         for method in ("random", "herding", "k-center")
     },
     "evaluate": Verb(

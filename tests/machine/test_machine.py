@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.errors import ConfigError, OutputError
+from prism.machine import progress
 from prism.machine.devices import pick_device
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
@@ -132,6 +133,25 @@ def test_outside_the_main_thread_signals_are_left_alone():
     thread.start()
     thread.join()
     assert seen == [(None, before)]
+
+
+def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_terminal(capsys, monkeypatch):
+    clock = iter([0.0, 30.0, 60.0, 90.0, 120.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.progress_bar("Evaluating", 1000, "epochs", done=100) as advance:
+        for _ in range(4):
+            advance(100, top=1)
+    assert capsys.readouterr().err.splitlines() == [
+        "Evaluating: 300 of 1,000 epochs, about 4 min left",
+        "Evaluating: 500 of 1,000 epochs, about 2 min left",
+    ]
+
+
+def test_a_stage_that_is_not_to_be_shown_writes_nothing(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    with progress.progress_bar("Evaluating", 3, "epochs", enabled=False) as advance:
+        advance()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -7,6 +7,7 @@ import torch
 
 import prism
 from prism.errors import ConfigError
+from prism.machine import progress
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
@@ -149,3 +150,11 @@ def test_a_method_without_embeddings_trains_no_network(make_store):
 def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses):
     with pytest.raises(ConfigError, match=r"class 'class0', but it must choose 2 different positions in 0\.\.3"):
         select(store, method=Outermost(chooses=chooses), vpc=2)
+
+
+def test_a_selection_shows_how_far_its_network_and_its_storage_are(make_store, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    select(make_store(), method="herding", epochs=2, storage="h264", progress=True)
+    found = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
+    expected = [("Training", "epochs"), ("Storing", "classes")]
+    assert found == [f"{what}: {n} of 2 {unit}" for what, unit in expected for n in (1, 2)]

@@ -9,6 +9,7 @@ from torch import Tensor
 from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.images import Encoded, Images, level_ranges, levels_are_finite, offsets_of
 from prism.errors import CondensedError
+from prism.machine.devices import in_one_thread
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,13 @@ class Coded(Images):
             ConfigError: this installation has no encoder.
         """
         packets, ranges = [], []
-        # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
-        for video in frames.split(counts.tolist()):
-            scale, minimum = level_ranges(video.min(), video.max())
-            packets += h264.encode(((video - minimum) / scale).clamp(0, 255), quality)
-            ranges.append(torch.stack([scale, minimum]))
+        # A video is so small that several threads wait for each other six times as long as one computes.
+        with in_one_thread(frames.device):
+            # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
+            for video in frames.split(counts.tolist()):
+                scale, minimum = level_ranges(video.min(), video.max())
+                packets += h264.encode(((video - minimum) / scale).clamp(0, 255), quality)
+                ranges.append(torch.stack([scale, minimum]))
         sizes = torch.tensor([len(packet) for packet in packets], dtype=torch.int32)
         content = torch.frombuffer(bytearray(b"".join(packets)), dtype=torch.uint8)
         size = frames.shape[2], frames.shape[3]
@@ -101,13 +104,16 @@ class Coded(Images):
         wanted = torch.arange(len(self))[where]
         videos = torch.bucketize(wanted, self.offsets[1:], right=True)
         levels = torch.empty(len(wanted), 3, *self.size)
-        for video in videos.unique().tolist():
-            try:
-                images = h264.decode(self.packets_of(video), self.size)
-            except h264.UndecodableError as problem:
-                raise CondensedError(f"video {video} cannot be decoded as {self.storage}: {problem}.") from None
-            mine = videos == video
-            levels[mine] = images[wanted[mine] - self.offsets[video]]
+        with in_one_thread(levels.device):
+            for video in videos.unique().tolist():
+                try:
+                    images = h264.decode(self.packets_of(video), self.size)
+                except h264.UndecodableError as problem:
+                    raise CondensedError(
+                        f"video {video} cannot be decoded as {self.storage}: {problem}."
+                    ) from None
+                mine = videos == video
+                levels[mine] = images[wanted[mine] - self.offsets[video]]
         return Encoded(levels, self.scale[videos], self.minimum[videos])
 
     def packets_of(self, video: int) -> list[bytes]:
