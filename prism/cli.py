@@ -415,8 +415,10 @@ def report(
     from prism.reports.tables import summary_tables
 
     page = write(results, output, overwrite=run.overwrite)
-    for table in summary_tables(Result.load(path) for path in results):
+    for table, cautions in summary_tables(Result.load(path) for path in results):
         Console().print(table)
+        for caution in cautions:
+            say(caution)
     say(f"Page: {page.resolve()}")
 
 

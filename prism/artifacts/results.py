@@ -129,6 +129,11 @@ class Result:
         said = {"label": self.label, "task": self.task, "protocol": self.protocol}
         return {**said, "subject": subject, "data": data, "config": config, "versions": made_with}
 
+    @property
+    def group(self) -> tuple[str, ...]:
+        """Results may be compared only where this is equal: content of the data, split, protocol and task."""
+        return (self.data.fingerprint, self.data.split, self.protocol, self.task)
+
     def summary(self, metric: str = "") -> tuple[float, float, int]:
         """Mean, sample standard deviation (0 for one run) and number of runs of a metric (the leading one)."""
         values = [run.scores[metric or self.metrics[0]] for run in self.runs]
@@ -141,15 +146,18 @@ class Result:
         return self.subject.num_videos * epochs if type(epochs) is int else 0
 
     @property
-    def num_untrained(self) -> int:
-        """Classifiers that learned nothing from the set: their training loss ended where guessing has it.
+    def _guess(self) -> float:
+        """The training loss of guessing: log C of a classifier; a contrastive loss has no such level."""
+        return math.log(self.data.num_classes) if self.task == "classification" else math.inf
 
-        The usual cause is a learning rate at which every ReLU of a layer dies; such a network scores chance,
-        whatever the set is worth.
+    @property
+    def num_untrained(self) -> int:
+        """Classifiers that hardly learned the clips they saw: their training loss ended near that of guessing.
+
+        Too few epochs, or a learning rate at which every ReLU of a layer dies, are the usual causes. The score of
+        such a network, often chance, says little of the set.
         """
-        # The loss of a uniform guess is log C. A contrastive loss has no such level.
-        guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
-        return sum(run.train_loss >= 0.99 * guess for run in self.runs)
+        return sum(run.train_loss >= 0.99 * self._guess for run in self.runs)
 
     def __str__(self) -> str:
         scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
@@ -157,12 +165,14 @@ class Result:
 
     @property
     def caution(self) -> str:
-        """A sentence on networks that learned nothing, or nothing."""
+        """A sentence on networks whose training loss is still near that of guessing, or nothing."""
         if self.num_untrained == 0:
             return ""
+        losses = sorted(run.train_loss for run in self.runs)
         return (
-            f"{self.num_untrained} of {len(self.runs)} networks learned nothing, not even the clips they were "
-            "shown: their training loss is that of guessing. Try a lower --lr, or more --epochs."
+            f"the training loss of {self.num_untrained} of {len(losses)} networks ended at "
+            f"{losses[-self.num_untrained]:.2f} or above, where guessing has {self._guess:.2f}: they have hardly "
+            "learned the clips that they were shown. Try more --epochs, or another --lr."
         )
 
     def to_json(self) -> str:

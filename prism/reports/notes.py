@@ -6,7 +6,7 @@ from typing import Any
 from prism.artifacts.results import Result
 from prism.evaluation.protocols import WANG2024
 from prism.reports.rows import Row
-from prism.reports.text import in_shares, listed, sentence
+from prism.reports.text import in_percent, in_shares, listed, sentence
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
@@ -31,14 +31,35 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
     return [
         *_scores(rows),
         *([sentence(f"{'; '.join(spread)}.")] if spread else []),
-        *(f"Caution: of “{result.label}” {result.caution}" for result in results if result.caution),
+        *cautions_on(results, rows),
         "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips).",
         *([STORED_CLIPS] if any(row.stored_clips != row.clips for row in rows) else []),
         "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
         "count for all training clips.",
         *([] if split in TESTS else [f"Scored on the {split} split, which settings may have been chosen on."]),
-        *_different_options(results),
         *(["Times were measured on different hardware."] if len(machines) > 1 else []),
+    ]
+
+
+def cautions_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
+    """Why the numbers of a group may mislead."""
+    return [
+        *(f"Caution: “{result.label}”: {result.caution}" for result in results if result.caution),
+        *_low_ceilings(rows),
+        *_different_options(results),
+    ]
+
+
+def _low_ceilings(rows: Sequence[Row]) -> list[str]:
+    return [
+        f"Caution: the ceiling “{ceiling.label}” ({in_percent(ceiling.lead)} %) lies below the floor "
+        f"“{floor.label}” ({in_percent(floor.lead)} %), so it is none: train on all clips for more --epochs, or "
+        "with another --lr."
+        for ceiling in rows
+        for floor in rows
+        if (ceiling.role, floor.role) == ("ceiling", "floor")
+        and ceiling.network == floor.network
+        and ceiling.lead[0] < floor.lead[0]
     ]
 
 

@@ -36,6 +36,7 @@ class Row:
         scores: for each metric of the task its mean, deviation and number of runs.
         chance: for each metric of the task the score of a random guess.
         variant: equal for rows that differ only in their budget.
+        group: rows may be compared only where this is equal.
         seconds: mean training and scoring time of one run.
     """
 
@@ -61,6 +62,7 @@ class Row:
     full_float32_bytes: int
     seconds: float
     variant: str
+    group: tuple[str, ...]
 
     @property
     def metric(self) -> str:
@@ -86,11 +88,6 @@ class Row:
     def percent_of_full(self) -> float:
         """The paper's count as a share of the same count for all training clips."""
         return 100 * self.float32_bytes / self.full_float32_bytes
-
-    @property
-    def group(self) -> tuple[str, ...]:
-        """Rows may be compared only where this is equal: content of the data, split, protocol and task."""
-        return (self.fingerprint, self.split, self.protocol, self.task)
 
 
 def build_rows(results: Iterable[Result]) -> list[Row]:
@@ -138,6 +135,7 @@ def _row(result: Result) -> Row:
         full_float32_bytes=data.train_float32_bytes,
         seconds=fmean(run.seconds for run in result.runs),
         variant=canonical_json([subject.method, network, variant]),
+        group=result.group,
     )
 
 

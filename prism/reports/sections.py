@@ -104,8 +104,7 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
     first, series = rows[0], series_of(rows)
     scored = "Retrieval: scored" if first.task == "retrieval" else "Scored"
     clips = counted(first.num_test_clips, "clip")
-    results = [item.result for item in loaded]
-    mine = [r for r in results if (r.data.fingerprint, r.data.split, r.protocol, r.task) == first.group]
+    mine = [item.result for item in loaded if item.result.group == first.group]
     return Group(
         title=f"{scored} on the {first.split} split ({clips}), protocol {first.protocol}",
         columns=columns_of(first.task, rows),

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from prism.artifacts.results import HEADINGS, METRICS, Result
-from prism.reports.rows import Row, build_rows, groups
+from prism.reports.notes import cautions_on
+from prism.reports.rows import Row, apart, build_rows, groups
 from prism.reports.sheet import Column, terminal_table
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable, significant
 
@@ -55,20 +56,30 @@ def _scores(task: str) -> list[Column]:
     ]
 
 
-def summary_tables(results: Iterable[Result]) -> list["Table"]:
-    """A short table for a terminal for each task. Rows that must not be compared stand in different sections."""
-    tables, all_rows = [], build_rows(results)
-    for task in METRICS:
-        rows = [row for row in all_rows if row.task == task]
-        if not rows:
-            continue
-        # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
-        texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
-        same = [printable(*found) for found in texts.values() if len(found) == 1]
-        varying = [column for column, found in texts.items() if len(found) > 1]
-        costs = [column for column in _costs(rows) if column.heading in COSTS_ON_TERMINAL]
-        columns = [LABEL_AND_ROLE, *varying, *_scores(task)[:SCORES_ON_TERMINAL], *costs]
-        chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
-        caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
-        tables.append(terminal_table(columns, groups(rows), caption))
-    return tables
+def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]:
+    """A short table for a terminal for each data set and task, and the cautions of the page about its rows.
+
+    Rows that must not be compared stand in different sections.
+    """
+    results = list(results)
+    found = []
+    for rows in apart(build_rows(results), lambda row: (row.fingerprint, row.task)):
+        cautions = [
+            caution
+            for group in groups(rows)
+            for caution in cautions_on([result for result in results if result.group == group[0].group], group)
+        ]
+        found.append((_summary_table(rows), cautions))
+    return found
+
+
+def _summary_table(rows: Sequence[Row]) -> "Table":
+    # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
+    texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
+    same = [printable(*found) for found in texts.values() if len(found) == 1]
+    varying = [column for column, found in texts.items() if len(found) > 1]
+    costs = [column for column in _costs(rows) if column.heading in COSTS_ON_TERMINAL]
+    columns = [LABEL_AND_ROLE, *varying, *_scores(rows[0].task)[:SCORES_ON_TERMINAL], *costs]
+    chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
+    caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
+    return terminal_table(columns, groups(rows), caption)

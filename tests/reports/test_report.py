@@ -106,7 +106,7 @@ def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_
     assert "each epoch shows a random subset of them" in words
     for paths, has_column in ((plain, False), ([*plain, taken], True)):
         console.file = io.StringIO()
-        for table in summary_tables(load(paths)):
+        for table, _ in summary_tables(load(paths)):
             console.print(table)
         said = console.file.getvalue()
         assert ("stored" in said) == has_column
@@ -210,7 +210,7 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     made = exhibit.condensed("set.safetensors")
     paths = [exhibit.of_set(made, "[bold]\x1b[31mred"), *exhibit.everything()]
     console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    for table in summary_tables(load(paths)):
+    for table, _ in summary_tables(load(paths)):
         console.print(table)
     text = console.file.getvalue()
     assert "\x1b" not in text
@@ -253,11 +253,32 @@ def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
 
 def test_the_terminal_shows_a_table_for_each_task(exhibit):
     console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    classified, retrieved = summary_tables(load([*exhibit.everything(), *retrieval_of(exhibit)]))
+    (classified, _), (retrieved, _) = summary_tables(load([*exhibit.everything(), *retrieval_of(exhibit)]))
     assert "top-1 %" in [column.header for column in classified.columns]
     assert [str(column.header) for column in retrieved.columns][:3] == ["set", "R@1 %", "R@5 %"]
     console.print(retrieved)
     assert max(map(len, console.file.getvalue().splitlines())) <= 80
+
+
+def test_the_terminal_shows_a_table_for_each_data_set_with_the_cautions_of_the_page(exhibit, tmp_path):
+    other = Exhibit.build(tmp_path / "others", ["a", "b", "c"])
+    paths = [*exhibit.everything(), other.of_store("full", 12, shares=(0.1,)), other.of_store("subset", 3)]
+    few, many = sorted(summary_tables(load(paths)), key=lambda table: len(table[0].rows))
+    assert (len(few[0].rows), len(many[0].rows)) == (2, 3)
+    assert many[1] == []
+    (caution,) = few[1]
+    assert caution in Words(page_of(paths)).text
+
+
+def test_a_ceiling_below_the_floor_is_remarked_upon(exhibit):
+    paths = [exhibit.of_store("subset", 2, shares=(0.4, 0.6)), exhibit.of_store("full", 8, shares=(0.3,))]
+    ((_, (caution,)),) = summary_tables(load(paths))
+    assert caution.startswith(
+        "Caution: the ceiling “full” (30.0 ± – (1) %) lies below the floor “subset” (50.0 ± 14.1 (2) %)"
+    )
+    width = {"model": "convnet3d", "epochs": 500, "width": 4}
+    wider = [paths[0], exhibit.of_store("full", 8, shares=(0.3,), config=width)]
+    assert summary_tables(load(wider))[0][1] == []
 
 
 def test_the_same_files_give_the_same_page_in_any_order(exhibit):
