@@ -90,7 +90,7 @@ class Exhibit:
         shares = changes.pop("shares", (0.4, 0.5, 0.6))
         num_train = len(self.store.positions("train"))
         task = changes.pop("task", "classification")
-        chance = dict.fromkeys(METRICS[task], 1 / len(self.store.classes))
+        chance = {metric: 1 / len(self.store.classes) + k / 100 for k, metric in enumerate(METRICS[task])}
         data = Data(
             "store",
             self.store.fingerprint,

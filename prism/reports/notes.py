@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from prism.artifacts.results import Result
+from prism.artifacts.results import HEADINGS, Result
 from prism.evaluation.protocols import WANG2024
 from prism.reports.rows import Row
 from prism.reports.text import in_percent, in_shares, listed, sentence
@@ -75,10 +75,11 @@ def _scores(rows: Sequence[Row]) -> list[str]:
             "about ten such means along a condensation; here each is of one set."
         )
     if is_retrieval:
+        shares = in_shares(row.chance[metric] for metric in row.scores)
         notes.append(
             "R@K is the share of clips that have one of their class among the K real training clips whose "
             "embeddings have the largest cosine; K training clips drawn at random score "
-            f"{in_shares(row.chance.values())}."
+            f"{shares} for {listed([HEADINGS[metric] for metric in row.scores])}."
         )
     return notes
 
