@@ -5,7 +5,18 @@ set -eu
 out=$1
 prism=${PRISM:-prism}
 recipe=demo
-step() { echo "\$ prism $*"; "$prism" "$@"; }
+# Prints a command as it can be pasted, then runs it.
+step() {
+    printf '$ %s' "$prism"
+    for word; do
+        case $word in
+        *[!A-Za-z0-9_./-]*) printf " '%s'" "$word" ;;
+        *) printf ' %s' "$word" ;;
+        esac
+    done
+    echo
+    "$prism" "$@"
+}
 
 rm -rf "$out"
 mkdir -p "$out"

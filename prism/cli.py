@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
@@ -83,6 +84,19 @@ class Scoring(Running, Scored):
 
 
 LOCAL = Running()
+
+FIRST_SESSION = """\
+PRISM: video dataset condensation. The commands of a first session, with videos that are drawn:
+
+  prism motion -o runs/videos --kind glyphs --size 48
+  prism ingest runs/videos -o runs/store --num-frames 8 --stride 2 --size 48
+  prism condense runs/store -o runs/prism.safetensors --recipe small
+  prism select runs/store -o runs/random.safetensors --recipe small
+  prism evaluate runs/prism.safetensors --data runs/store -o runs/prism.json --recipe small
+  prism evaluate runs/random.safetensors --data runs/store -o runs/random.json --recipe small
+  prism report runs/prism.json runs/random.json -o runs/page.html
+
+Your own videos, <class>/*.mp4 in a folder, need no prism motion. `prism --help` lists all commands."""
 
 
 def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -179,7 +193,9 @@ def motion(*, output: Output, run: Running = LOCAL, config: MotionConfig | None 
     from prism.ingestion.motion import write_motion
 
     call(write_motion, output, config=config, run=run)
-    say(f"Wrote {output}. Next: prism ingest {output} -o STORE")
+    wrote(output)
+    size = (config or MotionConfig()).size
+    next_is("ingest", output, "-o", output.parent / "store", "--num-frames", 8, "--size", size, run=run)
 
 
 @command(IngestConfig, without=("resume", "device"))
@@ -209,7 +225,7 @@ def ingest(
     from prism.ingestion.build import ingest as build
 
     store = call(build, source, output, config=config, run=run, workers=workers)
-    say(repr(store))
+    wrote(output, store.contents)
     if store.header.num_skipped:
         say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
     for split in ("val", "test"):
@@ -217,6 +233,7 @@ def ingest(
         without = [name for name, count in counts if count == 0]
         if without and len(store.positions(split)):
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
+    next_is("condense", output, "-o", output.parent / "prism.safetensors", run=run)
 
 
 @command(CondenseConfig)
@@ -246,8 +263,9 @@ def condense(
     from prism.condensation.unseen import sentence_of
 
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
-    say(repr(condensed))
+    wrote(output, condensed.contents)
     say(sentence_of(condensed))
+    next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
 
 
 @command(SelectConfig, without=("resume", "engine", "address"))
@@ -276,10 +294,11 @@ def select(
     from prism.selection.select import select as verb
 
     made = call(verb, store, config=config, run=run, output=output, from_list=from_list)
-    say(repr(made))
     counts = zip(made.classes, made.labels.bincount(minlength=len(made.classes)).tolist(), strict=True)
     if without := [name for name, count in counts if count == 0]:
         say(f"Caution: the list has no clip of {', '.join(without)}, which no network can then learn.")
+    wrote(output, made.contents)
+    next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
 
 
 @command(EvaluateConfig)
@@ -329,6 +348,12 @@ def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, confi
         workers=run.workers,
     )
     say(str(result))
+    if run.output is None:
+        say("Nothing was written; -o RESULT.json keeps the result.")
+        return
+    wrote(run.output)
+    page = run.output.parent / "page.html"
+    next_is("report", run.output, "-o", page, *(["--overwrite"] if page.exists() else []))
 
 
 @command(without=("recipe", "resume", "overwrite"))
@@ -390,7 +415,8 @@ def reproduce(
     found = call(verb, name, data, output, run=run, **chosen)
     if not dry_run:
         Console().print(found.summary_table())
-        say(f"Page: {(output / f'{name}-{scale}.html').resolve()}")
+        wrote((output / f"{name}-{scale}.html").resolve(), "the table as a page")
+        next_is("reproduce", "--list")
 
 
 @command(without=("recipe", "resume", "device", "engine", "address", "progress"))
@@ -419,7 +445,7 @@ def report(
         Console().print(table)
         for caution in cautions:
             say(caution)
-    say(f"Page: {page.resolve()}")
+    wrote(page.resolve(), "open it in a browser")
 
 
 @command(ExportConfig, without=("resume", "device", "engine", "address"))
@@ -485,6 +511,17 @@ def say(text: str) -> None:
     print(shown(text), flush=True)
 
 
+def wrote(output: Path, contents: str = "") -> None:
+    """Say what a verb wrote."""
+    say(f"Wrote {output}: {contents}." if contents else f"Wrote {output}.")
+
+
+def next_is(*words: object, run: Running = LOCAL) -> None:
+    """Say the command to go on with, to be pasted; with the recipes of the run, which it shares."""
+    recipes = [word for recipe in run.recipe or () for word in ("--recipe", recipe)]
+    say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
+
+
 def complain(text: str) -> None:
     """Print one line on stderr."""
     print("prism: " + shown(text).replace("\n", "\\n"), file=sys.stderr)
@@ -523,4 +560,4 @@ def run(command: Callable[[], Any]) -> int:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
     given = sys.argv[1:] if arguments is None else arguments
-    sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False)))
+    sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))

@@ -13,7 +13,7 @@ import pytest
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
-from prism.cli import main
+from prism.cli import app, main
 from prism.config import described
 from prism.recipes import SECTIONS
 from prism.selection.select import select
@@ -94,7 +94,7 @@ def test_select_takes_a_list_and_says_which_classes_it_leaves_out(prism, store, 
 
 def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
     out = prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
-    line, *caution = out.splitlines()
+    line, *caution = out.splitlines()[:-2]
     assert re.fullmatch(r"random: top-1 [\d.]+ ± [\d.]+ \(2\), top-5 [\d.]+ ± [\d.]+ \(2\)", line)
     assert [text.partition(":")[0] for text in caution] in ([], ["Caution"])
     assert len(Result.load(tmp_path / "r.json").runs) == 2
@@ -122,7 +122,9 @@ def test_retrieve_prints_recall_and_writes_the_result_that_report_and_info_read(
     select(store, output=tmp_path / "set")
     arguments = ["--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE]
     out = prism.succeeds("retrieve", tmp_path / "set", *arguments)
-    assert re.fullmatch(r"random: R@1 [\d.]+ ± [\d.]+ \(2\), R@5 .*, R@10 .*, R@20 100\.0 ± 0\.0 \(2\)\n", out)
+    assert re.fullmatch(
+        r"random: R@1 [\d.]+ ± [\d.]+ \(2\), R@5 .*, R@10 .*, R@20 100\.0 ± 0\.0 \(2\)", out.splitlines()[0]
+    )
     assert len(Result.load(tmp_path / "r.json").runs) == 2
     assert "R@1 %" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
     assert json.loads(prism.succeeds("info", tmp_path / "r.json", "--json"))["task"] == "retrieval"
@@ -172,6 +174,34 @@ def test_every_option_of_every_config_is_an_option_of_its_command(prism):
         text = prism.succeeds(section, "--help")
         for field in fields(config):
             assert f"--{field.name.replace('_', '-')}" in text
+
+
+def test_every_verb_ends_with_what_it_wrote_and_a_command_to_paste_that_goes_on(prism, tmp_path, monkeypatch):
+    (tmp_path / "my runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    tiny = {
+        "motion": ["--train-per-class", 2, "--test-per-class", 1, "--num-frames", 8, "--size", 48],
+        "ingest": ["--val-fraction", 0],
+        "condense": TINY_CONDENSE,
+        "evaluate": TINY_EVALUATE,
+    }
+    words, verbs = ["motion", "-o", "my runs/videos"], []
+    while words[0] != "report":
+        verbs.append(words[0])
+        *said, last = prism.succeeds(*words, *tiny[words[0]]).splitlines()
+        assert any(line.startswith("Wrote my runs/") for line in said)
+        assert not any("Store(" in line or "Set(" in line for line in said)
+        _, *words = shlex.split(last.removeprefix("Next: "))
+    assert verbs == ["motion", "ingest", "condense", "evaluate"]
+    prism.succeeds(*words)
+    assert (tmp_path / "my runs" / "page.html").exists()
+
+
+def test_prism_alone_prints_the_commands_of_a_first_session(prism):
+    shown = [shlex.split(line) for line in prism.succeeds().splitlines() if line.startswith("  prism ")]
+    assert [words[1] for words in shown] == ["motion", "ingest", "condense", "select", *["evaluate"] * 2, "report"]
+    for _, *words in shown:
+        app.parse_args(words, exit_on_error=False, print_error=False)
 
 
 # Recipes.

@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,18 @@ def test_the_demos_commands_are_understood(monkeypatch):
     for step in steps:
         arguments = shlex.split(step.replace("$out", "out").replace("$recipe", "demo"))
         app.parse_args(arguments, exit_on_error=False, print_error=False)
+
+
+def test_the_demo_prints_its_commands_as_they_can_be_pasted(tmp_path):
+    script = [str(ROOT / "examples" / "demo.sh"), str(tmp_path / "a folder")]
+    # A program that says how many arguments it got, in place of ours.
+    (tmp_path / "prism").write_text("#!/bin/sh\necho $#\n")
+    (tmp_path / "prism").chmod(0o755)
+    done = subprocess.run(["sh", *script], env={"PRISM": str(tmp_path / "prism")}, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    printed, counts = [shlex.split(line) for line in lines[::2]], list(map(int, lines[1::2]))
+    assert [len(words) - 2 for words in printed] == counts
+    assert len(counts) == 12
 
 
 def table(head: str) -> list[tuple[str, str]]:

@@ -64,9 +64,14 @@ class CondensedSet:
         return len(self.labels)
 
     def __repr__(self) -> str:
+        return f"CondensedSet({self.contents})"
+
+    @property
+    def contents(self) -> str:
+        """What it holds and takes, in a few words."""
         height, width = self.size
         held = f"{len(self.classes)} classes, {self.encoding.contents}, {self.num_frames}×{height}×{width}"
-        return f"CondensedSet({held}, {self.storage}, {self.num_bytes} bytes)"
+        return f"{held}, {self.storage}, {self.num_bytes:,} bytes"
 
     @property
     def num_frames(self) -> int:

@@ -128,12 +128,14 @@ class ClipStore:
         return len(self.sources)
 
     def __repr__(self) -> str:
+        return f"ClipStore({str(self.path)!r}: {self.contents})"
+
+    @property
+    def contents(self) -> str:
+        """What it holds, in a few words."""
         height, width = self.size
         counts = ", ".join(f"{len(self.positions(split))} {split}" for split in self.splits)
-        return (
-            f"ClipStore({str(self.path)!r}: {len(self.classes)} classes, {counts}, "
-            f"{self.num_frames}×{height}×{width})"
-        )
+        return f"{len(self.classes)} classes, {counts}, {self.num_frames}×{height}×{width}"
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -61,7 +62,7 @@ def provenance() -> dict[str, Any]:
     return {
         **versions(),
         "commit": _commit(),
-        "command": " ".join(["prism", *sys.argv[1:]]),
+        "command": shlex.join(["prism", *sys.argv[1:]]),
         "host": platform.node(),
         "system": platform.platform(),
         "processor": _processor(),
