@@ -9,7 +9,7 @@ from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from cyclopts import App, ArgumentCollection, CycloptsError, Group, Parameter
+from cyclopts import App, ArgumentCollection, CycloptsError, Group, MissingArgumentError, Parameter
 from cyclopts.config import Dict
 
 from prism.condensation.options import CondenseConfig
@@ -259,9 +259,11 @@ def condense(
     checkpoint_seconds
         Seconds between two checkpoints: what a kill can lose.
     """
+    from prism.condensation.checkpoint import checkpoint_path, shards_path
     from prism.condensation.condense import condense as verb
     from prism.condensation.unseen import sentence_of
 
+    resumes(run, output, checkpoint_path(output), shards_path(output))
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     wrote(output, condensed.contents)
     say(sentence_of(condensed))
@@ -336,6 +338,8 @@ def retrieve(condensed: Path | None = None, /, *, run: Scoring, config: Retrieve
 
 
 def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, config: Options | None) -> None:
+    if run.output is not None:
+        resumes(run, run.output, run.output)
     result = call(
         verb,
         condensed,
@@ -511,6 +515,12 @@ def say(text: str) -> None:
     print(shown(text), flush=True)
 
 
+def resumes(run: Running, output: Path, *kept: Path) -> None:
+    """Say that a run which is to be resumed begins anew, where none of the files is there that it would need."""
+    if run.resume and not any(path.exists() for path in kept):
+        say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
+
+
 def wrote(output: Path, contents: str = "") -> None:
     """Say what a verb wrote."""
     say(f"Wrote {output}: {contents}." if contents else f"Wrote {output}.")
@@ -540,7 +550,7 @@ def run(command: Callable[[], Any]) -> int:
         complain(str(error))
         return error.exit_code
     except CycloptsError as error:
-        complain(" ".join(str(error).split()))
+        complain(_said_of(error))
         return 2
     except KeyboardInterrupt:
         complain("interrupted.")
@@ -555,6 +565,14 @@ def run(command: Callable[[], Any]) -> int:
         complain(f"'{error.filename or 'standard output'}' cannot be used: {error.strerror}.")
         return 1
     return 0
+
+
+def _said_of(error: CycloptsError) -> str:
+    """The sentence on a command line that cannot be understood."""
+    if isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
+        command = " ".join(["prism", *(error.command_chain or ())])
+        return f"{command} needs {' or '.join(error.argument.names)}. See {command} --help."
+    return " ".join(str(error).split())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from exhibits import Exhibit
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
@@ -197,6 +198,16 @@ def test_every_verb_ends_with_what_it_wrote_and_a_command_to_paste_that_goes_on(
     assert (tmp_path / "my runs" / "page.html").exists()
 
 
+@pytest.mark.parametrize(
+    "words", ["condense STORE -o OUT --iterations 2 --batch-real 2", "evaluate SET --data STORE -o OUT --epochs 1"]
+)
+def test_a_run_that_finds_nothing_to_resume_says_that_it_begins_anew(prism, store, chosen, tmp_path, words):
+    names = {"STORE": store.path, "OUT": tmp_path / "out", "SET": chosen}
+    given = [names.get(word, word) for word in words.split()] + ["--width", 2, "--device", "cpu"]
+    assert "starting from the beginning" in prism.succeeds(*given, "--resume")
+    assert "starting from the beginning" not in prism.succeeds(*given, "--overwrite")
+
+
 def test_prism_alone_prints_the_commands_of_a_first_session(prism):
     shown = [shlex.split(line) for line in prism.succeeds().splitlines() if line.startswith("  prism ")]
     assert [words[1] for words in shown] == ["motion", "ingest", "condense", "select", *["evaluate"] * 2, "report"]
@@ -351,15 +362,17 @@ MISTAKES = {
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
     "unknown rule": ("condense {store} -o {at}/out --insertion l3", "gradient"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),
-    "no output": ("condense {store}", "--output"),
-    "no store": ("condense -o {at}/out", "STORE"),
+    "no output": ("condense {store}", "prism condense needs --output or -o. See prism condense --help."),
+    "no store": ("condense -o {at}/out", "prism condense needs STORE. See prism condense --help."),
+    "unknown recipe": ("condense {store} -o {at}/out --recipe fast", "PRISM ships demo, herding, hmdb51, "),
+    "misspelt recipe": ("condense {store} -o {at}/out --recipe smal", "Did you mean 'small'?"),
     "too many key-frames": ("condense {store} -o {at}/out --initial-keyframes 9", "8 frames"),
     "lr is infinite": ("condense {store} -o {at}/out --lr inf", "condense.lr = inf"),
     "lr overflows float32": ("condense {store} -o {at}/out --lr 1e39", "condense.lr = 1e+39"),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
-    "file as store": ("condense {at}/file -o {at}/out", "not a clip store"),
-    "set as store": ("select {set} -o {at}/out", "not a clip store"),
+    "file as store": ("condense {at}/file -o {at}/out", "file' is text, not a clip store"),
+    "set as store": ("select {set} -o {at}/out", "is a condensed set, not a clip store"),
     "output exists": ("condense {store} -o {at}/file", "exists already"),
     "output exists for select": ("select {store} -o {at}/file", "exists already"),
     "output below a file": ("condense {store} -o {at}/file/out", "cannot be written"),
@@ -369,8 +382,12 @@ MISTAKES = {
     "folder to overwrite by a result": ("evaluate {set} --data {store} -o {at}/empty --overwrite", "is a folder"),
     "result exists": ("evaluate {set} --data {store} -o {at}/file", "exists already"),
     "missing set": ("evaluate {at}/missing --data {store}", "does not exist"),
-    "folder as set": ("evaluate {store} --data {store}", "is a folder, not a condensed set"),
-    "text as set": ("evaluate {at}/file --data {store}", "not a condensed set"),
+    "store as set": ("evaluate {store} --data {store}", "is a clip store, not a condensed set. prism condense"),
+    "text as set": ("evaluate {at}/file --data {store}", "file' is text, not a condensed set. prism condense"),
+    "result as set": ("evaluate {at}/result.json --data {store}", "is a result, not a condensed set"),
+    "set as result": ("report {set} -o {at}/out", "is a condensed set, not a result. prism evaluate"),
+    "store as result": ("report {store} -o {at}/out", "is a clip store, not a result"),
+    "text as result": ("report {at}/file -o {at}/out", "is text, not a result"),
     "truncated set": ("evaluate {at}/cut.safetensors --data {store}", "truncated"),
     "no data": ("evaluate {set}", "--data"),
     "neither set nor train": ("evaluate --data {store}", "either a condensed set or --train"),
@@ -401,7 +418,7 @@ MISTAKES = {
     "result that is none": ("export {set} -o {at}/out --result {at}/file", "is not a result"),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
-    "info on text": ("info {at}/file", "not a condensed set"),
+    "info on text": ("info {at}/file", "is text, and neither a clip store, a condensed set nor a result"),
     "info on an empty folder": ("info {at}/empty", "not a clip store"),
 }
 """Every mistake: what was typed, and what the one line has to say."""
@@ -414,6 +431,8 @@ def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
     line, says = MISTAKES[name]
     (tmp_path / "file").write_text("precious")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "result.json").write_text(Exhibit(tmp_path, store).of_store("full", 8).read_text())
+    (tmp_path / "result0.json").unlink()
     (tmp_path / "cut.safetensors").write_bytes(chosen.read_bytes()[:-50])
     before = sorted(tmp_path.rglob("*"))
     places = {"store": store.path, "set": chosen, "at": tmp_path}

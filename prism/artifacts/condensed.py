@@ -21,6 +21,7 @@ from prism.artifacts.clips import Clips, Normalisation
 from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, tensor_problem
 from prism.artifacts.encodings.encoding import checked
 from prism.artifacts.encodings.takes import Takes
+from prism.artifacts.kinds import SET, TENSORS, kind_of
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
 from prism.machine.texts import canonical_json, parse_json
@@ -237,13 +238,13 @@ def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
 def _read(
     path: Path, known: Mapping[str, type[Encoding]]
 ) -> tuple[type[Encoding], dict[str, Any], dict[str, Tensor]]:
-    if not path.is_file():
-        if not path.exists():
-            raise CondensedError(f"'{path}' does not exist.")
-        raise CondensedError(
-            f"'{path}' is a {'folder' if path.is_dir() else 'pipe or a device'}, not a condensed set."
-        )
+    if not path.exists():
+        raise CondensedError(f"'{path}' does not exist.")
     try:
+        if (kind := kind_of(path)) not in (SET, TENSORS):
+            raise CondensedError(
+                f"'{path}' is {kind}, not a condensed set. prism condense and prism select make one."
+            )
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))
             # Sets of key-frames, the first kind, do not name theirs.

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import JSON, RESULT, SET, TENSORS, kind_of
 from prism.artifacts.results import Result, percent
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError
@@ -35,12 +36,10 @@ def describe(path: str | Path) -> dict[str, Any]:
         }
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
-    if not path.is_file():
-        raise ArtifactError(f"'{path}' is a pipe or a device, not a file.")
-    with path.open("rb") as file:
-        start = file.read(64)
-    # The length at the start of a set may begin with the bytes of " {", but it also has zeros; text has none.
-    if start.lstrip().startswith(b"{") and b"\0" not in start:
+    kind = kind_of(path)
+    if kind not in (SET, TENSORS, RESULT, JSON):
+        raise ArtifactError(f"'{path}' is {kind}, and neither a clip store, a condensed set nor a result.")
+    if kind in (RESULT, JSON):
         result = Result.load(path)
         stored = result.subject.stored_clips
         return {

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from prism.artifacts.kinds import JSON, RESULT, kind_of
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
@@ -195,13 +196,15 @@ class Result:
             ResultError: the file is missing, foreign, damaged or of a newer format.
         """
         path = Path(path)
+        if not path.exists():
+            raise ResultError(f"result '{path}' does not exist.")
         try:
+            if (kind := kind_of(path)) not in (RESULT, JSON):
+                raise ResultError(f"'{path}' is {kind}, not a result. prism evaluate and prism retrieve make one.")
             content = parse_json(read_text(path))
-        except FileNotFoundError:
-            raise ResultError(f"result '{path}' does not exist.") from None
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
-            raise ResultError(f"'{path}' is not a result, which is JSON: {problem}.") from None
+            raise ResultError(f"'{path}' is not a result, or is damaged: {problem}.") from None
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ResultError(f"'{path}' is not a result: it does not say format '{FORMAT}'.")
         if content.get("version") != VERSION:

@@ -19,6 +19,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prism.artifacts.kinds import kind_of
 from prism.errors import ConfigError, StoreError
 from prism.machine.files import file_sha256
 from prism.machine.texts import canonical_json, parse_json, read_text
@@ -234,7 +235,8 @@ class ClipStore:
 
         at = self.positions(split)
         if not at:
-            raise StoreError(f"store '{self.path}' has no {split} clips.")
+            remedy = "more videos of each class, or with a list that names their splits"
+            raise StoreError(f"store '{self.path}' has no {split} clips. Ingest it again from {remedy}.")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 
     @property
@@ -325,6 +327,8 @@ def _stamp(path: Path) -> tuple[int, ...]:
 def _read_header(path: Path) -> StoreHeader:
     if not path.exists():
         raise StoreError(f"store '{path}' does not exist.")
+    if not path.is_dir():
+        raise StoreError(f"'{path}' is {kind_of(path)}, not a clip store. Make one with prism ingest.")
     if not (path / "store.json").is_file():
         raise StoreError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
     try:

@@ -420,7 +420,17 @@ def _store_material(
 
 
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:
-    for name in ("classes", "num_frames", "size"):
+    if set(source.classes) != set(store.classes):
+        other = min(set(source.classes) ^ set(store.classes))
+        raise ConfigError(
+            f"{what} and the data '{store.path}' have different classes: only one of them has '{other}'. "
+            f"Name the store that {what} belongs to with --data."
+        )
+    for name in ("num_frames", "size"):
         ours, theirs = getattr(source, name), getattr(store, name)
         if ours != theirs:
-            raise ConfigError(f"{what} has {name} = {ours}, but the data '{store.path}' has {theirs}.")
+            option = f"--{name.replace('_', '-')} {source.size[0] if name == 'size' else ours}"
+            raise ConfigError(
+                f"{what} has {name} = {ours}, but the data '{store.path}' has {theirs}. "
+                f"Ingest the data again with {option}."
+            )

@@ -228,7 +228,11 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         note(text, enabled=progress)
     if not any(video.split == "test" for video in plan.listing.videos):
         num_test = sum(video.split == "test" for video in plan.videos)
-        note(f"The source names no test videos: {num_test} are set apart from train.", enabled=progress)
+        said = (
+            f"{num_test} are set apart from train" if num_test else "none is set apart, so nothing can be scored"
+        )
+        why = "" if num_test or not plan.config.test_fraction else " Every class has a single video or recording."
+        note(f"The source names no test videos: {said}.{why}", enabled=progress)
     folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:
         note("The source or the settings have changed: starting again.", enabled=progress)

@@ -48,6 +48,11 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         if listing.skipped:
             path, reason = min(listing.skipped.items())
             instead = f" that can be used ('{path}': {reason.rstrip('.')})"
+        elif source.is_dir() and (beside := [path for path in _entries(source) if _is_video(path)]):
+            raise SourceError(
+                f"source '{source}' has no class folders, but {len(beside):,} videos beside each other. Move "
+                "each into a folder named after its class, or list them in a .csv file with path,label,split."
+            )
         elif not source.is_file():
             found = sum(len(files) for _, _, files in os.walk(source))
             instead = f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
@@ -146,6 +151,10 @@ def _is_list(path: Path) -> bool:
         return False
 
 
+def _is_video(path: Path) -> bool:
+    return path.suffix.lower() in VIDEO_SUFFIXES
+
+
 def _entries(folder: Path) -> list[Path]:
     """The visible entries of a folder, sorted."""
     try:
@@ -163,7 +172,7 @@ def _add_classes(listing: Listing, folder: Path, split: str) -> None:
 def _add_class(listing: Listing, folder: Path, split: str) -> None:
     for entry in _entries(folder):
         try:
-            if entry.suffix.lower() in VIDEO_SUFFIXES or (entry.is_dir() and frame_files(entry)):
+            if _is_video(entry) or (entry.is_dir() and frame_files(entry)):
                 listing.add(entry, folder.name, split)
         except OSError as error:
             relative = as_text(entry.relative_to(listing.root).as_posix())

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from prism.errors import OutputError
 
+ELSEWHERE = "Choose an output in a folder of your own."
+
 
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
@@ -34,9 +36,9 @@ def check_output(path: Path, overwrite: bool = False) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OutputError(f"output '{path}' cannot be written: {error.strerror}.") from None
+        raise OutputError(f"output '{path}' cannot be written: {error.strerror}. {ELSEWHERE}") from None
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"output '{path}' cannot be written: its folder is read-only.")
+        raise OutputError(f"output '{path}' cannot be written: its folder is read-only. {ELSEWHERE}")
 
 
 def check_output_file(path: Path, overwrite: bool = False) -> None:
@@ -65,7 +67,8 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
             free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
             takes = "" if num_bytes is None else f", which takes {num_bytes:,} bytes"
             raise OutputError(f"no space left to write '{path}'{takes} ({free / 2**20:.1f} MiB free).") from None
-        raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.") from None
+        remedy = f" {ELSEWHERE}" if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR) else ""
+        raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.{remedy}") from None
 
 
 def sync_folder(folder: Path) -> None:

@@ -65,7 +65,11 @@ def _find_recipe(path: str | Path) -> Path:
         return RECIPES / f"{name}.toml"
     if Path(path).exists():
         return Path(path)
-    raise ConfigError(f"recipe '{path}' does not exist.{nearest(name, shipped_recipes())}")
+    shipped = shipped_recipes()
+    folders = sorted({f"{folder}/…" for folder, slash, _ in (one.partition("/") for one in shipped) if slash})
+    names = ", ".join([one for one in shipped if "/" not in one] + folders)
+    guess = nearest(name, shipped) or f" PRISM ships {names}."
+    raise ConfigError(f"recipe '{path}' does not exist.{guess}")
 
 
 def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:

@@ -171,9 +171,13 @@ def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"classes": ("class0", "other")}, "classes"),
-        ({"num_frames": 4}, r"num_frames = 4, but the data .* has 8"),
+        ({"classes": ("class0", "other")}, "different classes: only one of them has 'class1'"),
+        (
+            {"num_frames": 4},
+            r"num_frames = 4, but the data .* has 8\. Ingest the data again with --num-frames 4\.",
+        ),
         ({"size": (48, 64)}, r"size = \(48, 64\), but the data .* has \(48, 48\)"),
+        ({"size": (64, 64)}, r"Ingest the data again with --size 64\."),
     ],
 )
 def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chosen, changes, says):
@@ -338,7 +342,7 @@ def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(st
 
 def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
     (tmp_path / "r.json").write_text("precious")
-    with pytest.raises(ResultError, match="is not a result"):
+    with pytest.raises(ResultError, match="is text, not a result"):
         score(chosen, store, output=tmp_path / "r.json", resume=True)
     assert (tmp_path / "r.json").read_text() == "precious"
     with pytest.raises(ConfigError, match="resume needs the result"):

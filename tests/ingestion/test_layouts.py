@@ -158,8 +158,10 @@ def test_a_source_that_holds_no_videos_gets_one_sentence(tmp_path):
         found(tmp_path / "missing")
     with pytest.raises(SourceError, match=r"has no videos: the folder is empty\. Expected <class>/<video>"):
         found(tmp_path)
-    with pytest.raises(SourceError, match=r"has no videos, but 2 other files\."):
-        found(touch(tmp_path, "a.mp4", "jump/readme.txt"))
+    with pytest.raises(SourceError, match=r"has no videos, but 1 other file\."):
+        found(touch(tmp_path, "jump/readme.txt"))
+    with pytest.raises(SourceError, match=r"no class folders, but 1 videos beside each other\. Move each into"):
+        found(touch(tmp_path, "a.mp4"))
     with pytest.raises(SourceError, match=r"is a file, but it must be a folder of videos or a \.csv list"):
         found(tmp_path / "a.mp4")
     with pytest.raises(SourceError, match=r"needs the \.csv file itself"):

@@ -1,0 +1,38 @@
+"""What lies at a path, by its first bytes: for errors that say what a file is, and for `prism info`."""
+
+import codecs
+from pathlib import Path
+
+OTHER = "a file that is not PRISM's"
+FIRST_BYTES = 2**16
+
+STORE, SET, RESULT = "a clip store", "a condensed set", "a result"
+TENSORS, JSON = "a safetensors file", "JSON"
+"""Files of these two may be a damaged or a stranger's set, and result."""
+
+
+def kind_of(path: Path) -> str:
+    """A noun for what lies at a path that exists, for `'runs/set' is …`; what follows may still be damaged.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if path.is_dir():
+        return STORE if (path / "store.json").is_file() else "a folder"
+    if not path.is_file():
+        return "a pipe or a device"
+    with path.open("rb") as file:
+        start = file.read(FIRST_BYTES)
+    # A set begins with the length of its header in eight bytes, which may look like " {" but for its zeros.
+    if start[8:9] == b"{" and b"\0" in start[:8]:
+        return SET if b"prism-condensed-set" in start else TENSORS
+    if start.lstrip().startswith(b"{") and b"\0" not in start:
+        return RESULT if b'"prism-result"' in start else JSON
+    if not start:
+        return "an empty file"
+    try:
+        # In parts, so that a character which is cut off at the end is none that is wrong.
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return OTHER
+    return OTHER if b"\0" in start else "text"
