@@ -25,7 +25,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         split: which clips of a store; a condensed set has no splits.
         output_format: axes of a video.
         normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),
-            else pixels in units of [0, 1].
+            else pixels in units of [0, 1]: real ones lie within, synthetic ones may exceed it.
         transform: called with each video.
         in_memory: read all clips of a store now, rather than from its files when they are asked for.
 
@@ -57,6 +57,10 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self.classes = list(clips.classes)
         self.class_to_idx = {name: label for label, name in enumerate(clips.classes)}
         self.targets: list[int] = clips.labels.tolist()
+
+    def __repr__(self) -> str:
+        values = "normalised" if self._normalisation else "pixels"
+        return f"VideoDataset({len(self)} videos of {len(self.classes)} classes, {self._output_format}, {values})"
 
     def draw(self, epoch: int) -> None:
         """Show the clips of an epoch, where each video stands for several; without such videos nothing changes.

@@ -58,7 +58,7 @@ def describe(path: str | Path) -> dict[str, Any]:
     condensed = CondensedSet.load(path)
     return {
         "kind": "condensed set",
-        "method": condensed.source.get("method", "unknown"),
+        "method": f"{condensed.source.get('method', 'unknown')}{', takes' if condensed.is_random else ''}",
         "classes": list(condensed.classes),
         "videos": len(condensed),
         "takes": condensed.encoding.metadata().get("takes", 1),

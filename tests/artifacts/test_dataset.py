@@ -62,6 +62,12 @@ def test_the_data_set_knows_its_classes_and_targets(chosen):
     assert len(dataset) == 4
 
 
+def test_a_data_set_says_what_it_is(chosen):
+    assert repr(VideoDataset(chosen)) == "VideoDataset(4 videos of 2 classes, CTHW, normalised)"
+    pixels = VideoDataset(chosen, output_format="THWC", normalise=False)
+    assert repr(pixels) == "VideoDataset(4 videos of 2 classes, THWC, pixels)"
+
+
 def test_a_data_loader_batches_it(chosen):
     videos, labels = next(iter(DataLoader(VideoDataset(chosen), batch_size=3)))
     assert videos.shape == (3, 3, 8, 48, 48)

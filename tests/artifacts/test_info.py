@@ -39,6 +39,11 @@ def test_a_condensed_set_is_described_by_what_it_holds_and_costs(store, tmp_path
     assert facts["float32_bytes"] == 16 * 3 * 48 * 48 * 4
 
 
+def test_takes_are_not_called_random_clips(store, tmp_path):
+    select(store, takes=2, output=tmp_path / "set")
+    assert describe(tmp_path / "set")["method"] == "random, takes"
+
+
 def test_a_result_is_described_by_its_number_and_n(store, tmp_path):
     result = evaluate(select(store), store, output=tmp_path / "r.json", width=2, epochs=1, seeds=2, device="cpu")
     facts = describe(tmp_path / "r.json")
