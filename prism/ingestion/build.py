@@ -21,7 +21,7 @@ from prism.ingestion.listing import DataSet, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Pool
 from prism.ingestion.shards import Shard, decode_shard
-from prism.ingestion.splits import in_order
+from prism.ingestion.splits import in_order, said_of_recordings
 from prism.ingestion.task import Task
 from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
 from prism.machine.executors import completed
@@ -233,6 +233,7 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         )
         why = "" if num_test or not plan.config.test_fraction else " Every class has a single video or recording."
         note(f"The source names no test videos: {said}.{why}", enabled=progress)
+    note(said_of_recordings(plan.listing.videos, plan.videos, plan.config), enabled=progress)
     folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:
         note("The source or the settings have changed: starting again.", enabled=progress)

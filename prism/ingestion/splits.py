@@ -6,7 +6,7 @@ a network that remembers places look as if it knew actions.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from prism.artifacts.store import SPLITS
@@ -14,6 +14,9 @@ from prism.errors import SourceError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.machine.randomness import derive_seed
+
+NAMED = r"_(g\d+)_c\d+"
+"""The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
 
 
 def in_order(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:
@@ -79,3 +82,26 @@ def recording(video: VideoSource, pattern: str) -> str:
     if match is None or match.group(1) is None:
         raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'.")
     return match.group(1)
+
+
+def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> str:
+    """A caution where names tell recordings, and the splits that were cut part one of them; else nothing.
+
+    Args:
+        listed: the videos with the splits that the source names.
+        videos: the same with all their splits.
+        config: the options; with a group pattern, recordings are set apart whole.
+    """
+    cut = {video.split for video in videos} - {video.split for video in listed}
+    splits_of: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for video in videos:
+        if match := re.search(NAMED, video.relative):
+            splits_of[video.label, match[1]].add(video.split)
+    parted = sum(len(splits) > 1 and bool(splits & cut) for splits in splits_of.values())
+    if config.group_pattern or not parted:
+        return ""
+    return (
+        f"Caution: {parted:,} of {len(splits_of):,} recordings (named as in _g01_c02) have clips in "
+        "more than one split. They look alike, so scores will be too high. Set recordings apart whole with "
+        "--group-pattern '_(g\\d+)_'."
+    )

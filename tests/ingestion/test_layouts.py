@@ -18,7 +18,7 @@ from prism.errors import ConfigError, SourceError
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Layout, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.splits import assign_splits, recording
+from prism.ingestion.splits import assign_splits, recording, said_of_recordings
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -339,6 +339,33 @@ def test_classes_that_cannot_be_learned_are_named():
     walk = videos("walk", 1, "val") + videos("walk", 2, "test")
     with pytest.raises(SourceError, match="class 'walk' has videos in test and val, but none in train"):
         assign_splits(videos("jump", 5, "train") + walk, IngestConfig())
+
+
+def ucf_names(recordings: int) -> list[VideoSource]:
+    names = [
+        f"{label}/v_{label}_g{g:02}_c{c:02}.avi" for label in ("a", "b") for g in range(recordings) for c in (1, 2)
+    ]
+    return [VideoSource(Path(name), name, name[0], "") for name in names]
+
+
+def test_recordings_in_two_splits_are_warned_of_by_their_number_with_the_option_that_keeps_them_whole():
+    listed, config = ucf_names(10), IngestConfig()
+    said = said_of_recordings(listed, assign_splits(listed, config), config)
+    assert re.match(r"Caution: \d+ of 20 recordings ", said)
+    option = said.partition("--group-pattern '")[2].removesuffix("'.")
+    whole = IngestConfig(group_pattern=option)
+    assert said_of_recordings(listed, assign_splits(listed, whole), whole) == ""
+    assert all(
+        len({v.split for v in pair}) == 1 for pair in zip(*[iter(assign_splits(listed, whole))] * 2, strict=True)
+    )
+
+
+def test_splits_of_the_source_and_names_without_recordings_are_not_warned_of():
+    config = IngestConfig(val_fraction=0)
+    named = [replace(video, split=split) for video, split in zip(ucf_names(4), ["train", "test"] * 8, strict=True)]
+    assert said_of_recordings(named, assign_splits(named, config), config) == ""
+    plain = videos("jump", 5) + videos("walk", 5)
+    assert said_of_recordings(plain, assign_splits(plain, config), config) == ""
 
 
 def test_a_group_pattern_has_to_match_and_to_have_a_group():
