@@ -89,7 +89,7 @@ FIRST_SESSION = """\
 PRISM: video dataset condensation. The commands of a first session, with videos that are drawn:
 
   prism motion -o runs/videos --kind glyphs --size 48
-  prism ingest runs/videos -o runs/store --num-frames 8 --stride 2 --size 48
+  prism ingest runs/videos -o runs/store --num-frames 8 --stride 2 --size 48 --name "Moving signs"
   prism condense runs/store -o runs/prism.safetensors --recipe small
   prism select runs/store -o runs/random.safetensors --recipe small
   prism evaluate runs/prism.safetensors --data runs/store -o runs/prism.json --recipe small
@@ -440,16 +440,20 @@ def report(
     """
     from rich.console import Console
 
-    from prism.artifacts.results import Result
+    from prism.reports.advice import next_command
     from prism.reports.page import report as write
+    from prism.reports.rows import build_rows, groups
+    from prism.reports.sources import load_results
     from prism.reports.tables import summary_tables
 
-    page = write(results, output, overwrite=run.overwrite)
-    for table, cautions in summary_tables(Result.load(path) for path in results):
+    page, loaded = write(results, output, overwrite=run.overwrite), load_results(results)
+    found = [item.result for item in loaded]
+    for table, cautions in summary_tables(found):
         Console().print(table)
         for caution in cautions:
             say(caution)
     wrote(page.resolve(), "open it in a browser")
+    say(f"Next: {next_command(loaded, groups(build_rows(found))[0])}")
 
 
 @command(ExportConfig, without=("resume", "device", "engine", "address"))

@@ -56,9 +56,10 @@ def describe(path: str | Path) -> dict[str, Any]:
             "config": result.config,
         }
     condensed = CondensedSet.load(path)
+    takes = ", takes" if condensed.stored_clips > len(condensed) else ""
     return {
         "kind": "condensed set",
-        "method": f"{condensed.source.get('method', 'unknown')}{', takes' if condensed.is_random else ''}",
+        "method": f"{condensed.source.get('method', 'unknown')}{takes}",
         "classes": list(condensed.classes),
         "videos": len(condensed),
         "takes": condensed.encoding.metadata().get("takes", 1),

@@ -139,6 +139,11 @@ class ClipStore:
         return f"{len(self.classes)} classes, {counts}, {self.num_frames}×{height}×{width}"
 
     @property
+    def name(self) -> str:
+        """The name of the data set, where the ingest was given one; else that of the folder."""
+        return str(self.header.settings.get("name") or self.path.resolve().name)
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """The splits that this store has, in their order; any but the first may be empty."""
         return tuple(split for split in SPLITS if split in self.header.splits)

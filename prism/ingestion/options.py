@@ -84,6 +84,8 @@ class IngestConfig(Options, section="ingest"):
 prism.json of the source, and is on without one."""
     seed: int = 0
     """Seed of the training windows and of the splits that are cut."""
+    name: Annotated[str, Rare()] = ""
+    """Name of the data set, for the titles of pages; empty: that of the store's folder."""
     layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
     """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
 (root/{train,val,test}/<class>/*), `csv` (a list with path, label, split), or found out; or a data set with its \

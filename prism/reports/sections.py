@@ -8,6 +8,7 @@ from typing import Any
 
 from prism.artifacts.results import HEADINGS
 from prism.artifacts.store import ClipStore
+from prism.reports.advice import conclusion_of, next_command
 from prism.reports.gallery import Gallery, galleries
 from prism.reports.notes import notes_on
 from prism.reports.plots import history_plots, score_plots
@@ -21,6 +22,11 @@ from prism.reports.text import counted, in_bytes, in_percent, in_seconds, in_sha
 MAX_SCALE = 4
 """Floors and ceilings that the sentence above a table lists; more of them are in the table only."""
 
+PROTOCOL_WORDS = {
+    "clean": " The protocol clean normalises and scores every clip by itself.",
+    "wang2024": " The protocol wang2024, of earlier work, standardises every batch and scores random windows.",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Sheet):
@@ -28,12 +34,16 @@ class Group(Sheet):
 
     Attributes:
         marks: the mark of each row, in the order of the rows.
-        lead: the result in one or two sentences.
+        conclusion: the best set in one sentence; empty without a set.
+        lead: the scale on which to read the table, and its protocol.
+        following: the command to go on with.
     """
 
     series: list[Series]
     marks: list[Mark]
+    conclusion: str
     lead: str
+    following: str
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,8 @@ def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
         facts = _store_facts(rows[0], store)
         comparable = [_group(group, part) for group in groups(rows)]
         details = [_details(item) for item in part]
-        sections.append(Section(rows[0].data, facts, problem, comparable, gallery, histories, details))
+        name = store.name if store else rows[0].data
+        sections.append(Section(name, facts, problem, comparable, gallery, histories, details))
     return sections
 
 
@@ -97,7 +108,7 @@ def _store_facts(row: Row, store: ClipStore | None) -> str:
         height, width = store.size
         facts.append(f"clips of {store.num_frames} frames, {width} × {height} pixels")
         facts += [counted(count, f"{split} clip") for split, count in store.header.splits.items() if count]
-    return " · ".join([*facts, f"fingerprint {row.fingerprint[:12]}"])
+    return " · ".join([*facts, f"fingerprint {row.fingerprint[:12]}, a digest of all clips, labels and splits"])
 
 
 def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
@@ -111,7 +122,9 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
         rows=rows,
         series=series,
         marks=[next(one.mark for one in series if row in one.rows) for row in rows],
-        lead=_lead(rows),
+        conclusion=conclusion_of(rows),
+        lead=f"{_lead(rows)}{PROTOCOL_WORDS.get(first.protocol, '')}",
+        following=next_command(loaded, rows),
         notes=notes_on(mine, rows),
         plots=score_plots(series),
     )

@@ -1,9 +1,11 @@
 """The report shows what the files say, names what is missing, and needs nothing beside itself."""
 
 import base64
+import html
 import io
 import json
 import re
+import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,6 +23,7 @@ from prism.artifacts.encodings import StaticDynamicEncoding
 from prism.artifacts.hallucinator import KERNEL
 from prism.artifacts.results import Result, Subject
 from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.cli import app
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
 from prism.reports.curves import Curves, binned
 from prism.reports.notes import notes_on
@@ -31,6 +34,7 @@ from prism.reports.series import series_of
 from prism.reports.tables import summary_tables
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
+from prism.selection.select import select
 
 
 @pytest.fixture
@@ -70,6 +74,38 @@ def test_the_table_holds_every_number_of_the_results(exhibit):
     assert "a guess scores 50 %" in words
     assert "subset (floor)" in words
     assert "full (ceiling)" in words
+
+
+def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_table(exhibit):
+    page = page_of(exhibit.everything())
+    words = Words(page).text
+    said = (
+        "The best set is “PRISM”: top-1 50.0 ± 10.0 (3) %, above the floor (30.0 %) and below the ceiling (90.0 %)"
+    )
+    assert re.search(rf"{re.escape(said)}, for [\d.]+ KiB on disk and 2 clips in an epoch\.", words)
+    assert page.index("The best set is") < page.index('class="gallery"') < page.index('<table class="results">')
+    assert "<h1>store</h1>" in page
+    header = exhibit.folder / "store" / "store.json"
+    header.write_text(header.read_text().replace('"settings": {}', '"settings": {"name": "Moving signs"}'))
+    assert "<h1>Moving signs</h1>" in page_of(exhibit.everything())
+    assert "fingerprint" in words
+    assert "a digest of all clips, labels and splits" in words
+    assert "The protocol clean normalises" in words
+
+
+def test_the_page_ends_with_the_command_for_what_is_missing(exhibit):
+    ours, floor, ceiling = exhibit.everything()
+    ends = [page_of(paths).rpartition("<pre>")[2] for paths in ([ours], [ours, floor], [ours, floor, ceiling])]
+    for end, says in zip(ends, ["--train-vpc 1 -o", "/ceiling.json", "--seed 1"], strict=True):
+        command = html.unescape(end.partition("</pre>")[0])
+        assert says in command
+        app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
+
+
+def test_a_take_says_of_how_many_it_is_the_first(exhibit):
+    path = exhibit.folder / "takes.safetensors"
+    select(exhibit.store, takes=4, output=path)
+    assert page_of([exhibit.of_set(path, "takes")]).count("take 1 of 4") == 2
 
 
 def test_rows_count_storage_as_the_paper_does(exhibit):

@@ -1,0 +1,54 @@
+"""Advice: what a page concludes from its rows, and the command to go on with."""
+
+import shlex
+from collections.abc import Sequence
+
+from prism.artifacts.results import HEADINGS
+from prism.config import described
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.reports.rows import Row
+from prism.reports.sources import Loaded
+from prism.reports.text import counted, in_bytes, in_percent
+
+OWN_OPTIONS = {"train_vpc", "seed"}
+"""Options of a result that its floor and its ceiling do not share."""
+
+
+def conclusion_of(rows: Sequence[Row]) -> str:
+    """The best set of a group, where it lies between floor and ceiling, and what it costs; empty without a set."""
+    sets = [row for row in rows if not row.role]
+    if not sets:
+        return ""
+    best = max(sets, key=lambda row: row.lead[0])
+    places = []
+    for role, near, far in (("floor", "above", "not above"), ("ceiling", "not below", "below")):
+        scores = [row.lead[0] for row in rows if (row.role, row.network) == (role, best.network)]
+        if scores:
+            places.append(f"{near if best.lead[0] > max(scores) else far} the {role} ({100 * max(scores):.1f} %)")
+    where = f", {' and '.join(places)}" if places else ""
+    return (
+        f"The best set is “{best.label}”: {HEADINGS[best.metric]} {in_percent(best.lead)} %{where}, for "
+        f"{in_bytes(best.num_bytes)} on disk and {counted(best.clips, 'clip')} in an epoch."
+    )
+
+
+def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
+    """The command to go on with: for the floor or ceiling that a group lacks, else for a set of another seed."""
+    roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
+    item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
+    store = item.locate(item.result.data.path)
+    if {"floor", "ceiling"} <= roles:
+        words = ["condense", store, "-o", store.parent / "prism-1.safetensors", "--seed", 1]
+        return shlex.join(map(str, ["prism", *words]))
+    verb, config = ("evaluate", EvaluateConfig) if best.task == "classification" else ("retrieve", RetrieveConfig)
+    vpc = max(1, best.clips // best.num_classes)
+    name, part = ("ceiling", []) if "floor" in roles else ("floor", ["--train-vpc", vpc])
+    known = {key: field.default for key, field in described(config).items() if key not in OWN_OPTIONS}
+    options = [
+        word
+        for key, value in item.result.config.items()
+        if key in known and value != known[key]
+        for word in (f"--{key.replace('_', '-')}", value)
+    ]
+    words = [verb, "--train", store, "--data", store, *part, "-o", item.path.parent / f"{name}.json", *options]
+    return shlex.join(map(str, ["prism", *words]))
