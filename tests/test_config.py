@@ -87,7 +87,7 @@ def test_the_defaults_of_evaluate_are_the_papers():
 WRONG = [
     ("condense", "vpc", 0),
     ("condense", "vpc", -3),
-    ("condense", "iterations", 0),
+    ("condense", "iterations", -1),
     ("condense", "lr", -1.0),
     ("condense", "relative_lr", 0.0),
     ("condense", "lr", float("nan")),
