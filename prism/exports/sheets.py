@@ -103,7 +103,9 @@ class _Grid:
         """The grid for a set, about as wide as high."""
         height, width = condensed.size
         factor = math.ceil(SMALLEST_TILE / max(height, width))
-        columns = math.ceil(math.sqrt(len(condensed)))
+        least = math.ceil(math.sqrt(len(condensed)))
+        # Rows without a gap at the end, where one or two more columns do that.
+        columns = next((num for num in range(least, least + 3) if len(condensed) % num == 0), least)
         return cls(math.ceil(len(condensed) / columns), columns, (factor * height, factor * width))
 
     @property
