@@ -8,67 +8,81 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ten_lines import run_ten_lines
 from test_architecture import layer
 
 from prism.cli import app
 from prism.condensation.condense import condense
-from prism.ingestion.motion import write_motion
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
 
 
-def blocks(language: str) -> list[str]:
-    """The fenced blocks of the README in one language."""
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(language: str, page: str = "README.md") -> list[str]:
+    """The fenced blocks of a page in one language."""
+    return re.findall(rf"```{language}\n(.*?)```", PAGES[page].read_text(encoding="utf-8"), re.DOTALL)
 
 
 def commands(text: str) -> list[list[str]]:
     """The arguments of every `prism` command in a shell text."""
     lines = text.replace("\\\n", " ").splitlines()
-    return [shlex.split(line)[1:] for line in lines if line.startswith("prism ")]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("prism ")]
 
 
-README_COMMANDS = [command for block in blocks("sh") for command in commands(block)]
+COMMANDS = {page: [command for block in blocks("sh", page) for command in commands(block)] for page in PAGES}
 
 
-def test_the_readme_shows_commands():
-    shown = {command[0] for command in README_COMMANDS}
-    assert shown == {"ingest", "condense", "evaluate", "select", "report", "reproduce"}
+@pytest.mark.parametrize(
+    ("page", "verbs"),
+    [
+        ("README.md", {"ingest", "condense", "evaluate"}),
+        ("index.md", {"motion", "ingest", "condense", "evaluate", "report"}),
+        ("own-videos.md", {"ingest", "condense", "select", "evaluate", "report"}),
+        ("cluster.md", {"ingest", "condense", "evaluate"}),
+        ("reproduce.md", {"reproduce"}),
+        ("export.md", {"export"}),
+    ],
+)
+def test_a_page_shows_the_commands_that_it_is_about(page, verbs):
+    assert {command[0] for command in COMMANDS[page]} == verbs
 
 
-@pytest.mark.parametrize("command", README_COMMANDS, ids=" ".join)
-def test_every_command_of_the_readme_is_understood(command):
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [(page, command) for page in PAGES for command in COMMANDS[page]],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_every_command_of_a_page_is_understood(page, command):
     app.parse_args(command, exit_on_error=False, print_error=False)
 
 
-@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", "\n".join(blocks("sh")), re.MULTILINE))
-def test_every_make_target_of_the_readme_exists(target):
+@pytest.mark.parametrize(
+    "target", re.findall(r"^make (\w+)", "\n".join(blocks("sh") + blocks("sh", "index.md")), re.MULTILINE)
+)
+def test_every_make_target_of_a_page_exists(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_the_readmes_own_model_trains_on_a_condensed_set(make_store, tmp_path, monkeypatch):
+def test_the_own_model_of_the_pages_trains_on_a_condensed_set(make_store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store = make_store(size=64)
     condense(store, output="runs/prism.safetensors", iterations=2, width=4, batch_real=2, device="cpu")
-    program = blocks("python")[0].replace("range(100)", "range(2)").replace("size=64", "size=64, width=4")
+    (program,) = blocks("python", "training.md")
+    program = program.replace("range(100)", "range(2)").replace("size=64", "size=64, width=4")
     seen: dict[str, object] = {}
-    exec(compile(program, "README.md", "exec"), seen)
+    exec(compile(program, "training.md", "exec"), seen)
     assert seen["loss"] > 0  # type: ignore[operator]
 
 
 def test_the_readmes_verbs_run_in_python(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_motion("videos", train_per_class=3, test_per_class=1, num_frames=40, progress=False)
-    program = blocks("python")[1].replace("iterations=500", "iterations=2, width=4, batch_real=2")
-    exec(
-        compile(
-            program.replace("(condensed, store)", "(condensed, store, epochs=1, width=4)"), "README.md", "exec"
-        ),
-        {},
-    )
+    run_ten_lines(PAGES["README.md"], monkeypatch.setattr)
     assert os.listdir("runs") == ["store"]
+
+
+def test_the_first_page_shows_the_readmes_verbs():
+    assert blocks("python", "index.md") == blocks("python")[:1]
 
 
 def test_the_demos_commands_are_understood(monkeypatch):
