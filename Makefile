@@ -7,8 +7,9 @@ PIP := $(RUN)/python -m pip install --quiet --disable-pip-version-check
 DEMO ?= runs/demo
 BENCH ?= runs/bench
 FUZZ_SECONDS ?= 60
+DIST := build/dist
 
-.PHONY: help install demo test bench faults fuzz audit lock check clean
+.PHONY: help install demo test bench faults fuzz audit lock check dist clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (4 minutes)"
@@ -19,7 +20,8 @@ help:
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
 	@echo "make lock    write the hashes of the pinned dependencies anew (needs the network)"
 	@echo "make check   formatter, linter, types, architecture"
-	@echo "make clean   remove the environment, the demo and the measurements"
+	@echo "make dist    build wheel and sdist, and try the wheel in an environment of its own"
+	@echo "make clean   remove the environment, the demo, the measurements and what was built"
 
 install: $(VENV)/.installed
 
@@ -31,6 +33,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt requirements-dev.txt
 	$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
 	$(PIP) -c constraints.txt torch
 	$(PIP) --no-index --no-build-isolation -e '.[dev]'
+	@touch $@
+
+# The tools of docs and dist, which no test needs.
+$(VENV)/.release: $(VENV)/.installed constraints-release.txt requirements-release.txt
+	$(PIP) --require-hashes --no-deps --only-binary :all: -r requirements-release.txt
 	@touch $@
 
 demo: install
@@ -53,12 +60,15 @@ audit: install
 	$(PIP) --no-build-isolation -c constraints.txt -e '.[audit]'
 	$(RUN)/pip-audit --strict --no-deps --disable-pip -r constraints.txt
 
+LOCK := UV_CUSTOM_COMPILE_COMMAND="make lock" $(RUN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
+	--no-deps --generate-hashes --no-annotate
+
 # Without the install, which would want the hashes of a new dependency before it can ask for them.
 lock:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) uv
-	UV_CUSTOM_COMPILE_COMMAND="make lock" $(RUN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade \
-		--no-deps --generate-hashes --no-annotate --no-emit-package torch -o requirements-dev.txt constraints.txt
+	$(LOCK) --no-emit-package torch -o requirements-dev.txt constraints.txt
+	$(LOCK) -o requirements-release.txt constraints-release.txt
 
 check: install
 	$(RUN)/ruff format --check .
@@ -66,5 +76,19 @@ check: install
 	$(RUN)/pyright
 	$(RUN)/python -m pytest tests/test_architecture.py
 
+# The sdist gives the same wheel, and the wheel runs where nothing but Python was: it and all that it needs come
+# without a compiler. `python -I` sees neither this folder nor $PYTHONPATH.
+dist: $(VENV)/.release
+	rm -rf dist $(DIST)
+	$(RUN)/python -m hatchling build -d dist
+	$(RUN)/twine check --strict dist/*
+	$(RUN)/python -m pip wheel --quiet --no-deps --no-index --no-build-isolation -w $(DIST) dist/*.tar.gz
+	cmp dist/*.whl $(DIST)/*.whl
+	$(PYTHON) -m venv $(DIST)/venv
+	$(DIST)/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: \
+		-c constraints.txt dist/*.whl
+	$(DIST)/venv/bin/prism --help >/dev/null
+	cd $(DIST) && venv/bin/python -I $(CURDIR)/tests/ten_lines.py $(CURDIR)/README.md
+
 clean:
-	rm -rf $(VENV) $(DEMO) $(BENCH)
+	rm -rf $(VENV) $(DEMO) $(BENCH) build dist

@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LOCK = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8")
-CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+
+
+def text(name: str) -> str:
+    """A file of the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+PAIRS = {
+    "tests": (text("constraints.txt"), text("requirements-dev.txt")),
+    "releases": (text("constraints-release.txt"), text("requirements-release.txt")),
+}
+"""What is pinned, and its lock: for the tests, and what docs and releases need beside."""
+each_pair = pytest.mark.parametrize(("constraints", "lock"), PAIRS.values(), ids=PAIRS)
 WITHOUT_HASHES = "torch"
 """The one package that has another file on every index that builds it."""
 
@@ -29,33 +40,47 @@ def needs(table: dict, *keys: str) -> set[str]:
     return {normal(re.split(r"[^\w.-]", requirement)[0]) for key in keys for requirement in table[key]}
 
 
-def test_every_pinned_version_but_torch_stands_in_the_lock_and_nothing_else():
-    pinned = pins(CONSTRAINTS)
-    lines = [line for line in CONSTRAINTS.splitlines() if not line.startswith("#")]
+@each_pair
+def test_every_pinned_version_but_torch_stands_in_the_lock_and_nothing_else(constraints, lock):
+    pinned = pins(constraints)
+    lines = [line for line in constraints.splitlines() if not line.startswith("#")]
     assert len(pinned) == len(lines) > 40
-    del pinned[WITHOUT_HASHES]
-    assert pins(LOCK) == pinned
+    pinned.pop(WITHOUT_HASHES, None)
+    assert pins(lock) == pinned
 
 
-def test_every_version_in_the_lock_has_a_hash():
-    requirements = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", LOCK, flags=re.MULTILINE).strip())
-    assert len(requirements) == len(pins(LOCK))
+@each_pair
+def test_every_version_in_the_lock_has_a_hash(constraints, lock):
+    requirements = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", lock, flags=re.MULTILINE).strip())
+    assert len(requirements) == len(pins(lock))
     for requirement in requirements:
         first, *hashes = requirement.replace("\\\n", "\n").splitlines()
         assert hashes, f"{first} has no hash: run make lock"
         assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} *", line) for line in hashes), first
 
 
-@pytest.mark.parametrize("text", [LOCK, CONSTRAINTS], ids=["lock", "constraints"])
-def test_no_address_stands_in_what_is_pinned(text):
-    assert not re.search(r"://|--(extra-)?index|--find-links|@", text)
+@each_pair
+def test_no_address_stands_in_what_is_pinned(constraints, lock):
+    assert not re.search(r"://|--(extra-)?index|--find-links|@", constraints + lock)
+
+
+def test_no_package_is_pinned_to_two_versions():
+    tests, releases = (pins(constraints) for constraints, _ in PAIRS.values())
+    assert {name: tests[name] for name in tests.keys() & releases} == {
+        name: releases[name] for name in tests.keys() & releases
+    }
 
 
 def test_whatever_the_project_asks_for_to_be_built_run_and_tested_is_pinned():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads(text("pyproject.toml"))
     asked = needs(project["build-system"], "requires") | needs(project["project"], "dependencies")
     asked |= needs(project["project"]["optional-dependencies"], "dev")
-    assert asked <= pins(CONSTRAINTS).keys()
+    assert asked <= pins(PAIRS["tests"][0]).keys()
+
+
+def test_whatever_docs_and_releases_ask_for_is_pinned():
+    extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+    assert needs(extras, "docs", "release") <= pins(PAIRS["releases"][0]).keys()
 
 
 def test_make_install_fetches_only_torch_without_a_hash():
