@@ -9,7 +9,7 @@ BENCH ?= runs/bench
 FUZZ_SECONDS ?= 60
 DIST := build/dist
 
-.PHONY: help install demo test bench faults fuzz audit lock check dist clean
+.PHONY: help install demo test bench faults fuzz audit lock check docs dist clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (4 minutes)"
@@ -20,6 +20,7 @@ help:
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
 	@echo "make lock    write the hashes of the pinned dependencies anew (needs the network)"
 	@echo "make check   formatter, linter, types, architecture"
+	@echo "make docs    build docs/ as a site, build/docs/index.html, and open its pages in Chromium"
 	@echo "make dist    build wheel and sdist, and try the wheel in an environment of its own"
 	@echo "make clean   remove the environment, the demo, the measurements and what was built"
 
@@ -75,6 +76,11 @@ check: install
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 	$(RUN)/python -m pytest tests/test_architecture.py
+
+# NO_MKDOCS_2_WARNING: the theme would speak of its successor in every build.
+docs: $(VENV)/.release
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet --strict --config-file website/mkdocs.yml
+	$(RUN)/python -m pytest tests/built_site.py
 
 # The sdist gives the same wheel, and the wheel runs where nothing but Python was: it and all that it needs come
 # without a compiler. `python -I` sees neither this folder nor $PYTHONPATH.

@@ -11,6 +11,7 @@ import pytest
 from ten_lines import run_ten_lines
 from test_architecture import layer
 
+import prism
 from prism.cli import app
 from prism.condensation.condense import condense
 
@@ -207,6 +208,18 @@ def test_every_module_and_function_that_a_page_names_exists(page):
 def test_every_file_of_the_code_that_a_page_names_exists(page):
     for name in re.findall(r"`(?:\w+ )?(\w+(?:/\w+)+\.(?:py|sh))[`:]", PAGES[page].read_text(encoding="utf-8")):
         assert (ROOT / name).exists(), f"{page} names {name}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md"])
+def test_every_page_stands_in_the_navigation_of_the_site(page):
+    assert f": {page}\n" in (ROOT / "website" / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+def test_every_public_name_and_every_base_of_a_part_stands_in_the_reference():
+    told = re.findall(r"^::: (\S+)$", PAGES["api.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    bases = re.findall(r"\| `(prism\.[\w.]+)` \|", PAGES["extending.md"].read_text(encoding="utf-8"))
+    assert len(bases) == 8
+    assert {f"prism.{name}" for name in prism.__all__} | set(bases) <= set(told)
 
 
 def test_the_terms_of_the_glossary_stand_in_the_order_of_the_alphabet():
