@@ -77,9 +77,9 @@ check: install
 	$(RUN)/pyright
 	$(RUN)/python -m pytest tests/test_architecture.py
 
-# NO_MKDOCS_2_WARNING: the theme would speak of its successor in every build.
+# Not --quiet, which would not count warnings. NO_MKDOCS_2_WARNING: the theme would speak of its successor each time.
 docs: $(VENV)/.release
-	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --quiet --strict --config-file website/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --config-file website/mkdocs.yml
 	$(RUN)/python -m pytest tests/built_site.py
 
 # The sdist gives the same wheel, and the wheel runs where nothing but Python was: it and all that it needs come
