@@ -49,7 +49,7 @@ INITIAL = Promise("at least 2, or 0 for every frame", lambda value: value == 0 o
 
 @dataclass(frozen=True)
 class CondenseConfig(Options, section="condense"):
-    """Options of `prism condense`; the defaults are the paper's for VPC 1."""
+    """Options of `prism condense`; the defaults are what works at every size, recipe `paper` is the paper."""
 
     vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
     """Synthetic videos per class."""
