@@ -295,7 +295,7 @@ def test_bad_options_are_refused_by_name(gallery_store, chosen, options, says):
 def test_what_does_not_fit_is_refused_by_name(gallery_store, make_store, chosen, tmp_path):
     with pytest.raises(ConfigError, match="retrieve needs either a condensed set or --train"):
         score(None, gallery_store)
-    with pytest.raises(ConfigError, match="the condensed set has classes"):
+    with pytest.raises(ConfigError, match="have different classes: only one of them has 'class2'"):
         score(chosen, make_store(classes=3, train=10))
     (tmp_path / "r.json").write_text("precious")
     with pytest.raises(OutputError, match="exists already"):

@@ -69,8 +69,8 @@ def test_h264_is_read_by_time_without_decoding_what_is_before(kinds):
 
 def test_only_the_wanted_frames_are_held(kinds, monkeypatch):
     fitted = []
-    fit = decode._fit
-    monkeypatch.setattr(decode, "_fit", lambda frame, size: fitted.append(1) or fit(frame, size))
+    fit = decode._fit_frame
+    monkeypatch.setattr(decode, "_fit_frame", lambda *frame: fitted.append(1) or fit(*frame))
     read(kinds["h264 with B-frames"], Window(10, 2), Window(12, 2))
     assert len(fitted) == 7
 
