@@ -79,7 +79,7 @@ def test_the_own_model_of_the_pages_trains_on_a_condensed_set(make_store, tmp_pa
 def test_the_readmes_verbs_run_in_python(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_ten_lines(PAGES["README.md"], monkeypatch.setattr)
-    assert os.listdir("runs") == ["store"]
+    assert sorted(os.listdir()) == ["condensed.gif", "store", "videos"]
 
 
 def test_the_first_page_shows_the_readmes_verbs():
