@@ -9,12 +9,13 @@ BENCH ?= runs/bench
 FUZZ_SECONDS ?= 60
 DIST := build/dist
 
-.PHONY: help install demo test bench faults fuzz audit lock check docs dist clean
+.PHONY: help install demo test bench bench-accuracy faults fuzz audit lock check docs dist clean
 
 help:
 	@echo "make demo    condense the built-in data set, evaluate it, and open a page of the result (4 minutes)"
 	@echo "make test    run the tests (6 minutes at most)"
 	@echo "make bench   measure what docs/performance.md claims; a table and JSON go to $(BENCH) (5 minutes)"
+	@echo "make bench-accuracy  race the peers' loop to the same accuracy; a plot and JSON go to $(BENCH) (15 minutes)"
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
 	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 23 kinds)"
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
@@ -49,6 +50,9 @@ test: install
 
 bench: install
 	$(RUN)/python -m benchmarks --output $(BENCH)
+
+bench-accuracy: install
+	$(RUN)/python -m benchmarks.accuracy --output $(BENCH)/accuracy.json
 
 faults: install
 	OMP_NUM_THREADS=1 PRISM_FAULTS=long $(RUN)/python -m pytest -n 2 tests/faults

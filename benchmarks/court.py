@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from benchmarks.measure import Mean, read_arguments, report
-from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.storages import Float32
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.condensation.class_means import ClassSums
+from prism.condensation.condense import condense
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.ingestion.build import ingest
@@ -31,8 +27,6 @@ LEAST_RATIO = 2.0
 """Of the accuracy with all clips to that with random ones."""
 LEAST_LEAD = 10.0
 """Of mean clips over random ones, in points."""
-CHUNK = 64
-"""Clips in memory at a time."""
 
 
 @dataclass(frozen=True)
@@ -70,19 +64,7 @@ QUICK = Court(train_per_class=5, test_per_class=1, width=2, networks=2, epochs=1
 
 def mean_clips(store: ClipStore) -> CondensedSet:
     """One video of each class: the mean of its training clips, frame by frame."""
-    clips, num_classes = store.clips("train"), len(store.classes)
-    sums = ClassSums(num_classes)
-    for part in torch.arange(len(clips)).split(CHUNK):
-        sums.add(as_pixels(clips.frames[part]).flatten(1), clips.labels[part])
-    frames = sums.means(store.counts("train")).view(num_classes, *clips.frames.shape[1:])
-    return CondensedSet(
-        Float32().encode(frames, torch.ones(frames.shape[:2], dtype=torch.bool)),
-        torch.arange(num_classes),
-        store.classes,
-        store.normalisation,
-        store.flip,
-        {"method": "class means", "store": store.fingerprint},
-    )
+    return condense(store, init="mean", iterations=0, initial_keyframes=0, keyframe_scale=1, progress=False)
 
 
 def measure(court: Court) -> dict[str, Any]:
@@ -94,7 +76,7 @@ def measure(court: Court) -> dict[str, Any]:
             RANDOM: evaluate(None, store, _schedule(court, court.epochs), train_store=store, train_vpc=1),
             MEANS: evaluate(mean_clips(store), store, _schedule(court, court.epochs)),
         }
-    rows = {label: _accuracy(result) for label, result in found.items()}
+    rows = {label: accuracy(result) for label, result in found.items()}
     return {"chance, %": 100 / len(store.classes), **rows, **verdicts(rows)}
 
 
@@ -111,18 +93,23 @@ def verdicts(found: Mapping[str, Mean]) -> dict[str, str]:
     return {question: "yes" if answer else "no" for question, answer in said.items()}
 
 
-def _glyphs(folder: Path, court: Court) -> ClipStore:
+def glyphs(folder: Path, seed: int, train_per_class: int, test_per_class: int, val_fraction: float) -> ClipStore:
+    """A store of the built-in glyphs, 8 × 48 × 48."""
     videos = write_motion(
         folder / "videos",
         kind="glyphs",
-        train_per_class=court.train_per_class,
-        test_per_class=court.test_per_class,
+        train_per_class=train_per_class,
+        test_per_class=test_per_class,
         size=48,
-        seed=court.seed,
+        seed=seed,
         progress=False,
     )
-    options = {"num_frames": 8, "size": 48, "stride": 2, "val_fraction": 0.2, "seed": court.seed}
+    options = {"num_frames": 8, "size": 48, "stride": 2, "val_fraction": val_fraction, "seed": seed}
     return ingest(videos, folder / "store", progress=False, **options)
+
+
+def _glyphs(folder: Path, court: Court) -> ClipStore:
+    return glyphs(folder, court.seed, court.train_per_class, court.test_per_class, val_fraction=0.2)
 
 
 def _schedule(court: Court, epochs: int) -> EvaluateConfig:
@@ -137,7 +124,8 @@ def _schedule(court: Court, epochs: int) -> EvaluateConfig:
     )
 
 
-def _accuracy(result: Result) -> Mean:
+def accuracy(result: Result) -> Mean:
+    """Top-1 in per cent over the networks of a result."""
     return Mean.of([100 * run.scores["top1"] for run in result.runs])
 
 

@@ -38,13 +38,13 @@ class PeersLoop:
     synthetic clips; losses summed over classes; one backward pass, one SGD step; a new network every time.
     """
 
-    def __init__(self, store: ClipStore, sizes: Sizes) -> None:
+    def __init__(self, store: ClipStore, sizes: Sizes, lr: float = 1.0, momentum: float = 0.95) -> None:
         real = store.clips("train")
         self.sizes = sizes
         self.clips = to_model_input(real.frames, store.normalisation).contiguous()
         self.of_class = [torch.nonzero(real.labels == label).flatten() for label in range(sizes.classes)]
         self.syn = torch.randn(sizes.classes * sizes.vpc, *self.clips.shape[1:]).requires_grad_()
-        self.optimiser = torch.optim.SGD([self.syn], lr=1.0, momentum=0.95)
+        self.optimiser = torch.optim.SGD([self.syn], lr=lr, momentum=momentum)
 
     def losses(self, network: nn.Module, batches: Sequence[Tensor]) -> Tensor:
         """(C,) losses of one batch of positions for each class."""

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.accuracy import EMPTY, FILLED, PEERS, PEERS_OUR_RATE, Point, Race, whole_clips
+from benchmarks.accuracy import verdicts as verdicts_of_race
 from benchmarks.court import ALL, MEANS, RANDOM, mean_clips, verdicts
 from benchmarks.measure import QUICK, Mean, Sizes, Spread, ratios
 from benchmarks.peers import PeersLoop, PeersNetwork
@@ -87,12 +89,59 @@ def test_the_court_wants_twice_the_floor_of_all_clips_and_ten_points_of_mean_cli
     assert list(verdicts(found).values()) == said
 
 
-def test_the_mean_clip_of_a_class_is_the_mean_of_its_training_clips(store):
+def test_the_mean_clip_of_a_class_is_the_mean_of_its_training_clips_and_their_mirror_images(store):
     condensed, clips = mean_clips(store), store.clips("train")
     assert condensed.labels.tolist() == [0, 1]
     for label, clip in enumerate(condensed.render()):
-        real = clips.frames[clips.labels == label].double() / 255
-        torch.testing.assert_close(clip.double(), real.mean(0), rtol=0, atol=1e-6)
+        real = (clips.frames[clips.labels == label].double() / 255).mean(0)
+        torch.testing.assert_close(clip.double(), (real + real.flip(-1)) / 2, rtol=0, atol=1e-6)
+
+
+def test_the_race_times_every_set_and_scores_those_of_the_peers_loop_as_its_iterations_pass(tmp_path, store):
+    output = tmp_path / "race.json"
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.accuracy",
+        "--quick",
+        "--store",
+        str(store.path),
+        "--output",
+        str(output),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
+    figures = json.loads(output.read_text())["figures"]
+    for who in (PEERS, PEERS_OUR_RATE):
+        assert figures[f"{who}, 0 iterations"]["seconds"] == 0 < figures[f"{who}, 2 iterations"]["seconds"]
+    for who in (EMPTY, FILLED):
+        assert [figures[f"{who}, {n} iterations"]["accuracy"]["num"] for n in (1, 2)] == [1, 1]
+    assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("seconds", "sooner", "said"), [(5.0, 20.0, "yes"), (5.1, 100 / 5.1, "no")])
+def test_sooner_is_the_peers_whole_run_by_the_first_of_our_runs_that_is_as_good(seconds, sooner, said):
+    def point(seconds: float, accuracy: float) -> Point:
+        return Point(seconds, Mean(accuracy, 3.0, 3))
+
+    peers = {(PEERS, 10): point(10, 40), (PEERS, 300): point(100, 30)}
+    found = verdicts_of_race(
+        peers | {(EMPTY, 25): point(1, 29.9), (EMPTY, 50): point(seconds, 30), (EMPTY, 99): point(9, 50)}
+    )
+    assert found[f"{EMPTY}: times sooner"] == sooner
+    assert found[f"{EMPTY}: at least 20"] == said
+    assert found[f"{FILLED}: at least 60"] == "no"
+
+
+def test_the_peers_videos_are_those_of_the_set_that_is_scored(store):
+    torch.manual_seed(0)
+    loop = PeersLoop(store, Sizes(classes=2, batch_real=2, num_frames=store.num_frames, width=2))
+    clips = store.clips("train")
+    with torch.no_grad():
+        loop.syn.copy_(loop.clips[:2])
+    torch.testing.assert_close(
+        whole_clips(store, loop.syn, Race()).render(), clips.frames[:2].float() / 255, rtol=0, atol=1e-6
+    )
 
 
 def test_a_goal_that_nothing_was_measured_of_is_not_called_missed():

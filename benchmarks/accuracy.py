@@ -1,0 +1,244 @@
+"""Claim: ours soon teach what the peers' whole run does: 20 times sooner, 60 with kept class means.
+
+The peers' loop trains every frame of random real clips, one class after the other, with 64 real clips of each
+class for each network. It has one run, and its videos are scored as its iterations pass. A run of ours ends where
+its learning rate does. So each point is a whole run of that many iterations: from an empty cache, and then again
+with the class means that are there by then, as another VPC, rule or seed of the same store finds them. Seconds are
+of condensation alone, with all of PyTorch's threads. Every set trains networks of its own.
+"""
+
+import itertools
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from benchmarks.court import accuracy, glyphs
+from benchmarks.measure import Mean, Sizes, read_arguments, report
+from benchmarks.peers import PeersLoop
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.store import ClipStore
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
+from prism.condensation.options import CondenseConfig, settled
+from prism.evaluation.evaluate import evaluate
+
+PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop, our rate"
+EMPTY, FILLED = "ours, empty cache", "ours, kept class means"
+GOALS = {EMPTY: 20, FILLED: 60}
+"""How many times sooner."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """The runs that are compared; the defaults take about fifteen minutes on two cores."""
+
+    store: str = ""
+    """Folder of a store, which is copied without its cache; empty makes one of the built-in glyphs."""
+    train_per_class: int = 80
+    """Built-in videos per class."""
+    test_per_class: int = 30
+    """The same for test, on which all sets are scored."""
+    vpc: int = 1
+    """Videos per class."""
+    width: int = 16
+    """Channels of ConvNet3D's first block."""
+    peers_iterations: int = 300
+    """Of a whole run of the peers' loop; it is scored after 0, 10, 30, 100, 300 and so on of them."""
+    peers_batch_real: int = 64
+    """Real clips per class and iteration of the peers' loop."""
+    peers_lr: float = 30.0
+    """Published learning rate (DM at one video of each class)."""
+    peers_momentum: float = 0.5
+    """Published momentum."""
+    batch_real: int = 16
+    """Real clips per class and iteration of ours."""
+    iterations: int = 400
+    """Of our longest run; the others have a half, a quarter and so on, five in all."""
+    networks: int = 3
+    """Trained on each set."""
+    epochs: int = 250
+    """Of each of them, in steps of ten clips."""
+    seed: int = 0
+    """Of the sets; the networks' seeds follow from it."""
+    threads: int = 0
+    """Threads of PyTorch; 0 leaves it to PyTorch."""
+
+
+QUICK = Race(train_per_class=3, test_per_class=1, width=2, peers_iterations=2, iterations=2, networks=1, epochs=1)
+Timed = tuple[int, float, CondensedSet]
+"""Iterations, seconds, and the set that was there."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A set: the seconds of its condensation, and what it teaches in per cent."""
+
+    seconds: float
+    accuracy: Mean
+
+    def __str__(self) -> str:
+        return f"{self.accuracy} after {self.seconds:.3g} s"
+
+
+def marks(last: int) -> list[int]:
+    """Iterations after which the peers' videos are scored: 0, 10, 30, 100, 300 and so on up to the last."""
+    ladder = [10**power * step for power in range(1, 6) for step in (1, 3)]
+    return [0, *(mark for mark in ladder if mark < last), last]
+
+
+def lengths(last: int) -> list[int]:
+    """Iterations of our runs, the shortest first."""
+    return sorted({max(1, last >> halvings) for halvings in range(5)})
+
+
+def whole_clips(store: ClipStore, frames: Tensor, race: Race) -> CondensedSet:
+    """A set of every frame, float32, from clips as a network sees them."""
+    labels = torch.arange(len(store.classes)).repeat_interleave(race.vpc)
+    pixels = store.normalisation.invert(frames.detach().transpose(1, 2))
+    encoding = Float32().encode(pixels, torch.ones(pixels.shape[:2], dtype=torch.bool))
+    return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, {"method": "peers"})
+
+
+def peers(store: ClipStore, race: Race, lr: float, momentum: float) -> list[Timed]:
+    """The peers' loop from random real clips."""
+    torch.manual_seed(race.seed)
+    sizes = Sizes(len(store.classes), race.peers_batch_real, race.vpc, store.num_frames, store.size, race.width)
+    loop = PeersLoop(store, sizes, lr, momentum)
+    for syn, clips in zip(loop.syn.detach().split(race.vpc), loop.of_class, strict=True):
+        syn.copy_(loop.clips[clips[torch.randperm(len(clips))[: race.vpc]]])
+    found, seconds = [(0, 0.0, whole_clips(store, loop.syn, race))], 0.0
+    for before, mark in itertools.pairwise(marks(race.peers_iterations)):
+        started = time.perf_counter()
+        for _ in range(mark - before):
+            loop.step()
+        seconds += time.perf_counter() - started
+        found.append((mark, seconds, whole_clips(store, loop.syn, race)))
+    return found
+
+
+def ours(race: Race, fresh: Callable[[], ClipStore]) -> dict[str, list[Timed]]:
+    """Whole runs of the default, each from an empty cache and then with the class means that are there.
+
+    Args:
+        race: the sizes.
+        fresh: gives a copy of the store without a cache.
+    """
+    found: dict[str, list[Timed]] = {EMPTY: [], FILLED: []}
+    for iterations in lengths(race.iterations):
+        copy = fresh()
+        for timed in found.values():
+            started = time.perf_counter()
+            condensed = condense(copy, our_options(race, iterations=iterations), progress=False)
+            timed.append((iterations, time.perf_counter() - started, condensed))
+    return found
+
+
+def our_options(race: Race, **options: Any) -> CondenseConfig:
+    """The default, at the sizes of the race."""
+    return CondenseConfig(vpc=race.vpc, width=race.width, batch_real=race.batch_real, seed=race.seed, **options)
+
+
+def transferred_rate(store: ClipStore, race: Race) -> float:
+    """What our relative rate comes to for the peers' videos."""
+    config = settled(our_options(race, method="dm"))
+    return config.relative_lr * Condensation(store, config, torch.device("cpu")).unit_rate
+
+
+def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> Mean:
+    """Accuracy on test clips of networks that no set of another index trains."""
+    result = evaluate(
+        condensed,
+        store,
+        split="test",
+        width=race.width,
+        epochs=race.epochs,
+        batch_size=10,
+        lr=0.005,
+        seeds=race.networks,
+        seed=1000 * race.seed + index * race.networks,
+        progress=False,
+    )
+    return accuracy(result)
+
+
+def measure(race: Race) -> dict[str, Any]:
+    """Seconds and accuracy of every set, and how much sooner ours have what the peers' loop ends with."""
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(race.store) if race.store else _glyphs(Path(folder), race)
+        copies = (Path(folder) / f"copy{i}" for i in itertools.count())
+
+        def fresh() -> ClipStore:
+            return ClipStore.open(shutil.copytree(given, next(copies), ignore=shutil.ignore_patterns("cache")))
+
+        store = fresh()
+        runs = {
+            PEERS: peers(store, race, race.peers_lr, race.peers_momentum),
+            PEERS_OUR_RATE: peers(store, race, transferred_rate(store, race), CondenseConfig().momentum),
+            **ours(race, fresh),
+        }
+        points = _scored(store, race, runs)
+    return {f"{name}, {iterations} iterations": point for (name, iterations), point in points.items()} | verdicts(
+        points
+    )
+
+
+def _glyphs(folder: Path, race: Race) -> Path:
+    return glyphs(folder, race.seed, race.train_per_class, race.test_per_class, val_fraction=0.0).path
+
+
+def _scored(store: ClipStore, race: Race, runs: Mapping[str, Sequence[Timed]]) -> dict[tuple[str, int], Point]:
+    points: dict[tuple[str, int], Point] = {}
+    for name, timed in runs.items():
+        for iterations, seconds, condensed in timed:
+            # Kept class means change no byte of a set, so that it need not be scored again.
+            twin = points.get((EMPTY, iterations)) if name == FILLED else None
+            found = twin.accuracy if twin else score(store, race, condensed, len(points))
+            points[name, iterations] = Point(seconds, found)
+    return points
+
+
+def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
+    """How many times sooner ours have the accuracy of the peers' last videos, and whether that is the goal."""
+    whole = [point for (name, _), point in points.items() if name == PEERS][-1]
+    said: dict[str, Any] = {}
+    for name, goal in GOALS.items():
+        own = [point for (who, _), point in points.items() if who == name]
+        soonest = min((p.seconds for p in own if p.accuracy.mean >= whole.accuracy.mean), default=None)
+        sooner = whole.seconds / soonest if soonest else 0.0
+        said |= {f"{name}: times sooner": sooner, f"{name}: at least {goal}": "yes" if sooner >= goal else "no"}
+    return said
+
+
+def draw(report: Path, picture: Path) -> None:
+    """Plot accuracy against seconds, which a report holds."""
+    found = json.loads(report.read_text(encoding="utf-8"))["figures"]
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for name, marker in zip((PEERS, PEERS_OUR_RATE, EMPTY, FILLED), "osD^", strict=True):
+        points = [row for label, row in found.items() if label.startswith(f"{name}, ") and row["seconds"]]
+        points.sort(key=lambda row: row["seconds"])
+        seconds, means = [row["seconds"] for row in points], [row["accuracy"]["mean"] for row in points]
+        errors = [row["accuracy"]["deviation"] for row in points]
+        axes.errorbar(seconds, means, errors, marker=marker, capsize=3, label=name)
+    start = found[f"{PEERS}, 0 iterations"]["accuracy"]["mean"]
+    axes.axhline(start, linestyle="--", color="grey", label="random real clips")
+    axes.set(xscale="log", xlabel="seconds of condensation", ylabel="top-1 on test clips, %")
+    axes.legend(frameon=False)
+    figure.savefig(picture, dpi=150)
+
+
+if __name__ == "__main__":
+    race, output = read_arguments(str(__doc__), Race(), QUICK)
+    report("accuracy", race, measure(race), output)
+    if output:
+        draw(output, output.with_suffix(".png"))
