@@ -2,13 +2,18 @@
 
 import importlib.metadata
 import inspect
+import re
 import subprocess
 import sys
 import typing
+from dataclasses import fields
 
 import pytest
 
 import prism
+from prism.condensation.options import CondenseConfig
+from prism.machine.run import Run
+from tests.stub import STUB, stub
 
 
 def run(program: str) -> str:
@@ -100,3 +105,10 @@ def test_the_three_lines_of_the_api_go_from_a_store_to_a_number(store, tmp_path)
     assert result.summary()[2] == 1
     video, label = prism.load(tmp_path / "set")[0]
     assert (tuple(video.shape), label) == ((3, 8, 48, 48), 0)
+
+
+def test_the_stub_spells_out_every_option_of_the_verbs():
+    assert STUB.read_text(encoding="utf-8") == stub(), "run: python -m tests.stub"
+    (condense,) = re.findall(r"^def condense\((.*?)\) ->", stub(), re.MULTILINE | re.DOTALL)
+    taken = re.findall(r"^    (\w+):", condense, re.MULTILINE)
+    assert set(taken) >= {field.name for field in fields(CondenseConfig)} | {field.name for field in fields(Run)}
