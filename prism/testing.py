@@ -125,7 +125,7 @@ def check_rule(rule: Any, store: ClipStore) -> None:
     before = gradients.clone()
 
     def propose() -> Tensor:
-        conflict = Conflict.measure(gradients, mask, "slot")
+        conflict = Conflict.measure(gradients, mask)
         return rule.propose(Occasion(gradients, conflict, 1, 2, store, config, generator(0, "draw")))
 
     proposed = _drawing_nothing_global(propose)

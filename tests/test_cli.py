@@ -147,9 +147,9 @@ def test_info_prints_facts_or_json(prism, store, chosen):
     "line",
     [
         "condense STORE -o OUT --method prism --vpc 1 --iterations 2 --lr 1 --batch-real 2 --epsilon 0 --width 2 "
-        "--insertion l2 --gradient slot --initial-keyframes 2 --init noise --storage float16 --seed 0 "
+        "--insertion l2 --initial-keyframes 2 --init noise --storage float16 --seed 0 "
         "--checkpoint-seconds 60 --resume",
-        "condense STORE -o OUT --gradient parameter --insertion random --init real --storage uint8 --iterations 2 "
+        "condense STORE -o OUT --insertion random --init real --storage uint8 --iterations 2 "
         "--width 2 --batch-real 2",
         "condense STORE --output OUT --insertion never --storage float32 --iterations 2 --width 2 --batch-real 2",
         "select STORE -o OUT --method random --vpc 1 --seed 0",

@@ -69,7 +69,7 @@ def test_the_recipe_paper_has_the_papers_options():
     paper = CondenseConfig(**PAPER)
     assert (paper.momentum, paper.epsilon, paper.warmup, paper.cooldown) == (0.95, 0.0, 0.2, 0.2)
     assert (paper.initial_keyframes, paper.keyframe_scale, paper.init) == (2, 1, "noise")
-    assert (paper.insertion, paper.gradient, paper.decay) == ("gradient", "slot", "constant")
+    assert (paper.insertion, paper.decay) == ("gradient", "constant")
     assert (paper.lr, paper.batch_real, paper.vpc) == (1.0, 64, 1)
 
 
@@ -102,7 +102,6 @@ WRONG = [
     ("condense", "initial_keyframes", 1),
     ("condense", "epsilon", 1.5),
     ("condense", "epsilon", float("nan")),
-    ("condense", "gradient_decay", 1.0),
     ("condense", "warmup", 1.1),
     ("condense", "cooldown", -0.1),
     ("condense", "width", -1),

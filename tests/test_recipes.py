@@ -3,12 +3,12 @@
 import re
 import shlex
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from prism.cli import app
-from prism.condensation.options import METHODS, RULES, Gradient
+from prism.condensation.options import METHODS, RULES
 from prism.config import with_options
 from prism.networks.options import NETWORKS
 from prism.recipes import RECIPES, SECTIONS, read_recipe, shipped_recipes
@@ -134,10 +134,6 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
         f"ablations/schedule-{share}": {"condense": {"warmup": share, "cooldown": share}}
         for share in (0.0, 0.1, 0.3)
     },
-    # Ours: what the paper leaves open.
-    "ablations/parameter-gradient": {"condense": {"gradient": "parameter"}},
-    "ablations/estimated-gradient": {"condense": {"gradient_decay": 0.95}},
-    "ablations/budget": {"condense": {"insertion": "budget", "budget": "4", "gradient_decay": 0.9}},
 }
 """Recipes for any data set, with all that they say."""
 
@@ -208,7 +204,6 @@ def test_every_recipe_of_a_family_is_in_a_table_above():
     [
         ("condense", "method", METHODS.homes),
         ("condense", "insertion", RULES.homes),
-        ("condense", "gradient", get_args(Gradient)),
         ("select", "method", SELECTIONS.homes),
         ("evaluate", "model", NETWORKS.homes),
     ],

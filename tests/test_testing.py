@@ -23,7 +23,7 @@ def tiny(tmp_path_factory):
 
 @pytest.mark.parametrize("name", RULES.homes)
 def test_every_rule_keeps_its_promises(tiny, name):
-    testing.check_rule(RULES.make(name, CondenseConfig(epsilon=0.03, budget="4")), tiny)
+    testing.check_rule(RULES.make(name, CondenseConfig(epsilon=0.03)), tiny)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES.homes)

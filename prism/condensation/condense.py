@@ -133,7 +133,5 @@ def check_fits(store: ClipStore, config: CondenseConfig) -> None:
     """Refuse options that the store or a chosen part cannot satisfy, before the first expensive step."""
     store.require_vpc(config.vpc, "condense.vpc")
     rule = RULES.make(config.insertion, config)
-    if config.budget and not hasattr(rule, "budget"):
-        raise config.refusal("budget", "empty unless insertion is budget")
     METHODS.make(config.method, config).check(store, config)
     rule.check(store, config)

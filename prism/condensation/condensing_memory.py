@@ -46,8 +46,7 @@ def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.de
     network = build_for(store, config.model, "meta", width=config.width)
     of_clips, of_network = objective.memory(network, config, max(together, chunk))
     # The running mean of the gradients is as large as the clips.
-    mean_gradients = (config.gradient_decay > 0) * classes * config.vpc * 4 * store.clip_bytes
-    return CondensingMemory(together, method.video_bytes(store, config) + mean_gradients, of_clips, of_network)
+    return CondensingMemory(together, method.video_bytes(store, config), of_clips, of_network)
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> None:

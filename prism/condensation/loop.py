@@ -68,7 +68,6 @@ class Condensation:
         groups = [{"params": part.tensors, "lr": 0.0} for part in self.videos.trainable]
         self.optimiser = torch.optim.SGD(groups, momentum=config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
-        self.mean_gradients: Tensor | None = None
 
     @property
     def num_iterations(self) -> int:
@@ -87,7 +86,7 @@ class Condensation:
         clips.backward(compared.gradients)
         self.descend()
 
-        conflict, proposed = self.insert(self.estimate(compared.gradients))
+        conflict, proposed = self.insert(compared.gradients)
         self.iteration += 1
         loss, keyframes = float(compared.losses.sum()), self.videos.mean_keyframes()
         return Step(loss, keyframes, self.optimiser.param_groups[0]["lr"], compared.recorded, conflict, proposed)
@@ -129,15 +128,6 @@ class Condensation:
 
         return 1 / max(largest_curvature(tensors, gradients, self.config.seed), 1e-30)
 
-    def estimate(self, gradients: Tensor) -> Tensor:
-        """The gradients that insertion judges: this iteration's, or their running mean."""
-        decay = self.config.gradient_decay
-        if decay == 0:
-            return gradients
-        if self.mean_gradients is None:
-            self.mean_gradients = torch.zeros_like(gradients)
-        return self.mean_gradients.mul_(decay).add_(gradients, alpha=1 - decay)
-
     def insert(self, gradients: Tensor) -> tuple[Conflict, Tensor] | tuple[None, None]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
         iteration = self.iteration - self.preparation
@@ -145,7 +135,7 @@ class Condensation:
             return None, None
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
-        conflict = Conflict.measure(gradients, self.videos.mask, self.config.gradient)
+        conflict = Conflict.measure(gradients, self.videos.mask)
         others = self.classes.start * self.config.vpc * self.store.num_frames
         draw = skip(generator(self.config.seed, "insertion", self.iteration), others)
         occasion = Occasion(gradients, conflict, iteration, len(self.classes), self.store, self.config, draw)
@@ -178,8 +168,6 @@ class Condensation:
         for i, parameter in enumerate(self.parameters):
             if parameter in self.optimiser.state:
                 state[f"momentum.{i}"] = self.optimiser.state[parameter]["momentum_buffer"]
-        if self.mean_gradients is not None:
-            state["mean_gradients"] = self.mean_gradients
         return state
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -195,14 +183,10 @@ class Condensation:
             if f"momentum.{i}" in checkpoint.tensors:
                 momentum = checkpoint.tensors[f"momentum.{i}"].to(self.device)
                 self.optimiser.state[parameter]["momentum_buffer"] = momentum
-        if "mean_gradients" in checkpoint.tensors:
-            self.mean_gradients = checkpoint.tensors["mean_gradients"].to(self.device)
 
     def _check_restorable(self, checkpoint: Checkpoint) -> None:
         wanted = dict(self.videos.state())
         wanted |= {f"momentum.{i}": parameter for i, parameter in enumerate(self.parameters)}
-        if self.mean_gradients is None and "mean_gradients" in checkpoint.tensors:
-            wanted["mean_gradients"] = self.videos.render(checkpoint.iteration).detach()
         for name, found in checkpoint.tensors.items():
             if found.shape != wanted[name].shape or found.dtype != wanted[name].dtype:
                 raise ValueError(f"its {name} has another shape or type")

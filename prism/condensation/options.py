@@ -1,6 +1,5 @@
 """The options of `prism condense`."""
 
-import re
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -28,20 +27,13 @@ RULES = Parts(
         "never": "prism.condensation.rules:Never",
         "random": "prism.condensation.rules:RandomPositions",
         "l2": "prism.condensation.rules:L2Distance",
-        "budget": "prism.condensation.budget:LargestGain",
     },
     needs=("propose", "check"),
 )
 
 Init = Literal["noise", "real", "mean"]
-Gradient = Literal["slot", "parameter"]
 Decay = Literal["cosine", "constant"]
 Precision = Literal["float32", "bfloat16"]
-
-UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-"""Units of a number of bytes."""
-BUDGET = re.compile(rf"(\d{{1,12}}(?:\.\d{{1,6}})?)({'|'.join(UNITS)})?", re.ASCII)
-"""A number, perhaps with a unit of bytes."""
 
 LR = Promise("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
 INITIAL = Promise("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
@@ -56,8 +48,7 @@ class CondenseConfig(Options, section="condense"):
     method: Annotated[str, METHODS] = "prism"
     """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
 every frame is trained (it fixes init, initial_keyframes and insertion); `static-dynamic`, two static images and \
-two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init, insertion and \
-gradient_decay)."""
+two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init and insertion)."""
     init: Init = "noise"
     """What the key-frames start as: Gaussian noise, frames of random real clips, or frames of the mean of real \
 clips, which the videos of a class share out among them."""
@@ -100,22 +91,13 @@ every vpc, method and seed with the same network_seed shares them."""
     """static-dynamic: learning rate of the hallucinator; published: 1e-5 for VPC 1, 1e-6 for VPC 5."""
     insertion: Annotated[str, Group("When frames are inserted"), RULES] = "never"
     """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
-where gradients are far apart, or those that lower the loss most until the `budget` is spent."""
-    budget: str = ""
-    """With insertion budget: what the key-frames of all videos may take, as `12MiB` or `300kB`; or key-frames \
-per video on average, as `2.8`. Every class gets an equal share and spends it where it likes."""
+or where gradients are far apart."""
     epsilon: Annotated[float, between(-1, 1)] = 0.0
     """Threshold of the cosine below which two gradients conflict."""
     warmup: Annotated[float, between(0, 1)] = 0.2
     """Share of the iterations at the start without insertion."""
     cooldown: Annotated[float, between(0, 1)] = 0.2
     """Share of the iterations at the end without insertion."""
-    gradient: Gradient = "slot"
-    """What a key-frame's gradient is: that of its own frame, or that of the trainable parameter, which adds \
-its interpolated neighbours'."""
-    gradient_decay: Annotated[float, SHARE] = 0.0
-    """Decay of the running mean that estimates the gradients before they are judged; 0 is the paper's rule, \
-which judges a single sample."""
     model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
     """Network whose random draws embed the clips."""
     width: Annotated[int, between(0, 4096)] = 0

@@ -1,13 +1,9 @@
 """Insertion rules: which interpolated frames become key-frames (paper, section 3.2).
 
-Every rule judges the gradients g_t of the class loss with respect to the frames of the rendered clip. It needs no
-more of them than their inner products, one (T, T) Gram matrix for each video:
-
-- reading `slot`: a key-frame's gradient is g_k, that of its own frame;
-- reading `parameter`: it is p_k = Σ_t weights[t, k] g_t, the gradient that the optimiser sees.
-
-Both follow from the Gram matrix alone. A rule only proposes; the loop inserts. All frames of an
-iteration are judged against the key-frames as they stood, so proposals do not influence each other.
+Every rule judges the gradients g_t of the class loss with respect to the frames of the rendered clip; that of a
+key-frame is that of its own frame. It needs no more of them than their inner products, one (T, T) Gram matrix for
+each video. A rule only proposes; the loop inserts. All frames of an iteration are judged against the key-frames as
+they stood, so proposals do not influence each other.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from prism.artifacts.keyframes import interpolation_weights, neighbours
+from prism.artifacts.keyframes import neighbours
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 
@@ -40,29 +36,18 @@ class Conflict:
     anchor_energy: Tensor
 
     @classmethod
-    def measure(cls, gradients: Tensor, mask: Tensor, reading: str) -> "Conflict":
+    def measure(cls, gradients: Tensor, mask: Tensor) -> "Conflict":
         """Compare gradients with their neighbouring key-frames'.
 
         Args:
             gradients: (V, T, C, H, W) of the loss with respect to the rendered clips.
             mask: (V, T) bool, True at key-frames.
-            reading: `slot` or `parameter`.
         """
         flat = gradients.flatten(2)
         gram = torch.bmm(flat, flat.transpose(1, 2))
-        if reading == "parameter":
-            weights = interpolation_weights(mask, gram.dtype)
-            with_anchors = torch.bmm(gram, weights)
-            of_anchors = (weights * with_anchors).sum(dim=1)
-        else:
-            with_anchors, of_anchors = gram, gram.diagonal(dim1=1, dim2=2)
+        energy = gram.diagonal(dim1=1, dim2=2)
         around = torch.stack(neighbours(mask), dim=2)
-        return cls(
-            mask,
-            with_anchors.gather(2, around),
-            gram.diagonal(dim1=1, dim2=2),
-            of_anchors.unsqueeze(2).expand(-1, -1, 2).gather(1, around),
-        )
+        return cls(mask, gram.gather(2, around), energy, energy.unsqueeze(2).expand(-1, -1, 2).gather(1, around))
 
     @cached_property
     def cosines(self) -> Tensor:

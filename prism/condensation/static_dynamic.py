@@ -96,8 +96,6 @@ class StaticDynamic(Method):
         "keyframe_scale": 1,
         "decay": "constant",
         "insertion": "never",
-        "budget": "",
-        "gradient_decay": 0.0,
     }
     independent_classes = False
 

@@ -152,5 +152,4 @@ class WholeClips(KeyFrames):
         "initial_keyframes": 0,
         "keyframe_scale": 1,
         "insertion": "never",
-        "budget": "",
     }

@@ -50,8 +50,7 @@ VARIANTS = {
     "dm": {"method": "dm"},
     "random insertion": {"insertion": "random"},
     "a relative rate": {"lr": 0.0},
-    "uint8": {"storage": "uint8", "gradient_decay": 0.5},
-    "a budget": {"insertion": "budget", "budget": "3.5"},
+    "uint8": {"storage": "uint8"},
     "small frames": {"storage": "h264", "keyframe_scale": 2},
     "video": {"storage": "h264"},
 }
@@ -198,7 +197,7 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
 
 @pytest.mark.parametrize(
     ("options", "key"),
-    [({"insertion": "budget", "budget": "99"}, "budget"), ({"keyframe_scale": 7}, "keyframe_scale")],
+    [({"initial_keyframes": 99}, "initial_keyframes"), ({"keyframe_scale": 7}, "keyframe_scale")],
 )
 def test_what_does_not_fit_the_store_is_refused_before_anything_is_begun(uneven, executor, tmp_path, options, key):
     with pytest.raises(ConfigError, match=rf"condense\.{key} = "):

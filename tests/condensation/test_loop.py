@@ -221,21 +221,6 @@ def test_random_insertion_is_drawn_anew_in_every_iteration(store):
     assert len(drawn) > 5
 
 
-def test_the_running_mean_of_gradients_weighs_the_past_by_the_decay(store):
-    run = started(store, gradient_decay=0.75)
-    shape = run.videos.frames.shape
-    gradients = [torch.randn(shape, generator=torch.Generator().manual_seed(i)) for i in range(4)]
-    estimate = [run.estimate(g).clone() for g in gradients][-1]
-    expected = sum(0.25 * 0.75 ** (3 - i) * g for i, g in enumerate(gradients))
-    torch.testing.assert_close(estimate, expected)
-
-
-def test_without_decay_each_iterations_own_gradient_is_judged(store):
-    run, gradient = started(store), torch.ones(2, 8, 3, 48, 48)
-    run.estimate(-gradient)
-    assert torch.equal(run.estimate(gradient), gradient)
-
-
 # A whole run.
 
 
@@ -302,14 +287,11 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
 
 VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
-    **{f"insertion {name}": {"insertion": name} for name in RULES.homes if name != "budget"},
-    "insertion budget": {"insertion": "budget", "budget": "4.5", "vpc": 2, "gradient_decay": 0.9},
+    **{f"insertion {name}": {"insertion": name} for name in RULES.homes},
     **{f"storage {name}": {"storage": name} for name in STORAGES.homes},
     "a relative rate that falls": {"lr": 0.0, "relative_lr": 0.3, "decay": "cosine"},
     "all real clips": {"batch_real": 0},
     "bfloat16": {"precision": "bfloat16"},
-    "parameter reading": {"gradient": "parameter"},
-    "running mean": {"gradient_decay": 0.9},
     "real": {"init": "real"},
     "dm": {"init": "real", "initial_keyframes": 8, "insertion": "never"},
     "three key-frames": {"initial_keyframes": 3},
@@ -611,7 +593,7 @@ def test_the_class_that_diverged_is_the_one_that_is_named(store):
     run.check_finite(torch.tensor([1.0, 2.0]))
 
 
-@pytest.mark.parametrize("part", ["frames", "momentum.0", "mean_gradients"])
+@pytest.mark.parametrize("part", ["frames", "momentum.0"])
 def test_a_checkpoint_of_spoiled_values_is_not_written_and_the_good_one_stays(store, tmp_path, monkeypatch, part):
     def step(run: Condensation, step=Condensation.step) -> dict:
         done = step(run)
@@ -621,7 +603,7 @@ def test_a_checkpoint_of_spoiled_values_is_not_written_and_the_good_one_stays(st
 
     monkeypatch.setattr(Condensation, "step", step)
     with pytest.raises(DivergedError, match=rf"{part} .* not finite after iteration 2\..*--lr 0\.1 .* stays\."):
-        run_tiny(store, tmp_path / "set", checkpoint_seconds=0, gradient_decay=0.5)
+        run_tiny(store, tmp_path / "set", checkpoint_seconds=0)
     with safetensors.safe_open(checkpoint_path(tmp_path / "set"), framework="pt") as file:
         assert json.loads(file.metadata()["prism"])["iteration"] == 2
         assert file.get_tensor(part).isfinite().all()

@@ -172,9 +172,7 @@ def test_a_hallucinator_that_the_last_iteration_made_infinite_is_not_stored(stor
 
 
 def test_no_frame_is_inserted_whatever_the_options_say(store):
-    condensed = condense(
-        store, **TINY, method="static-dynamic", insertion="gradient", epsilon=1.0, gradient_decay=0.5, device="cpu"
-    )
+    condensed = condense(store, **TINY, method="static-dynamic", insertion="gradient", epsilon=1.0, device="cpu")
     assert condensed.source["config"]["insertion"] == "never"
     assert not condensed.mask.any()
 

@@ -35,7 +35,6 @@ def test_memory_handles_and_checkpoints_do_not_grow_with_the_iterations(tiny, tm
         iterations=ITERATIONS,
         width=1,
         batch_real=1,
-        gradient_decay=0.5,
         lr=1e-3,
     )
     run, output = Condensation(tiny, config, torch.device("cpu")), tmp_path / "set"
