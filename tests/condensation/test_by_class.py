@@ -3,6 +3,7 @@
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from conftest import Crash
@@ -62,6 +63,17 @@ def test_the_classes_one_by_one_make_the_set_of_all_at_once(uneven, executor, tm
     whole = condense(uneven, **options)
     merged = condense(uneven, executor=executor, output=tmp_path / "set", **options)
     assert (tmp_path / "set").read_bytes() == merged.to_bytes() == whole.to_bytes()
+
+
+def test_the_videos_of_a_class_do_not_depend_on_the_clips_of_the_others(make_store):
+    """So all classes at once give what each class gives when it arrives, at the same learning rate."""
+    frames = np.random.default_rng(0).integers(0, 256, (3 * (4 + 1 + 2), 8, 3, 48, 48), dtype=np.uint8)
+    others = frames.copy()
+    others[8:12] = 255 - others[8:12]
+    before, after = (condense(make_store(classes=3, frames=some), **TINY) for some in (frames, others))
+    same = before.labels < 2
+    assert torch.equal(before.render()[same], after.render()[same])
+    assert not torch.equal(before.render()[~same], after.render()[~same])
 
 
 def test_where_the_rounding_depends_on_the_batch_the_sets_differ_by_rounding_only(uneven, executor, tmp_path):
