@@ -1,6 +1,5 @@
 """The insertion rules against slow loops over frames (paper, section 3.2)."""
 
-
 import numpy as np
 import pytest
 import torch
