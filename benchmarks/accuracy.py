@@ -186,6 +186,8 @@ def measure(race: Race) -> dict[str, Any]:
             PEERS_OUR_RATE: peers(store, race, transferred_rate(store, race), CondenseConfig().momentum),
             **ours(race, fresh),
         }
+        for name, timed in runs.items():
+            print(f"  {name}: {timed[-1][0]} iterations in {timed[-1][1]:.3g} s", flush=True)
         points = _scored(store, race, runs)
     return {f"{name}, {iterations} iterations": point for (name, iterations), point in points.items()} | verdicts(
         points

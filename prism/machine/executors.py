@@ -68,10 +68,24 @@ def completed(
         # An error of Dask, by name, because Dask need not be installed.
         if type(error).__name__ == "KilledWorker":
             raise EngineError(f"the worker of one item was lost again and again. {AGAIN}") from None
+        if module := _missing_module(error):
+            raise EngineError(
+                f"the executor cannot import '{module}'. Install it wherever its processes run, the scheduler's "
+                "included, or put its folder on their PYTHONPATH."
+            ) from None
         raise
     finally:
         for future in futures:
             future.cancel()
+
+
+def _missing_module(error: BaseException | None) -> str | None:
+    """The module whose absence caused an error, as a part of your own may be missing on another machine."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            return error.name
+        error = error.__cause__
+    return None
 
 
 AGAIN = "Run the same command again to go on."

@@ -1,5 +1,6 @@
 """Many machines: a real scheduler and two workers on loopback, one of which is killed in the midst of the work."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -209,6 +210,17 @@ def listening(pid: int) -> set[str]:
     """The hosts on which a process listens."""
     connections = psutil.Process(pid).net_connections(kind="inet")
     return {found.laddr.ip for found in connections if found.status == psutil.CONN_LISTEN}
+
+
+@pytest.mark.parametrize("way", ["name", "object"])
+def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_path, monkeypatch, way):
+    program = "from prism.condensation.rules import Never\n\nclass Mine(Never):\n    pass\n"
+    (tmp_path / "rules_of_mine.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    rule = "rules_of_mine:Mine" if way == "name" else importlib.import_module("rules_of_mine").Mine()
+    options = {"insertion": rule, "output": tmp_path / "set", "iterations": 1, "width": 2}
+    with opened("dask", cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
+        condense(make_store(), executor=executor, **options)
 
 
 def test_a_client_listens_nowhere_and_the_cluster_only_on_loopback(cluster):
