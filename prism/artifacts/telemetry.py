@@ -102,3 +102,11 @@ class Telemetry:
         if not all(isinstance(record, dict) for record in records):
             raise ResultError(f"'{path}' is not a telemetry file: a line is not an object.")
         return cls(records)
+
+
+def seconds_to_make(path: str | Path) -> float:
+    """The time that condensing the set at a path took, by the telemetry beside it; 0 where there is none."""
+    try:
+        return float(Telemetry.load(telemetry_path(Path(path))).of_kind("end")[-1]["seconds"])
+    except (ResultError, LookupError, TypeError, ValueError, OverflowError):
+        return 0.0

@@ -15,10 +15,16 @@ from typing import Any
 def versions() -> dict[str, str]:
     """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
     return {
-        "prism": metadata.version("prism-condense"),
-        "torch": metadata.version("torch"),
+        "prism": _version("prism-condense"),
+        "torch": _version("torch"),
         "python": platform.python_version(),
     }
+
+
+@functools.cache
+def _version(distribution: str) -> str:
+    # Reading it takes ten milliseconds, and a ranking asks for it a thousand times.
+    return metadata.version(distribution)
 
 
 @functools.cache
@@ -46,6 +52,7 @@ VOLATILE = frozenset(
     [
         *("commit", "command", "host", "system", "processor", "threads", "gpu", "date"),
         *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
+        *("make_seconds", "search_seconds", "saved_seconds"),
     ]
 )
 """The fields of results, telemetry and tables that depend on the clock, the machine or the user's words.

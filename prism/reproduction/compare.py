@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import LEVEL, Estimate, Sample
 from prism.artifacts.results import HEADINGS, Result, Run
-from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.errors import ResultError
+from prism.artifacts.telemetry import seconds_to_make
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
 from prism.reports.text import in_bytes, in_percent, in_seconds, significant
@@ -340,7 +339,7 @@ class Made:
             keyframes,
             condensed.float32_bytes,
             size,
-            _condense_seconds(path),
+            seconds_to_make(path),
             condensed.fingerprint,
         )
 
@@ -419,10 +418,3 @@ def _runs(place: Place, done: Progress) -> dict[int, list[Run]]:
 
 def _mean(values: Sequence[float]) -> float:
     return fmean(values) if values else 0.0
-
-
-def _condense_seconds(path: Path) -> float:
-    try:
-        return float(Telemetry.load(telemetry_path(path)).of_kind("end")[-1]["seconds"])
-    except (ResultError, LookupError, TypeError, ValueError, OverflowError):
-        return 0.0

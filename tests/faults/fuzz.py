@@ -38,7 +38,7 @@ from hypothesis.strategies import DrawFn
 from prism.artifacts.cache import remembered
 from prism.artifacts.condensed import CondensedSet, _digest
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import Telemetry
+from prism.artifacts.telemetry import Telemetry, seconds_to_make
 from prism.errors import PrismError
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.options import IngestConfig
@@ -48,7 +48,6 @@ from prism.ingestion.working import working_folder
 from prism.reports.curves import Curves
 from prism.reports.rows import build_rows
 from prism.reports.sources import load_results
-from prism.reproduction.compare import _condense_seconds
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,7 @@ def timed(folder: Path) -> Target:
     KINDS["telemetry"].make(path)
 
     def read() -> None:
-        assert math.isfinite(_condense_seconds(folder / "set"))
+        assert math.isfinite(seconds_to_make(folder / "set"))
         Curves.read(Telemetry.load(path))
 
     return Target(path.read_bytes(), path.write_bytes, read)
