@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from prism.artifacts.condensed import CondensedSet
     from prism.artifacts.dataset import VideoDataset
     from prism.artifacts.estimates import lead
+    from prism.artifacts.rankings import Ranking
     from prism.artifacts.results import Result
     from prism.artifacts.store import ClipStore
     from prism.condensation.condense import condense
     from prism.condensation.options import CondenseConfig
     from prism.errors import PrismError
     from prism.evaluation.evaluate import evaluate
-    from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+    from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig, RetrieveConfig
+    from prism.evaluation.rank import rank
     from prism.evaluation.retrieve import retrieve
     from prism.exports.export import export
     from prism.exports.options import ExportConfig
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOME = {
+    "Candidate": "prism.evaluation.options",
     "ClipStore": "prism.artifacts.store",
     "Clips": "prism.artifacts.clips",
     "CondenseConfig": "prism.condensation.options",
@@ -48,6 +51,8 @@ _HOME = {
     "MotionConfig": "prism.ingestion.options",
     "Normalisation": "prism.artifacts.clips",
     "PrismError": "prism.errors",
+    "RankConfig": "prism.evaluation.options",
+    "Ranking": "prism.artifacts.rankings",
     "Result": "prism.artifacts.results",
     "RetrieveConfig": "prism.evaluation.options",
     "SelectConfig": "prism.selection.options",
@@ -58,6 +63,7 @@ _HOME = {
     "ingest": "prism.ingestion.build",
     "lead": "prism.artifacts.estimates",
     "load": "prism.ingestion.load",
+    "rank": "prism.evaluation.rank",
     "report": "prism.reports.page",
     "reproduce": "prism.reproduction.run",
     "retrieve": "prism.evaluation.retrieve",
@@ -66,6 +72,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Candidate",
     "ClipStore",
     "Clips",
     "CondenseConfig",
@@ -76,6 +83,8 @@ __all__ = [
     "MotionConfig",
     "Normalisation",
     "PrismError",
+    "RankConfig",
+    "Ranking",
     "Result",
     "RetrieveConfig",
     "SelectConfig",
@@ -86,6 +95,7 @@ __all__ = [
     "ingest",
     "lead",
     "load",
+    "rank",
     "report",
     "reproduce",
     "retrieve",

@@ -15,7 +15,7 @@ from cyclopts.config import Dict
 from prism.condensation.options import CondenseConfig
 from prism.config import Options, described
 from prism.errors import ConfigError, PrismError
-from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.devices import Device
@@ -81,6 +81,26 @@ class Scoring(Running, Scored):
     """Keep the seeds that the result has already, and train those it lacks."""
     workers: Annotated[int | None, Parameter(group=WHERE)] = None
     """Networks that are trained side by side, at most; all cores by default. No score depends on it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rated:
+    """The files of `rank`."""
+
+    data: Path
+    """Clip store."""
+    candidates: Path | None = None
+    """TOML file with a table of options for each candidate; by default 12 small networks."""
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None
+    """Ranking to write (.json)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rating(Running, Rated):
+    """How `rank` runs, and on which files."""
+
+    workers: Annotated[int | None, Parameter(group=WHERE)] = None
+    """Candidates that are trained side by side, at most; all cores by default. No score depends on it."""
 
 
 LOCAL = Running()
@@ -337,6 +357,62 @@ def retrieve(condensed: Path | None = None, /, *, run: Scoring, config: Retrieve
     _score(verb, condensed, run, config)
 
 
+@command(RankConfig)
+def rank(
+    sets: Annotated[list[Path], Parameter(negative="")],
+    /,
+    *,
+    run: Rating,
+    config: RankConfig | None = None,
+) -> None:
+    """Ask whether sets put networks and hyper-parameters in the order that all training clips do.
+
+    Example: prism rank runs/set.safetensors runs/random.safetensors --data runs/store -o runs/ranking.json
+
+    Parameters
+    ----------
+    sets
+        Condensed sets to train the candidates on. Those that were made alike are summed up; the first kind is
+        compared with the others.
+    run.data
+        Clip store: its training clips give the order to be found, its split val scores.
+    run.output
+        Ranking to write (.json); it grows with every candidate. Tables (.md, .csv) and a plot (.svg) go beside it.
+    run.resume
+        Keep the networks that the ranking has already, and train those it lacks.
+    """
+    from rich.console import Console
+
+    from prism.evaluation.candidates import read_candidates
+    from prism.evaluation.rank import rank as verb
+    from prism.machine.files import check_output_file
+    from prism.reports.rankings import beside, summary_table, write_tables
+
+    output = run.output
+    for path in () if output is None else beside(output):
+        check_output_file(path, run.overwrite or run.resume)
+    if output is not None:
+        resumes(run, output, output)
+    for candidate in read_candidates(run.candidates).values():
+        reach_own_parts(str, candidate.model)
+    found = call(
+        *(verb, sets, run.data),
+        config=config,
+        run=run,
+        output=output,
+        candidates=run.candidates,
+        workers=run.workers,
+    )
+    Console().print(summary_table(found))
+    if output is None:
+        say("Nothing was written; -o RANKING.json keeps the ranking.")
+        return
+    write_tables(found, output)
+    say(f"Wrote {output}, and beside it {', '.join(path.name for path in beside(output))}.")
+    page = output.parent / "page.html"
+    next_is("report", output, "-o", page, *(["--overwrite"] if page.exists() else []))
+
+
 def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, config: Options | None) -> None:
     if run.output is not None:
         resumes(run, run.output, run.output)
@@ -434,26 +510,33 @@ def report(
     Parameters
     ----------
     results
-        Result files, from prism evaluate and prism retrieve.
+        Result files, from prism evaluate and prism retrieve, and rankings, from prism rank.
     output
         Page to write (.html).
     """
     from rich.console import Console
 
+    from prism.artifacts.rankings import Ranking
     from prism.reports.advice import next_command
     from prism.reports.page import report as write
+    from prism.reports.rankings import summary_table as ranking_table
     from prism.reports.rows import build_rows, groups
-    from prism.reports.sources import load_results
+    from prism.reports.sources import apart_from_rankings, load_results
     from prism.reports.tables import summary_tables
 
-    page, loaded = write(results, output, overwrite=run.overwrite), load_results(results)
+    page = write(results, output, overwrite=run.overwrite)
+    results, rankings = apart_from_rankings(results)
+    for path in rankings:
+        Console().print(ranking_table(Ranking.load(path)))
+    loaded = load_results(results) if results else []
     found = [item.result for item in loaded]
     for table, cautions in summary_tables(found):
         Console().print(table)
         for caution in cautions:
             say(caution)
     wrote(page.resolve(), "open it in a browser")
-    say(f"Next: {next_command(loaded, groups(build_rows(found))[0])}")
+    if loaded:
+        say(f"Next: {next_command(loaded, groups(build_rows(found))[0])}")
 
 
 @command(ExportConfig, without=("resume", "device", "engine", "address"))
@@ -492,14 +575,14 @@ def export(
 
 @command()
 def info(path: Path, /, *, json: Flag = False) -> None:
-    """Say what a store, condensed set or result is, in a few lines.
+    """Say what a store, condensed set, result or ranking is, in a few lines.
 
     Example: prism info runs/set.safetensors
 
     Parameters
     ----------
     path
-        A store's folder, a condensed set or a result.
+        A store's folder, a condensed set, a result or a ranking.
     json
         Print everything as JSON.
     """

@@ -1,10 +1,11 @@
-"""A few facts about a store, a condensed set or a result."""
+"""A few facts about a store, a condensed set, a result or a ranking."""
 
 from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import JSON, RESULT, SET, TENSORS, kind_of
+from prism.artifacts.kinds import JSON, RANKING, RESULT, SET, TENSORS, kind_of
+from prism.artifacts.rankings import Ranking
 from prism.artifacts.results import Result, percent
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError
@@ -37,8 +38,12 @@ def describe(path: str | Path) -> dict[str, Any]:
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     kind = kind_of(path)
+    if kind == RANKING:
+        return _of_ranking(Ranking.load(path))
     if kind not in (SET, TENSORS, RESULT, JSON):
-        raise ArtifactError(f"'{path}' is {kind}, and neither a clip store, a condensed set nor a result.")
+        raise ArtifactError(
+            f"'{path}' is {kind}, and neither a clip store, a condensed set, a result nor a ranking."
+        )
     if kind in (RESULT, JSON):
         result = Result.load(path)
         stored = result.subject.stored_clips
@@ -72,6 +77,24 @@ def describe(path: str | Path) -> dict[str, Any]:
         "float32_bytes": condensed.float32_bytes,
         **({"unseen": condensed.source["unseen"]} if "unseen" in condensed.source else {}),
         "source": condensed.source,
+    }
+
+
+def _of_ranking(ranking: Ranking) -> dict[str, Any]:
+    whole = ranking.is_complete
+    return {
+        "kind": "ranking",
+        "candidates": list(ranking.candidates),
+        "sets": [one.name for one in ranking.sets],
+        "finished": whole,
+        "networks": len(ranking.trials),
+        **(
+            {f"{name}_tau": round(found.values["tau"], 3) for name, found in ranking.agreements.items()}
+            if whole
+            else {}
+        ),
+        "split": ranking.data.split,
+        "config": ranking.config,
     }
 
 

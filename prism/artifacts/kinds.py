@@ -6,9 +6,9 @@ from pathlib import Path
 OTHER = "a file that is not PRISM's"
 FIRST_BYTES = 2**16
 
-STORE, SET, RESULT = "a clip store", "a condensed set", "a result"
+STORE, SET, RESULT, RANKING = "a clip store", "a condensed set", "a result", "a ranking"
 TENSORS, JSON = "a safetensors file", "JSON"
-"""Files of these two may be a damaged or a stranger's set, and result."""
+"""Files of these two may be a damaged or a stranger's set, and result or ranking."""
 
 
 def kind_of(path: Path) -> str:
@@ -27,7 +27,8 @@ def kind_of(path: Path) -> str:
     if start[8:9] == b"{" and b"\0" in start[:8]:
         return SET if b"prism-condensed-set" in start else TENSORS
     if start.lstrip().startswith(b"{") and b"\0" not in start:
-        return RESULT if b'"prism-result"' in start else JSON
+        names = {b'"prism-result"': RESULT, b'"prism-ranking"': RANKING}
+        return next((kind for name, kind in names.items() if name in start), JSON)
     if not start:
         return "an empty file"
     try:

@@ -15,6 +15,8 @@ from prism.machine.texts import canonical_json, parse_json, read_text
 
 FORMAT = "prism-result"
 VERSION = 1
+LARGEST = 2**60
+"""Counts in a file are below it."""
 
 METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
 """Task: the scores that each of its runs has, the leading one first."""
@@ -213,27 +215,23 @@ class Result:
                 "Update prism-condense."
             )
         try:
-            task = _typed(str, content["task"])
+            task = typed(str, content["task"])
             if task not in METRICS:
                 raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
-            subject, data = _build(Subject, content["subject"]), _build(Data, content["data"])
-            for name, value in (*asdict(subject).items(), *asdict(data).items()):
-                if type(value) is int and not 1 <= value < 2**60:
-                    raise ValueError(f"{name} is not between 1 and 2^60")
-            if subject.stored_clips < subject.num_videos:
-                raise ValueError("stored_clips is below num_videos")
-            runs = tuple(_build(Run, run) for run in _typed(list, content["runs"]))
+            subject, data = build_typed(Subject, content["subject"]), build_typed(Data, content["data"])
+            check_counts(subject, data)
+            runs = tuple(build_typed(Run, run) for run in typed(list, content["runs"]))
             for scores in (data.chance, *(run.scores for run in runs)):
                 if set(scores) != set(METRICS[task]):
                     raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
-                if not all(0 <= _typed(float, score) <= 1 for score in scores.values()):
+                if not all(0 <= typed(float, score) <= 1 for score in scores.values()):
                     raise ValueError("a score lies outside 0..1")
             if not runs:
                 raise ValueError("it holds no run")
             if min(run.seconds for run in runs) < 0:
                 raise ValueError("the seconds of a run are below 0")
-            label, protocol = _typed(str, content["label"]), _typed(str, content["protocol"])
-            config, provenance = _typed(dict, content["config"]), _typed(dict, content["provenance"])
+            label, protocol = typed(str, content["label"]), typed(str, content["protocol"])
+            config, provenance = typed(dict, content["config"]), typed(dict, content["provenance"])
             return cls(label, task, protocol, subject, data, config, runs, provenance)
         except KeyError as error:
             raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
@@ -252,15 +250,31 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
     return Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix()
 
 
-def _typed(kind: type, value: Any) -> Any:
+def check_counts(*records: Subject | Data) -> None:
+    """Refuse records of a file whose counts are out of range.
+
+    Raises:
+        ValueError: one is.
+    """
+    for record in records:
+        for name, value in asdict(record).items():
+            if type(value) is int and not 1 <= value < LARGEST:
+                raise ValueError(f"{name} is not between 1 and 2^60")
+        if isinstance(record, Subject) and record.stored_clips < record.num_videos:
+            raise ValueError("stored_clips is below num_videos")
+
+
+def typed(kind: type, value: Any) -> Any:
+    """A value of a file that a stranger may have written, or TypeError if it is not of a type."""
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 
-def _build(kind: type, values: Any) -> Any:
-    built = kind(**_typed(dict, values))
+def build_typed(kind: type, values: Any) -> Any:
+    """A dataclass from the values of such a file, or TypeError if one has the wrong type."""
+    built = kind(**typed(dict, values))
     for name, expected in kind.__annotations__.items():
         base = dict if "dict" in str(expected) else expected
-        _typed(base, getattr(built, name))
+        typed(base, getattr(built, name))
     return built

@@ -1,4 +1,4 @@
-"""The options of `prism evaluate` and `prism retrieve`."""
+"""The options of `prism evaluate`, `prism retrieve` and `prism rank`, and those of a candidate."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ TrainingFlip = Literal["always", "once", "never"]
 VIEWS = 2
 """Of each clip in a batch of retrieval, so that every clip has a positive."""
 PAIR = Promise("at least 2, for a negative", lambda value: value >= 2)
+WhenFlipped = Literal["protocol", TrainingFlip]
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ cnn-lstm take gigabytes."""
     shift: Annotated[float, SHARE] = 0.0
     """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
 schedule has none."""
-    flip: Annotated[Literal["protocol", TrainingFlip], Rare()] = "protocol"
+    flip: Annotated[WhenFlipped, Rare()] = "protocol"
     """Random mirroring of training clips where that keeps the labels: `always` is anew each time that a clip is \
 shown, `once` is fixed for a whole training, `never` leaves clips as they are stored. `protocol` does what the \
 protocol does: clean always; wang2024 never for a set, once for the clips of --train."""
@@ -101,3 +102,45 @@ flips as the only augmentation."""
     def schedule(self) -> Schedule:
         """How each network is trained."""
         return Schedule(self.epochs, self.batch_size, self.lr, self.shift, VIEWS)
+
+
+@dataclass(frozen=True)
+class Candidate(Options, section="candidate"):
+    """A network and the hyper-parameters that it is trained with: one of those that a ranking puts in order."""
+
+    model: Annotated[str, NETWORKS] = "convnet3d"
+    """Network to train."""
+    width: Annotated[int, between(0, 4096)] = 0
+    """Channels of its first block; 0 for the published number."""
+    hidden: Annotated[int, between(0, 65536)] = 0
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published one."""
+    lr: Annotated[float, RATE] = 0.01
+    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
+    shift: Annotated[float, SHARE] = 0.0
+    """Largest random shift of a training clip in time, down and across, as a share of its extent."""
+    flip: WhenFlipped = "protocol"
+    """When training clips are mirrored, as in `prism evaluate`."""
+
+
+@dataclass(frozen=True)
+class RankConfig(Options, section="rank"):
+    """Options of `prism rank`; every candidate and every set has the same schedule, counted in steps."""
+
+    seeds: Annotated[int, Group("Networks"), at_least(1)] = 1
+    """Networks of each candidate that are trained on each set."""
+    full_seeds: Annotated[int, at_least(1)] = 2
+    """Networks of each candidate that are trained on all training clips; with 2 or more the table says how well \
+these agree with themselves."""
+    seed: int = 0
+    """First seed, of the first network on all clips; those on a set have seeds of their own."""
+    steps: Annotated[int, Group("Training"), at_least(1)] = 200
+    """Training steps on a set, rounded to whole passes over its clips; the same for every set."""
+    full_steps: Annotated[int, at_least(1)] = 600
+    """Training steps on all training clips, rounded to whole passes."""
+    batch_size: Annotated[int, at_least(1)] = 10
+    """Clips per training step."""
+    split: Annotated[QuerySplit, Group("Scoring")] = "val"
+    """Real clips to score on. A choice must not be made on test; test only measures a ranking where a store has \
+no val."""
+    resamples: Annotated[int, between(100, 100000)] = 2000
+    """Draws of the bootstrap behind every interval."""

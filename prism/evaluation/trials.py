@@ -282,10 +282,10 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         if path is not None:
             check_output_file(path, run.overwrite or run.resume)
         if trials.condensed is not None:
-            material, subject = _set_material(trials.condensed, store, config, path)
+            material, subject = set_material(trials.condensed, store, config, path)
         else:
             assert trials.train_store is not None
-            material, subject = _store_material(ClipStore.of(trials.train_store), store, config, path)
+            material, subject = store_material(ClipStore.of(trials.train_store), store, config, path)
         examination = examination_type(store, config, subject)
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
@@ -370,9 +370,14 @@ def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]
             stopped.set()
 
 
-def _set_material(
+def set_material(
     condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: Path | None
 ) -> tuple[Material, Subject]:
+    """A condensed set as networks are trained on it, and as the result at `output` records it.
+
+    Raises:
+        ConfigError: the set does not fit the store or the options.
+    """
     file = None if isinstance(condensed, CondensedSet) else Path(condensed)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     _check_same_shape(condensed, store, "the condensed set")
@@ -396,9 +401,14 @@ def _set_material(
     return SetMaterial(condensed, file), subject
 
 
-def _store_material(
+def store_material(
     source: ClipStore, store: ClipStore, config: Config, output: Path | None
 ) -> tuple[Material, Subject]:
+    """The training clips of a store, and as the result at `output` records them.
+
+    Raises:
+        ConfigError: they do not fit the store that is scored, or the options.
+    """
     _check_same_shape(source, store, "the store to train on")
     source.require_vpc(max(1, config.train_vpc), f"{config.section}.train_vpc")
     material = StoreMaterial(source, config.train_vpc)

@@ -9,12 +9,14 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from prism.artifacts.rankings import Ranking
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.locks import claim
+from prism.reports.rankings import ranking_sheets
 from prism.reports.sections import build_sections
 from prism.reports.series import SHAPES
 from prism.reports.sheet import Sheet
-from prism.reports.sources import Loaded, load_results
+from prism.reports.sources import Loaded, apart_from_rankings, load_results
 from prism.reports.text import printable
 
 SECONDS_PER_FRAME = 0.125
@@ -29,17 +31,19 @@ def report(
     telemetry file that is missing or has changed is named on it.
 
     Args:
-        results: result files, as `prism evaluate` writes them, in any order.
+        results: result files, as `prism evaluate` writes them, and rankings of `prism rank`, in any order.
         output: the HTML file.
         sheets: tables to show before everything else; with one, there may be no results.
         overwrite: replace an output.
 
     Raises:
         ConfigError: there is nothing to show.
-        ResultError: a result file is missing or damaged.
+        ResultError: a result file is missing or damaged, or a ranking is not finished.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     output = Path(output)
+    results, rankings = apart_from_rankings(results)
+    sheets = [*sheets, *(sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))]
     loaded = load_results(results) if results or not sheets else []
     with claim(output):
         check_output_file(output, overwrite)

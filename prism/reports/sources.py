@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import RANKING, kind_of
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
@@ -38,6 +39,13 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
     unique = {Path(path).resolve(): Path(path) for path in paths}
     return [Loaded(path, Result.load(path)) for path in unique.values()]
+
+
+def apart_from_rankings(paths: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
+    """The paths of results, and those of rankings; what is neither counts as a result."""
+    places = [Path(path) for path in paths]
+    rankings = [path for path in places if path.is_file() and kind_of(path) == RANKING]
+    return [path for path in places if path not in rankings], list(dict.fromkeys(rankings))
 
 
 @dataclass

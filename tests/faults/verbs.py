@@ -34,7 +34,7 @@ class Verb:
         has_workers, has_bar: whether it takes `--workers`, and `--no-progress`.
         rewritten: files of a folder that are written anew whenever another file has been added to it; none where
             a folder appears as a whole.
-        tells_time: files of a folder whose text tells times, and so differs from run to run.
+        tells_time: files of the folder, or beside the output, whose text tells times, which differ.
     """
 
     words: str
@@ -98,6 +98,14 @@ VERBS = {
     "retrieve": Verb(
         "retrieve {root}/chosen.safetensors " + TRAIN, "recall.json", ("--resume",), has_workers=True
     ),
+    "rank": Verb(
+        "rank {root}/chosen.safetensors {root}/takes.safetensors --data {root}/store --split test --device cpu "
+        "--candidates {root}/candidates.toml --steps 1 --full-steps 1 --full-seeds 1",
+        "ranking.json",
+        ("--resume",),
+        has_workers=True,
+        tells_time=("ranking.md",),
+    ),
     "export, videofolder": Verb("export {root}/chosen.safetensors", "out", ("--overwrite",)),
     "report": Verb("report {root}/result.json", "page.html", has_bar=False),
     "reproduce": Verb(
@@ -119,6 +127,7 @@ def write_inputs(root: Path) -> None:
         root / "chosen.safetensors", store, output=root / "result.json", width=2, epochs=1, seeds=2, device="cpu"
     )
     (root / "tiny.toml").write_text(RECIPE)
+    (root / "candidates.toml").write_text("".join(f"[c{width}]\nwidth = {width}\n" for width in (1, 2, 3)))
 
 
 def forget(root: Path) -> None:
