@@ -107,7 +107,6 @@ WRONG = [
     ("condense", "width", -1),
     ("condense", "init", "zeros"),
     ("condense", "insertion", "l3"),
-    ("condense", "gradient", "both"),
     ("condense", "storage", "float64"),
     ("condense", "model", "resnet"),
     ("condense", "method", "mtt"),
