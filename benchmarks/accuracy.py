@@ -3,8 +3,9 @@
 The peers' loop trains every frame of random real clips, one class after the other, with 64 real clips of each
 class for each network. It has one run, and its videos are scored as its iterations pass. A run of ours ends where
 its learning rate does. So each point is a whole run of that many iterations: from an empty cache, and then again
-with the class means that are there by then, as another VPC, rule or seed of the same store finds them. Seconds are
-of condensation alone, with all of PyTorch's threads. Every set trains networks of its own.
+with the class means that are there by then, as another VPC, rule or seed of the same store finds them. The default
+starts from noise; beside it stands a start from mean clips. Seconds are of condensation alone, with all of
+PyTorch's threads. Every set trains networks of its own.
 """
 
 import itertools
@@ -32,8 +33,10 @@ from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig, settled
 from prism.evaluation.evaluate import evaluate
 
-PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop, our rate"
-EMPTY, FILLED = "ours, empty cache", "ours, kept class means"
+PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop at our rate"
+EMPTY, FILLED = "empty cache", "kept class means"
+OURS = {"ours": "noise", "ours from mean clips": "mean"}
+"""How our videos start."""
 GOALS = {EMPTY: 20, FILLED: 60}
 """How many times sooner."""
 
@@ -127,19 +130,19 @@ def peers(store: ClipStore, race: Race, lr: float, momentum: float) -> list[Time
 
 
 def ours(race: Race, fresh: Callable[[], ClipStore]) -> dict[str, list[Timed]]:
-    """Whole runs of the default, each from an empty cache and then with the class means that are there.
+    """Whole runs, each from an empty cache and then with the class means that are there.
 
     Args:
         race: the sizes.
         fresh: gives a copy of the store without a cache.
     """
-    found: dict[str, list[Timed]] = {EMPTY: [], FILLED: []}
-    for iterations in lengths(race.iterations):
+    found: dict[str, list[Timed]] = {f"{name}, {cache}": [] for name in OURS for cache in GOALS}
+    for (name, init), iterations in itertools.product(OURS.items(), lengths(race.iterations)):
         copy = fresh()
-        for timed in found.values():
+        for cache in GOALS:
             started = time.perf_counter()
-            condensed = condense(copy, our_options(race, iterations=iterations), progress=False)
-            timed.append((iterations, time.perf_counter() - started, condensed))
+            condensed = condense(copy, our_options(race, iterations=iterations, init=init), progress=False)
+            found[f"{name}, {cache}"].append((iterations, time.perf_counter() - started, condensed))
     return found
 
 
@@ -203,7 +206,7 @@ def _scored(store: ClipStore, race: Race, runs: Mapping[str, Sequence[Timed]]) -
     for name, timed in runs.items():
         for iterations, seconds, condensed in timed:
             # Kept class means change no byte of a set, so that it need not be scored again.
-            twin = points.get((EMPTY, iterations)) if name == FILLED else None
+            twin = points.get((name.replace(FILLED, EMPTY), iterations))
             found = twin.accuracy if twin else score(store, race, condensed, len(points))
             points[name, iterations] = Point(seconds, found)
     return points
@@ -213,7 +216,7 @@ def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
     """How many times sooner ours have the accuracy of the peers' last videos, and whether that is the goal."""
     whole = [point for (name, _), point in points.items() if name == PEERS][-1]
     said: dict[str, Any] = {}
-    for name, goal in GOALS.items():
+    for name, goal in ((f"{name}, {cache}", goal) for name in OURS for cache, goal in GOALS.items()):
         own = [point for (who, _), point in points.items() if who == name]
         soonest = min((p.seconds for p in own if p.accuracy.mean >= whole.accuracy.mean), default=None)
         sooner = whole.seconds / soonest if soonest else 0.0
@@ -226,7 +229,8 @@ def draw(report: Path, picture: Path) -> None:
     found = json.loads(report.read_text(encoding="utf-8"))["figures"]
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    for name, marker in zip((PEERS, PEERS_OUR_RATE, EMPTY, FILLED), "osD^", strict=True):
+    names = [PEERS, PEERS_OUR_RATE, *(f"{name}, {cache}" for name in OURS for cache in GOALS)]
+    for name, marker in zip(names, "osD^vP", strict=True):
         points = [row for label, row in found.items() if label.startswith(f"{name}, ") and row["seconds"]]
         points.sort(key=lambda row: row["seconds"])
         seconds, means = [row["seconds"] for row in points], [row["accuracy"]["mean"] for row in points]

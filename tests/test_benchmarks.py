@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.accuracy import EMPTY, FILLED, PEERS, PEERS_OUR_RATE, Point, Race, whole_clips
+from benchmarks.accuracy import EMPTY, FILLED, OURS, PEERS, PEERS_OUR_RATE, Point, Race, whole_clips
 from benchmarks.accuracy import verdicts as verdicts_of_race
 from benchmarks.court import ALL, MEANS, RANDOM, mean_clips, verdicts
 from benchmarks.measure import QUICK, Mean, Sizes, Spread, ratios
@@ -114,7 +114,7 @@ def test_the_race_times_every_set_and_scores_those_of_the_peers_loop_as_its_iter
     figures = json.loads(output.read_text())["figures"]
     for who in (PEERS, PEERS_OUR_RATE):
         assert figures[f"{who}, 0 iterations"]["seconds"] == 0 < figures[f"{who}, 2 iterations"]["seconds"]
-    for who in (EMPTY, FILLED):
+    for who in (f"{name}, {cache}" for name in OURS for cache in (EMPTY, FILLED)):
         assert [figures[f"{who}, {n} iterations"]["accuracy"]["num"] for n in (1, 2)] == [1, 1]
     assert output.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
@@ -125,12 +125,12 @@ def test_sooner_is_the_peers_whole_run_by_the_first_of_our_runs_that_is_as_good(
         return Point(seconds, Mean(accuracy, 3.0, 3))
 
     peers = {(PEERS, 10): point(10, 40), (PEERS, 300): point(100, 30)}
-    found = verdicts_of_race(
-        peers | {(EMPTY, 25): point(1, 29.9), (EMPTY, 50): point(seconds, 30), (EMPTY, 99): point(9, 50)}
-    )
-    assert found[f"{EMPTY}: times sooner"] == sooner
-    assert found[f"{EMPTY}: at least 20"] == said
-    assert found[f"{FILLED}: at least 60"] == "no"
+    who = f"ours, {EMPTY}"
+    ours = {(who, 25): point(1, 29.9), (who, 50): point(seconds, 30), (who, 99): point(9, 50)}
+    found = verdicts_of_race(peers | ours)
+    assert found[f"{who}: times sooner"] == sooner
+    assert found[f"{who}: at least 20"] == said
+    assert found[f"ours, {FILLED}: at least 60"] == "no"
 
 
 def test_the_peers_videos_are_those_of_the_set_that_is_scored(store):
