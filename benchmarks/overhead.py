@@ -79,8 +79,7 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
             DistributionMatching().ahead(store, config, Run(device="cpu"))
         source = {"config": as_dict(config)}
         with Journal(run, Path(folder) / "set", source, resume=False, overwrite=False) as journal:
-            for name in ("estimate", "insert"):
-                insertion.over(run, name)
+            insertion.over(run, "insert")
             telemetry.over(journal, "record")
             started = clock()
             while run.iteration < run.num_iterations:
