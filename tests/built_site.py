@@ -3,12 +3,11 @@
 `make docs` builds the site and then runs this; the other tests do not, since they need not have the tools.
 """
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Page, find_chromium
+from chromium import Page, chromium_or_skip
 
 SITE = Path(__file__).parent.parent / "build" / "docs"
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if path.name != "404.html")
@@ -28,12 +27,7 @@ FOUND = """new Promise(done => {
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory) -> Iterator[Page]:
-    program = find_chromium()
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is not installed, and this test may not be skipped here.")
-        pytest.skip("Chromium is not installed.")
-    with Page(program, tmp_path_factory.mktemp("profile")) as page:
+    with Page(chromium_or_skip(), tmp_path_factory.mktemp("profile")) as page:
         page.size(1280, 900)
         yield page
 

@@ -1,4 +1,4 @@
-"""A headless Chromium over its DevTools pipe, with nothing but the standard library."""
+"""A headless Chromium over its DevTools pipe, with nothing beyond pytest and the standard library."""
 
 import base64
 import fcntl
@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic"),
     *("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -22,6 +24,16 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 def find_chromium() -> str | None:
     """The browser's program, if there is one."""
     return next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def chromium_or_skip() -> str:
+    """The browser's program; without one the test is skipped, or fails where none may be skipped."""
+    program = find_chromium()
+    if program is None:
+        if os.environ.get("CI"):
+            pytest.fail("Chromium is not installed, and this test may not be skipped here.")
+        pytest.skip("Chromium is not installed.")
+    return program
 
 
 class Page:

@@ -45,7 +45,6 @@ def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.de
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
     of_clips, of_network = objective.memory(network, config, max(together, chunk))
-    # The running mean of the gradients is as large as the clips.
     return CondensingMemory(together, method.video_bytes(store, config), of_clips, of_network)
 
 

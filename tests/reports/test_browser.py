@@ -1,10 +1,9 @@
 """The page in a real browser: it plays, shows every picture, asks for nothing, and runs nobody's code."""
 
-import os
 from collections.abc import Iterator
 
 import pytest
-from chromium import Page, find_chromium
+from chromium import Page, chromium_or_skip
 from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit
 
 from prism.reports.page import report
@@ -23,12 +22,7 @@ LONG_ENOUGH = "new Promise(done => setTimeout(done, 700))"
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory) -> Iterator[Page]:
-    program = find_chromium()
-    if program is None:
-        if os.environ.get("CI"):
-            pytest.fail("Chromium is not installed, and this test may not be skipped here.")
-        pytest.skip("Chromium is not installed.")
-    with Page(program, tmp_path_factory.mktemp("profile")) as page:
+    with Page(chromium_or_skip(), tmp_path_factory.mktemp("profile")) as page:
         yield page
 
 
