@@ -18,6 +18,7 @@ from prism.errors import ConfigError, PrismError
 from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.machine.allocation import keep_freed_memory
 from prism.machine.devices import Device
 from prism.machine.executors import Engine, opened
 from prism.machine.provenance import versions
@@ -664,5 +665,6 @@ def _said_of(error: CycloptsError) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
+    keep_freed_memory()
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))

@@ -3,7 +3,10 @@
 import errno
 import json
 import os
+import resource
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -172,3 +175,18 @@ def test_provenance_names_versions_machine_and_date_and_is_plain_json():
     assert versions().items() <= facts.items()
     assert {"host", "processor", "threads", "date", "command", "commit"} <= facts.keys()
     assert json.loads(canonical_json(facts)) == facts
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is freed goes back otherwise elsewhere")
+@pytest.mark.parametrize("kept", [False, True])
+def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(kept):
+    code = (
+        "from resource import RUSAGE_SELF, getrusage\n"
+        "from prism.machine.allocation import keep_freed_memory\n"
+        f"{'keep_freed_memory()' if kept else ''}\n"
+        "work = lambda: [bytearray(2**24), bytearray(2**26)] and getrusage(RUSAGE_SELF).ru_minflt\n"
+        "work(); print(-work() + work())"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    faults, pages = int(said.stdout), (2**24 + 2**26) // resource.getpagesize()
+    assert faults < pages / 100 if kept else faults > pages / 100
