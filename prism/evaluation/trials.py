@@ -49,9 +49,9 @@ class Trials:
         train_store: train on real clips of this store instead: on all of them (the ceiling), or on
             `config.train_vpc` random ones of each class, drawn anew for each seed (the floor).
         label: the row's name in tables; the method by default.
-        workers: how many networks are trained side by side at most, where memory suffices; by default as many as
-            PyTorch would use threads. On a GPU it is always one, and an executor has workers of its own. The
-            scores do not depend on it.
+        workers: how many networks are trained side by side at most, where memory suffices; by default what
+            `workers_for` says. On a GPU it is always one, and an executor has workers of its own. The scores do
+            not depend on it.
     """
 
     condensed: CondensedSet | str | Path | None
@@ -309,9 +309,20 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
                 # Nobody here sees the epochs of an executor: those of a network are counted when it is done.
                 found = completed(run.executor, trial.elsewhere, seeds)
                 return _grown(result, found, run, advance, config.epochs)
-            most = min(len(seeds), torch.get_num_threads() if trials.workers is None else trials.workers)
+            most = trials.workers or workers_for(len(seeds), torch.get_num_threads())
             with _threads(replace(trial, advance=advance), most) as (threads, stoppable):
                 return _grown(result, completed(threads, stoppable, seeds), run, advance)
+
+
+def workers_for(num_networks: int, num_threads: int) -> int:
+    """How many networks to train side by side, so that no core is idle at the end.
+
+    Three networks on two cores share them from the first epoch to the last. If the third waited for one of the
+    others, a core would be idle while it is trained. More than twice as many networks as cores are trained in
+    rounds of equal size.
+    """
+    rounds = max(1, num_networks // num_threads)
+    return -(-num_networks // rounds)
 
 
 def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:
@@ -356,7 +367,7 @@ def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]
     needs, device = trial.check_memory(), pick_device(trial.device)
     # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
     num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
-    if num == 1:
+    if num <= 1:
         yield None, trial
         return
     stopped = threading.Event()

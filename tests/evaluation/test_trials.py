@@ -11,11 +11,14 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import Crash
+from hypothesis import given
+from hypothesis import strategies as st
 
 from prism.artifacts.results import Result, Run
 from prism.errors import ConfigError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
+from prism.evaluation.trials import workers_for
 from prism.machine import progress
 from prism.machine.executors import completed
 from prism.networks import training_memory as memory
@@ -140,6 +143,15 @@ def test_no_more_networks_are_trained_side_by_side_than_memory_allows(roomy, tra
     monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2 * whole - 1)
     train_on_all(evaluate, roomy, workers=3)
     assert training.most == 1
+
+
+@given(num_networks=st.integers(0, 40), num_threads=st.integers(1, 16))
+def test_networks_share_the_cores_evenly(num_networks, num_threads):
+    workers = workers_for(num_networks, num_threads)
+    assert min(num_networks, num_threads) <= workers < max(2, 2 * num_threads)
+    rounds, last = divmod(num_networks, workers or 1)
+    # Every core is busy in the last round too, but for fewer networks than rounds.
+    assert last == 0 or workers - last <= rounds
 
 
 def test_no_worker_is_none(roomy):
