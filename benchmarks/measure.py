@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeVar
 
+from prism.machine.allocation import keep_freed_memory
 from prism.machine.files import write_atomically
 from prism.machine.provenance import provenance
 from prism.machine.texts import canonical_json
@@ -112,7 +113,7 @@ def ratios(slower: list[float], faster: list[float]) -> Spread:
 
 
 def read_arguments(description: str, start: Options = GOAL, quick: Options = QUICK) -> tuple[Options, Path | None]:
-    """The sizes on the command line, and where to write the result.
+    """The sizes on the command line, and where to write the result; the process keeps its memory, as `prism` does.
 
     Args:
         description: for --help.
@@ -130,6 +131,7 @@ def read_arguments(description: str, start: Options = GOAL, quick: Options = QUI
     given = vars(parser.parse_args())
     output, chosen = given.pop("output"), quick if given.pop("quick") else start
     sizes = replace(chosen, **{name: value for name, value in given.items() if value is not None})
+    keep_freed_memory()
     if sizes.threads:
         torch.set_num_threads(sizes.threads)
     return sizes, output

@@ -31,12 +31,16 @@ class BlockOrder:
 
     Attributes:
         device: `auto`, `cpu` or `cuda` of the machine that computes.
+        name: of the networks, as in `NetworkStream`.
+        block: networks of a block.
         stopped: what ends the work at the network's next layer; None where nobody could say so.
     """
 
     store: ClipStore
     config: CondenseConfig
     device: str
+    name: str = "network"
+    block: int = BLOCK
     stopped: Stopped | None = None
 
     def __call__(self, need: Need) -> None:
@@ -52,7 +56,7 @@ class BlockOrder:
 
     def stream(self) -> NetworkStream:
         """The stream that the blocks are of."""
-        return NetworkStream(self.store, self.config, pick_device(self.device))
+        return NetworkStream(self.store, self.config, pick_device(self.device), name=self.name, block=self.block)
 
     def _go_on(self, *_: object) -> None:
         if self.stopped and self.stopped.signal:
@@ -74,7 +78,7 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
         return
     files = {need: stream.file(*need) for need in needs}
     num_bytes = sum(file.num_bytes for file in files.values())
-    said = f"The class means of {BLOCK * len(needs):,} networks take {mib(num_bytes)} beside the clips"
+    said = f"The class means of {order.block * len(needs):,} networks take {mib(num_bytes)} beside the clips"
     if num_bytes > KEPT_BYTES:
         note(
             f"{said}, more than the {mib(KEPT_BYTES)} that are kept there. They are computed as they are needed.",
@@ -85,17 +89,17 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
     if not missing:
         return
     note(f"{said}. Every later run on these clips shares them.", enabled=run.progress)
-    done = BLOCK * (len(needs) - len(missing))
-    bar = progress_bar("Real clips", BLOCK * len(needs), "networks", enabled=run.progress, done=done)
+    done = order.block * (len(needs) - len(missing))
+    bar = progress_bar("Real clips", order.block * len(needs), "networks", enabled=run.progress, done=done)
     with bar as advance:
         if run.executor is not None:
             for _ in completed(run.executor, order, missing):
-                advance(BLOCK)
+                advance(order.block)
             return
         num = _side_by_side(order, stream.device)
         with stop_signal() as stopped, in_one_thread(stream.device), ThreadPoolExecutor(num) as threads:
             for _ in completed(threads, replace(order, stopped=stopped), missing):
-                advance(BLOCK)
+                advance(order.block)
 
 
 def _side_by_side(order: BlockOrder, device: torch.device) -> int:

@@ -83,7 +83,7 @@ def condense_classes(
             return None
         note(said_of_equations(store, config), enabled=run.progress)
         OBJECTIVES.make(config.objective, config).ahead(store, config, run)
-        return Unseen(store, config, device)
+        return Unseen(store, config, run)
 
     def finish(unseen: Unseen | None) -> CondensedSet:
         store.check_unchanged()

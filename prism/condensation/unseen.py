@@ -12,9 +12,10 @@ from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
+from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.class_means import between_class_energy, whole_clips
 from prism.condensation.options import CondenseConfig
-from prism.condensation.stream import NetworkStream
+from prism.machine.run import Run
 
 NETWORKS = 6
 REAL_CLIPS = 64
@@ -78,14 +79,14 @@ class Unseen:
     Args:
         store: the data set; it has at least two classes.
         config: the options of the run, of which only network, width and precision count.
-        device: where the networks run.
+        run: where and by whom the class means are computed.
     """
 
-    def __init__(self, store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
+    def __init__(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
         judging = replace(config, batch_real=REAL_CLIPS, network_seed=0)
-        self.stream = NetworkStream(store, judging, device, name="unseen", block=NETWORKS)
-        if self.stream.is_kept:
-            self.stream.keep(0, whole_clips)
+        order = BlockOrder(store, judging, run.device, name="unseen", block=1)
+        keep_ahead(order, [(number, whole_clips) for number in range(NETWORKS)], replace(run, progress=False))
+        self.stream = order.stream()
         self.real = [self.stream.at(number).clone() for number in range(NETWORKS)]
 
     @torch.no_grad()

@@ -144,9 +144,10 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     written = done.stat().st_mtime_ns
     seen = []
 
-    def watched(function, label: int) -> object:
-        seen.append((label, done.stat().st_mtime_ns))
-        return ThreadPoolExecutor.submit(executor, function, label)
+    def watched(function, item: object) -> object:
+        if isinstance(item, int):
+            seen.append((item, done.stat().st_mtime_ns))
+        return ThreadPoolExecutor.submit(executor, function, item)
 
     class Watching(ThreadPoolExecutor):
         submit = staticmethod(watched)

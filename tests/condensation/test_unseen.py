@@ -1,5 +1,7 @@
 """What a set says of its classes to networks that it was never trained on."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from settings import PAPER
@@ -10,6 +12,7 @@ from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import NetworkStream
 from prism.condensation.unseen import NETWORKS, Likeness, Unseen
+from prism.machine.run import Run
 
 CPU = torch.device("cpu")
 TINY = PAPER | {"width": 2, "batch_real": 2, "iterations": 6, "device": "cpu"}
@@ -37,7 +40,7 @@ def test_alignment_is_linear_in_the_synthetic_differences_and_blind_to_what_clas
 
 def test_real_class_means_as_clips_are_judged_by_networks_outside_the_stream(make_store):
     store = make_store(train=3, flip=False)
-    unseen, clips = Unseen(store, CondenseConfig(width=2), CPU), store.clips("train")
+    unseen, clips = Unseen(store, CondenseConfig(width=2), Run(device="cpu")), store.clips("train")
     shown = store.normalisation.apply(clips.frames.float() / 255)
     likeness = unseen.measure(shown)
     # All training clips, three of each class: their means are the real ones.
@@ -53,7 +56,7 @@ def test_real_class_means_as_clips_are_judged_by_networks_outside_the_stream(mak
 
 def test_judges_do_not_depend_on_how_the_set_is_trained(store):
     found = [
-        Unseen(store, CondenseConfig(width=2, **options), CPU).real
+        Unseen(store, CondenseConfig(width=2, **options), Run(device="cpu")).real
         for options in ({}, {"batch_real": 1, "network_seed": 3, "seed": 5, "vpc": 2})
     ]
     assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
@@ -72,3 +75,20 @@ def test_a_run_is_judged_at_its_start_every_so_often_and_at_its_end(store, tmp_p
 def test_what_is_judged_at_the_end_is_what_is_stored(store):
     exact, coarse = (condense(store, storage=storage, **TINY).source["unseen"] for storage in ("float32", "h264"))
     assert exact != coarse
+
+
+def test_an_executor_computes_the_judges_class_means_one_network_at_a_time(make_store):
+    store, seen = make_store(train=3), []
+
+    class Recorder(ThreadPoolExecutor):
+        def submit(self, work, *arguments):
+            seen.append(arguments)
+            return super().submit(work, *arguments)
+
+    config = CondenseConfig(width=2)
+    with Recorder(2) as executor:
+        real = Unseen(store, config, Run(device="cpu", executor=executor)).real
+        assert len(seen) == NETWORKS
+        Unseen(store, config, Run(device="cpu", executor=executor))
+        assert len(seen) == NETWORKS
+    assert all(torch.equal(*pair) for pair in zip(real, Unseen(store, config, Run()).real, strict=True))
