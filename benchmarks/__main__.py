@@ -1,5 +1,9 @@
-"""All benchmarks, one after the other, and the table of goals that they make."""
+"""All benchmarks, one after the other, and the table of goals that they make.
 
+It fails where a goal that was reached once is missed by every turn.
+"""
+
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -41,3 +45,5 @@ if __name__ == "__main__":
         growth.draw(output / "growth.json", output / "growth.png")
         save("table", sizes, rows, output / "table.json")
         write_atomically(output / "table.md", table.page(rows, sizes, where()).encode())
+    if lost := table.fallen(figures, sizes):
+        sys.exit("Reached before, and now missed in every turn: " + "; ".join(lost) + ".")

@@ -22,6 +22,7 @@ class Goal:
         figure: the ratio or share, whose median decides.
         least: the smallest median that keeps the promise.
         most: the largest.
+        is_kept: it was reached once; a run that falls back behind it by more than its spread fails.
         unit: of the figure.
         ours: our side of it, where there is one.
         peers: the other side.
@@ -33,18 +34,20 @@ class Goal:
     figure: str = ""
     least: float = float("-inf")
     most: float = float("inf")
+    is_kept: bool = False
     unit: str = ""
     ours: str = ""
     peers: str = ""
     limit: str = ""
 
 
-def _iteration(precision: str, limit: str) -> Goal:
+def _iteration(precision: str, limit: str, is_kept: bool) -> Goal:
     return Goal(
         f"an iteration of the peers' work, {precision}: at least 2.5 times as fast",
         "peers",
         f"ratio in {precision}",
         least=2.5,
+        is_kept=is_kept,
         unit="×",
         ours=f"our iteration in {precision}, s",
         peers="peers' iteration, s",
@@ -68,6 +71,7 @@ def _overhead(moments: str) -> Goal:
         "overhead",
         f"{moments}, together, %",
         most=3.0,
+        is_kept=True,
         unit=" %",
     )
 
@@ -79,12 +83,13 @@ def _growth(field: str, what: str) -> Goal:
         "growth",
         f"{field}: power (1 is linear)",
         most=1.1,
+        is_kept=True,
     )
 
 
 GOALS = (
-    _iteration("float32", "fresh iteration at the matrix rate, s"),
-    _iteration("bfloat16", ""),
+    _iteration("float32", "fresh iteration at the matrix rate, s", is_kept=False),
+    _iteration("bfloat16", "", is_kept=True),
     Goal("the same on a GPU", GPU),
     _utilisation("fresh"),
     _utilisation("kept"),
@@ -95,6 +100,7 @@ GOALS = (
         "ingest",
         "ingest as a share of the bare loop",
         least=0.9,
+        is_kept=True,
         ours="ingest, videos/s",
         limit="bare loop, videos/s",
     ),
@@ -105,6 +111,7 @@ GOALS = (
         "seeds",
         "ratio to all threads",
         least=1.0,
+        is_kept=True,
         unit="×",
         ours="side by side, one thread each, s",
         peers="one after the other, all threads, s",
@@ -144,6 +151,26 @@ def reached(goal: Goal, found: Any, sizes: Sizes) -> str:
         return "–"
     verdict = "yes" if goal.least <= _median(found) <= goal.most else "no"
     return verdict if is_goals_size(sizes) else f"{verdict} (other sizes)"
+
+
+def fallen(figures: Figures, sizes: Sizes) -> list[str]:
+    """The goals that were reached before, and that not even the best turn reaches now.
+
+    Args:
+        figures: of all benchmarks that have run.
+        sizes: the work that they timed; at other sizes than the goals' nothing has fallen back.
+    """
+    found = {label: value for benchmark in figures.values() for label, value in benchmark.items()}
+    if not is_goals_size(sizes):
+        return []
+    return [goal.goal for goal in GOALS if goal.is_kept and _is_missed(goal, found.get(goal.figure))]
+
+
+def _is_missed(goal: Goal, found: Any) -> bool:
+    if found is None or isinstance(found, str):
+        return False
+    smallest, largest = (found["smallest"], found["largest"]) if isinstance(found, Mapping) else (found, found)
+    return largest < goal.least or smallest > goal.most
 
 
 def is_goals_size(sizes: Sizes) -> bool:

@@ -23,7 +23,7 @@ from benchmarks.scale import (
     iteration_seconds,
     store_bytes,
 )
-from benchmarks.table import GOALS, GPU, Goal, reached, rows
+from benchmarks.table import GOALS, GPU, Goal, fallen, reached, rows
 from benchmarks.utilisation import embedding_macs, iteration_macs
 from prism.artifacts.clips import to_model_input
 from prism.condensation.chunk import Chunk
@@ -74,6 +74,17 @@ def test_the_court_judges_the_built_in_glyphs_and_any_store(tmp_path, store):
         said = [figure for figure in figures.values() if isinstance(figure, str)]
         assert len(said) == 3
         assert set(said) <= {"yes", "no"}
+
+
+@pytest.mark.parametrize(("smallest", "largest", "has_fallen"), [(1.0, 2.4, True), (1.0, 2.5, False)])
+def test_a_goal_has_fallen_back_where_not_even_the_best_turn_reaches_it(smallest, largest, has_fallen):
+    spread = {"median": 1.5, "smallest": smallest, "largest": largest, "repeats": 3}
+    figures = {"peers": {"ratio in bfloat16": spread, "ratio in float32": spread}, "growth": {}}
+    goal = "an iteration of the peers' work, bfloat16: at least 2.5 times as fast"
+    assert fallen(figures, Sizes()) == ([goal] if has_fallen else [])
+    assert fallen(figures, replace(Sizes(), width=16)) == []
+    overhead = {"overhead": {"fresh, together, %": spread | {"smallest": smallest + 2.5}}}
+    assert len(fallen(overhead, Sizes())) == 1
 
 
 @pytest.mark.parametrize(
