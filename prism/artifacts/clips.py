@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from prism.errors import ClipError
+from prism.machine.devices import send
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,8 @@ class Normalisation:
         return frames * std + mean
 
     def _as_tensors(self, frames: Tensor) -> tuple[Tensor, Tensor]:
-        mean = torch.tensor(self.mean, dtype=frames.dtype, device=frames.device)
-        std = torch.tensor(self.std, dtype=frames.dtype, device=frames.device)
-        return mean.view(3, 1, 1), std.view(3, 1, 1)
+        mean, std = send(torch.tensor((self.mean, self.std), dtype=frames.dtype), frames.device).view(2, 3, 1, 1)
+        return mean, std
 
 
 IMAGENET = Normalisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
@@ -120,7 +120,7 @@ def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
 
 def mirror(frames: Tensor, chosen: Tensor) -> Tensor:
     """Mirror the clips (N, ..., W) left to right where `chosen` (N,) is True."""
-    mirrored = chosen.nonzero().flatten().to(frames.device)
+    mirrored = send(chosen.nonzero().flatten(), frames.device)
     return frames.index_copy(0, mirrored, frames.index_select(0, mirrored).flip(-1))
 
 
@@ -134,6 +134,6 @@ def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> 
     for dim, extent in extents:
         limit = round(most * extent)
         steps = torch.randint(-limit, limit + 1, (len(frames),), generator=generator, device=generator.device)
-        sources = (torch.arange(extent) - steps.cpu()[:, None]).clamp(0, extent - 1).to(frames.device)
+        sources = send((torch.arange(extent) - steps.cpu()[:, None]).clamp(0, extent - 1), frames.device)
         frames = torch.stack([clip.index_select(dim - 1, at) for clip, at in zip(frames, sources, strict=True)])
     return frames

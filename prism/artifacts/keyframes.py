@@ -112,9 +112,10 @@ def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
         The new mask.
     """
     new = inserted & ~mask
-    if not new.any():
+    at = new.nonzero(as_tuple=True)
+    if len(at[0]) == 0:
         return mask
-    at, (before, after) = new.nonzero(as_tuple=True), neighbours(mask)
+    before, after = neighbours(mask)
     # The same sum as in `render`, for the promoted frames alone.
     share = interpolation_weights(mask, frames.dtype)[*at, before[at]].view(-1, 1, 1, 1)
     frames[at] = torch.lerp(frames[at[0], after[at]], frames[at[0], before[at]], share)

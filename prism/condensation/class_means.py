@@ -8,6 +8,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
 from prism.condensation.chunk import Chunk
+from prism.machine.devices import send
 from prism.networks.network import Network
 
 View = Callable[[Tensor, torch.Generator], Tensor]
@@ -24,7 +25,7 @@ def held_frames(clips: Tensor, generator: torch.Generator) -> Tensor:
     num_clips, num_frames = clips.shape[:2]
     times = torch.randint(num_frames, (num_clips,), generator=generator, device=generator.device)
     everyone = torch.arange(num_clips, device=clips.device)
-    return clips[everyone, times.to(clips.device), None].expand_as(clips)
+    return clips[everyone, send(times, clips.device), None].expand_as(clips)
 
 
 class ClassSums:
@@ -46,7 +47,7 @@ class ClassSums:
         if self.sums is None:
             self.sums = rows.new_zeros(self.num_classes, rows.shape[1], dtype=torch.float64)
         for label, row in zip(labels.tolist(), rows.double(), strict=True):
-            self.sums[label] += row
+            self.sums[label].add_(row)
 
     def means(self, counts: Tensor) -> Tensor:
         """(C, D) float32 means of classes with so many rows (C,)."""
@@ -54,9 +55,9 @@ class ClassSums:
         return (self.sums / counts[:, None]).float()
 
 
-def between_class_energy(means: Tensor) -> float:
+def between_class_energy(means: Tensor) -> Tensor:
     """Energy of the class means around their common mean: what a loss must fall below to tell classes apart."""
-    return float((means - means.mean(dim=0)).square().sum())
+    return (means - means.mean(dim=0)).square().sum()
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ def real_class_means(
     sums, flips, draw = ClassSums(num_classes), showing.flips, showing.draw or torch.Generator()
 
     def embed(first: int, last: int) -> Tensor:
-        pixels = showing.view(frames.index_select(0, clips[first:last]).to(device), draw)
+        # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
+        pixels = showing.view(send(frames.index_select(0, clips[first:last]), device), draw)
         if isinstance(flips, torch.Generator):
             pixels = flip_at_random(pixels, flips)
         embeddings = embed_pixels(pixels)
@@ -122,4 +124,4 @@ def real_class_means(
         sums.add(embed(first, last), labels[clips[first:last]])
 
     chunk.each(len(clips), add, draws=[draw, *([flips] if isinstance(flips, torch.Generator) else [])])
-    return sums.means(torch.bincount(labels[clips], minlength=num_classes).to(device))
+    return sums.means(send(torch.bincount(labels[clips], minlength=num_classes), device))

@@ -13,6 +13,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.curvature import largest_curvature
 from prism.condensation.method import remedy
+from prism.condensation.objectives import Compared
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
 from prism.errors import DivergedError
@@ -79,7 +80,7 @@ class Condensation:
         clips = self.videos.render(self.iteration)
         draw = generator(self.config.seed, "objective", self.iteration)
         compared = self.compare(clips, self.iteration, draw, self.method.view(self.config, self.iteration))
-        self.check_finite(compared.losses)
+        loss, recorded = self.read(compared)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
         self.optimiser.zero_grad(set_to_none=True)
@@ -88,8 +89,20 @@ class Condensation:
 
         conflict, proposed = self.insert(compared.gradients)
         self.iteration += 1
-        loss, keyframes = float(compared.losses.sum()), self.videos.mean_keyframes()
-        return Step(loss, keyframes, self.optimiser.param_groups[0]["lr"], compared.recorded, conflict, proposed)
+        keyframes, lr = self.videos.mean_keyframes(), self.optimiser.param_groups[0]["lr"]
+        return Step(loss, keyframes, lr, recorded, conflict, proposed)
+
+    def read(self, compared: Compared) -> tuple[float, dict[str, Any]]:
+        """The loss and what else is recorded, as numbers: the only wait for a GPU where nothing is inserted.
+
+        Raises:
+            DivergedError: the loss of a class is not finite.
+        """
+        tensors = {name: value for name, value in compared.recorded.items() if isinstance(value, Tensor)}
+        loss, *values = torch.stack([compared.losses.sum(), *tensors.values()]).tolist()
+        if not math.isfinite(loss):
+            self.check_finite(compared.losses)
+        return loss, compared.recorded | dict(zip(tensors, values, strict=True))
 
     def descend(self) -> None:
         """Move what is trainable, at rates that fall along half a cosine, or stay."""

@@ -29,8 +29,9 @@ class Compared:
     Attributes:
         losses: (C,) one for each class; the telemetry has their sum.
         gradients: of that sum with respect to the clips, of the same shape.
-        recorded: further numbers for the telemetry. `between_class` is the energy between the classes, which the
-            page draws beside the loss.
+        recorded: further numbers for the telemetry; those in a tensor are read together with the loss, so that a
+            GPU is waited for once. `between_class` is the energy between the classes, which the page draws beside
+            the loss.
     """
 
     losses: Tensor

@@ -17,6 +17,7 @@ from torch import Tensor
 from prism.artifacts.keyframes import neighbours
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
+from prism.machine.devices import send
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class RandomPositions(InsertionRule):
         """The candidates that draw the smallest numbers."""
         mask, generator = occasion.conflict.mask, occasion.generator
         count = GradientConflict(self.epsilon).propose(occasion).sum(dim=1, keepdim=True)
-        draw = torch.rand(mask.shape, generator=generator, device=generator.device).to(mask.device)
+        draw = send(torch.rand(mask.shape, generator=generator, device=generator.device), mask.device)
         rank = torch.where(mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
         return (rank < count) & ~mask
 

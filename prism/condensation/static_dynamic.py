@@ -14,6 +14,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, held_frames, whole_clips
 from prism.condensation.method import Method, Trainable, check_storable
 from prism.condensation.options import CondenseConfig
+from prism.machine.devices import send
 from prism.machine.randomness import generator
 from prism.networks.initial import initialise
 
@@ -45,7 +46,8 @@ class StaticDynamicVideos:
         """Normalised clips: of every static image (2V, T, C, H, W), then of a draw for each video (V, …)."""
         if iteration < self.preparation:
             return self.static.unsqueeze(1).expand(-1, self.dynamic.shape[1], -1, -1, -1)
-        static, dynamic = combine(len(self.mask), generator(self.seed, "recombine", iteration))
+        drawn = combine(len(self.mask), generator(self.seed, "recombine", iteration))
+        static, dynamic = (send(positions, self.mask.device) for positions in drawn)
         return hallucinate(self.static[static].detach(), self.dynamic[dynamic], self.weight, self.bias)
 
     def insert(self, proposed: Tensor) -> None:

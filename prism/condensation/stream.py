@@ -16,7 +16,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import Showing, View, real_class_means, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import in_one_thread, send
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build_for
 from prism.networks.initial import initialise
@@ -85,7 +85,7 @@ class NetworkStream:
         block, within = divmod(number, self.block)
         if self._block is None or self._block[0] != (block, view):
             found = self.file(block, view).load() if self.is_kept else None
-            self._block = (block, view), found if found is None else found.to(self.device)
+            self._block = (block, view), found if found is None else send(found, self.device)
         if (kept := self._block[1]) is not None:
             return kept[within, self.classes.start : self.classes.stop]
         return self.class_means(number, view, self.classes)

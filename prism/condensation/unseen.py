@@ -44,7 +44,7 @@ class Likeness:
     @classmethod
     def of(cls, synthetic: Tensor, real: Tensor) -> "Likeness":
         """The likeness of class means (C, D) under one network."""
-        energy = max(between_class_energy(real), 1e-30)
+        energy = max(float(between_class_energy(real)), 1e-30)
         apart, own = real - real.mean(dim=0), synthetic - synthetic.mean(dim=0)
         found = torch.cdist(synthetic, real, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
         right = (found == torch.arange(len(real), device=found.device)).float().mean()

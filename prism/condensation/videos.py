@@ -29,7 +29,8 @@ class KeyFrameVideos:
 
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: CondenseConfig) -> None:
         self.frames = frames.requires_grad_()
-        self.mask, self.labels, self.scale = mask, labels, config.keyframe_scale
+        self._mark(mask)
+        self.labels, self.scale = labels, config.keyframe_scale
         relative = Trainable("relative_lr", config.relative_lr, [self.frames], is_relative=True)
         self.trainable = [Trainable("lr", config.lr, [self.frames]) if config.lr else relative]
 
@@ -40,11 +41,15 @@ class KeyFrameVideos:
     @torch.no_grad()
     def insert(self, proposed: Tensor) -> None:
         """Promote the proposed frames (V, T) to key-frames, at their interpolated value."""
-        self.mask = insert(self.frames, self.mask, proposed)
+        self._mark(insert(self.frames, self.mask, proposed))
 
     def mean_keyframes(self) -> float:
         """Key-frames per video."""
-        return float(self.mask.sum()) / len(self.mask)
+        return self.num_keyframes / len(self.mask)
+
+    def _mark(self, mask: Tensor) -> None:
+        # Counted when it changes, not when it is asked for: a GPU would be waited for in every iteration.
+        self.mask, self.num_keyframes = mask, int(mask.sum())
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint must hold."""
@@ -54,7 +59,7 @@ class KeyFrameVideos:
     def restore(self, state: dict[str, Tensor]) -> None:
         """Take up the state of a checkpoint."""
         self.frames.copy_(state["frames"])
-        self.mask = state["mask"].to(self.frames.device)
+        self._mark(state["mask"].to(self.frames.device))
 
     @torch.no_grad()
     def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:

@@ -30,6 +30,12 @@ def pick_device(name: str) -> "torch.device":
     return torch.device(name)
 
 
+def send(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
+    """A tensor on a device; where it comes from the CPU, without waiting for what the device does."""
+    # The way back must wait: its values would be read before they are there.
+    return tensor.to(device, non_blocking=tensor.device.type == "cpu")
+
+
 @contextlib.contextmanager
 def in_one_thread(device: "torch.device") -> Iterator[None]:
     """Let PyTorch compute with one thread on a CPU; a GPU is left alone.

@@ -1,5 +1,6 @@
 """Training: one network learns from clips by a schedule, and its outputs are scored."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -15,6 +16,7 @@ from prism.artifacts.clips import (
     to_model_input,
 )
 from prism.errors import DivergedError
+from prism.machine.devices import send
 from prism.machine.progress import Advance, still
 from prism.machine.randomness import generator
 from prism.networks.dropout import use_generator
@@ -66,10 +68,10 @@ def train(
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
     optimiser, decay = _descent(network, schedule)
-    total, num_clips = torch.zeros(()), 1
+    mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
-        total, num_clips = torch.zeros((), device=device), len(shown)
+        total = torch.zeros((), device=device)
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
             batch = batch.repeat(schedule.views)
@@ -79,19 +81,20 @@ def train(
             elif flip:
                 frames = flip_at_random(frames, flips)
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
-            inputs = to_model_input(frames.to(device), normalisation)
-            loss = criterion(network(inputs), shown.labels[batch].to(device))
+            inputs = to_model_input(send(frames, device), normalisation)
+            loss = criterion(network(inputs), send(shown.labels[batch], device))
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(batch) // schedule.views)
         decay.step()
-        if not total.isfinite():
+        mean_loss = float(total) / len(shown)
+        if not math.isfinite(mean_loss):
             remedy = f"Try --lr {schedule.lr / 10:g}."
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
         advance()
-    return float(total) / num_clips
+    return mean_loss
 
 
 def _descent(

@@ -119,7 +119,7 @@ def test_between_class_energy_is_the_squared_distance_of_the_means_from_their_me
     means = np.random.default_rng(seed).standard_normal((num_classes, 4))
     common = sum(means) / num_classes
     expected = sum(np.linalg.norm(mean - common) ** 2 for mean in means)
-    assert between_class_energy(torch.from_numpy(means)) == pytest.approx(expected)
+    assert between_class_energy(torch.from_numpy(means)).item() == pytest.approx(expected)
 
 
 def test_between_class_energy_is_zero_where_the_classes_cannot_be_told_apart():
