@@ -6,12 +6,20 @@ import torch
 
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import FIRST_CHUNK
+from prism.condensation.method import clip_bytes
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.build import build_for
 from prism.networks.options import NETWORKS
 from prism.networks.training_memory import gib
+
+REAL_CLIPS = 2
+"""Real clips that take as much as a synthetic one: nothing is kept for their gradients."""
+OTHER_NETWORKS = 2
+"""Beside that of the iterations: one that judges the videos, and one that has found their learning rate, whose
+memory the system need not have back. (Without them a tenth of MiniUCF and of Kinetics-400 took 1.16 to 1.41 times
+as much as this counts, on a CPU; docs/performance.md has the figures with them.)"""
 
 
 @dataclass(frozen=True)
@@ -21,8 +29,8 @@ class CondensingMemory:
     Attributes:
         num_together: synthetic clips that are differentiated together.
         video_bytes: the videos, and all that is as large as they are.
-        chunk_bytes: what those clips take in the network, with their gradients; real ones take less.
-        network_bytes: weights and class means.
+        chunk_bytes: what clips take in the network: those, with their gradients, or a chunk of real ones.
+        network_bytes: weights of all networks, and class means.
     """
 
     num_together: int
@@ -44,8 +52,11 @@ def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.de
     together = min(classes, max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
-    of_clips, of_network = objective.memory(network, config, max(together, chunk))
-    return CondensingMemory(together, method.video_bytes(store, config), of_clips, of_network)
+    of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_CLIPS))
+    # The gradients of all clips are joined when the network is done, where the chunk has been.
+    of_videos = method.video_bytes(store, config) + max(0, clip_bytes(store, config) - of_clips)
+    of_others = OTHER_NETWORKS * sum(parameter.nbytes for parameter in network.parameters())
+    return CondensingMemory(together, of_videos, of_clips, of_network + of_others)
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> None:

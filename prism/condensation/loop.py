@@ -77,6 +77,8 @@ class Condensation:
 
     def step(self) -> Step:
         """One iteration of the method (paper, section 3): match, move what is trainable, insert."""
+        # Before the first clips: finding a rate takes as much memory as they do.
+        rates = self.rates
         clips = self.videos.render(self.iteration)
         draw = generator(self.config.seed, "objective", self.iteration)
         compared = self.compare(clips, self.iteration, draw, self.method.view(self.config, self.iteration))
@@ -85,7 +87,7 @@ class Condensation:
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
         self.optimiser.zero_grad(set_to_none=True)
         clips.backward(compared.gradients)
-        self.descend()
+        self.descend(rates)
 
         conflict, proposed = self.insert(compared.gradients)
         self.iteration += 1
@@ -104,11 +106,11 @@ class Condensation:
             self.check_finite(compared.losses)
         return loss, compared.recorded | dict(zip(tensors, values, strict=True))
 
-    def descend(self) -> None:
+    def descend(self, rates: list[float]) -> None:
         """Move what is trainable, at rates that fall along half a cosine, or stay."""
         done = max(0, self.iteration - self.preparation) / max(1, self.config.iterations)
         share = (1 + math.cos(math.pi * done)) / 2 if self.config.decay == "cosine" else 1.0
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+        for group, rate in zip(self.optimiser.param_groups, rates, strict=True):
             group["lr"] = share * rate
         self.optimiser.step()
 

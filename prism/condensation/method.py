@@ -13,10 +13,11 @@ from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import CondenseConfig
 from prism.errors import DivergedError
 
-COPIES = 8
-"""Of the videos' clips as float32: the trained values, their momentum and gradients, the clips, their gradients in
-parts and joined, and the needs of rendering and its reverse. (Measured on a CPU: 7.5 for 200 videos of 8×64×64,
-8.6 with a running mean of the gradients, 6.7 with static-dynamic.)"""
+TRAINED_COPIES = 3
+"""Of what is trained: its values, their gradients and their momentum."""
+RENDERED_COPIES = 2
+"""Of the clips as float32: they and their gradients in parts, which are joined when the network is done. (With
+the joined ones all are 6.1 copies for 200 and 400 videos of 8×64×64 on a CPU, and 3.2 with keyframe_scale 4.)"""
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,13 @@ class Method(ABC):
         return config.vpc
 
     def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
-        """The memory that the videos take, and all that is as large as they are, in bytes."""
-        return COPIES * len(store.classes) * config.vpc * 4 * store.clip_bytes
+        """The memory that the videos take while their clips are compared, with all that is as large, in bytes."""
+        return (RENDERED_COPIES + TRAINED_COPIES) * clip_bytes(store, config)
+
+
+def clip_bytes(store: ClipStore, config: CondenseConfig) -> int:
+    """All synthetic clips as float32, in bytes."""
+    return len(store.classes) * config.vpc * 4 * store.clip_bytes
 
 
 def remedy(trainable: list[Trainable]) -> str:

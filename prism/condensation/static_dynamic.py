@@ -12,13 +12,16 @@ from prism.artifacts.hallucinator import MEMORIES, combine, hallucinate
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, held_frames, whole_clips
-from prism.condensation.method import Method, Trainable, check_storable
+from prism.condensation.method import Method, Trainable, check_storable, clip_bytes
 from prism.condensation.options import CondenseConfig
 from prism.machine.devices import send
 from prism.machine.randomness import generator
 from prism.networks.initial import initialise
 
 LARGEST_FLOAT = 1e38
+HALLUCINATED_COPIES = 17
+"""Of the clips as float32. (Measured on a CPU: 17.0 to 18.6 for 200 and 400 videos of 8×64×64, joined gradients
+included.)"""
 
 
 class StaticDynamicVideos:
@@ -120,6 +123,10 @@ class StaticDynamic(Method):
     def clips_together(self, config: CondenseConfig) -> int:
         """The still images are matched all at once."""
         return MEMORIES * config.vpc
+
+    def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
+        """The hallucinator's convolution works on all clips, with its few channels filled up to sixteen."""
+        return HALLUCINATED_COPIES * clip_bytes(store, config)
 
     def start(
         self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None

@@ -10,7 +10,14 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
-from prism.condensation.method import Method, Trainable, check_storable
+from prism.condensation.method import (
+    RENDERED_COPIES,
+    TRAINED_COPIES,
+    Method,
+    Trainable,
+    check_storable,
+    clip_bytes,
+)
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
@@ -84,6 +91,11 @@ class KeyFrames(Method):
         num_keyframes = store.num_frames if is_every else config.initial_keyframes
         return config.vpc * num_keyframes * 3 * store.size[0] * store.size[1] // config.keyframe_scale**2
 
+    def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
+        """What is trained is as small as the key-frames."""
+        copies = RENDERED_COPIES + TRAINED_COPIES / config.keyframe_scale**2
+        return int(copies * clip_bytes(store, config))
+
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
         """Refuse more key-frames than frames, sizes that cannot be divided, and a storage without an encoder."""
         if config.initial_keyframes > store.num_frames:
@@ -146,7 +158,7 @@ def mean_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tens
         shares = of_class[order].tensor_split(config.vpc)
         means += [as_pixels(clips.frames[share[:MEAN_OF]]).mean(dim=0) for share in shares]
     pixels = torch.stack(means)
-    return (pixels + pixels.flip(-1)) / 2 if store.flip else pixels
+    return pixels.add_(pixels.flip(-1)).div_(2) if store.flip else pixels
 
 
 class WholeClips(KeyFrames):

@@ -11,7 +11,6 @@ from prism.condensation import condensing_memory as memory
 from prism.condensation.condense import condense
 from prism.condensation.condensing_memory import condensing_memory
 from prism.condensation.loop import Condensation
-from prism.condensation.method import COPIES
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.networks.build import build_for
@@ -23,15 +22,33 @@ STATUS = Path("/proc/self/status")
 
 
 def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store):
-    config = CondenseConfig(vpc=3, width=4, keyframe_scale=1)
+    config = CondenseConfig(vpc=3, width=4, keyframe_scale=2)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
     needs = condensing_memory(store, config, CPU)
-    assert needs.video_bytes == COPIES * 6 * clip
+    # The clips and their gradients; a quarter of that for values, gradients and momentum of the key-frames each.
+    assert needs.video_bytes == (2 + 3 / 4) * 6 * clip
     assert needs.num_together == 6
-    assert needs.chunk_bytes == 2 * 8 * embedding_bytes(network)
+    assert needs.chunk_bytes == 2 * 6 * embedding_bytes(network)
     least = condensing_memory(store, config, torch.device("cuda"))
     assert least.num_together == 3
     assert least.chunk_bytes == 2 * 3 * embedding_bytes(network)
+
+
+def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store):
+    # Two classes of one video are fewer than the eight real clips of a chunk.
+    needs = condensing_memory(store, CondenseConfig(width=4), CPU)
+    assert needs.num_together == 2
+    assert needs.chunk_bytes == 8 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
+
+
+def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_are_joined(make_store):
+    config = CondenseConfig(method="dm", vpc=40, width=1, keyframe_scale=1)
+    store = make_store(train=1)
+    clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=1)
+    needs = condensing_memory(store, config, CPU)
+    assert needs.chunk_bytes == 2 * 40 * embedding_bytes(network)
+    assert needs.video_bytes == 5 * 80 * clip + max(0, 80 * clip - needs.chunk_bytes)
+    assert condensing_memory(store, CondenseConfig(method="static-dynamic"), CPU).video_bytes > 16 * 2 * clip
 
 
 def test_embedding_keeps_less_than_training_does(store):
