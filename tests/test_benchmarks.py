@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from benchmarks.accuracy import EMPTY, FILLED, OURS, PEERS, PEERS_OUR_RATE, Poin
 from benchmarks.accuracy import verdicts as verdicts_of_race
 from benchmarks.court import ALL, MEANS, RANDOM, mean_clips, verdicts
 from benchmarks.measure import QUICK, Mean, Sizes, Spread, ratios
+from benchmarks.memory import METHODS, PUBLISHED, SECONDS, Peak
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
     Problem,
@@ -52,6 +54,25 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
     assert all(row["ratio or share"] != "–" for row in measured)
     assert {"–", "yes (other sizes)", "no (other sizes)"} >= {row["reached?"] for row in measured}
     assert found["table"]["provenance"]["commit"] in (tmp_path / "table.md").read_text()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what no file backs")
+def test_the_memory_of_a_condensation_is_measured_and_counted(tmp_path):
+    command = [sys.executable, "-m", "benchmarks.memory", "--quick", "--output", str(tmp_path / "memory.json")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    figures = json.loads((tmp_path / "memory.json").read_text())["figures"]
+    for name, num in PUBLISHED.items():
+        for method in METHODS:
+            label = f"{name}, {method}, 2 classes"
+            assert figures[f"{label}: ratio"] == figures[f"{label}: predicted"] / figures[f"{label}: measured"] > 0
+            whole = figures[f"{name}, {method}, all {num} classes: predicted"]
+            assert whole > 5 * figures[f"{label}: predicted"]
+
+    peak = Peak()
+    held = torch.ones(2**24)
+    time.sleep(20 * SECONDS)
+    del held
+    assert peak.num_bytes() > 60 * 2**20
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(2.49, "no"), (2.5, "yes"), (9.0, "yes")])

@@ -1,0 +1,131 @@
+"""Claim: the memory that a condensation takes is known within 15 % before it starts.
+
+The paper's sizes are counted. A tenth of their classes is condensed, each in a process of its own. Its memory is
+what no file backs: the mapped pages of a store can be dropped at any time. What it had after a tiny condensation,
+which loads every library, does not count.
+"""
+
+import os
+import tempfile
+import threading
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.data import random_store
+from benchmarks.measure import QUICK, Sizes, read_arguments, report
+from prism.artifacts.store import ClipStore, StoreHeader
+from prism.condensation.condense import condense
+from prism.condensation.condensing_memory import condensing_memory
+from prism.condensation.options import CondenseConfig, settled
+
+MIB = 2**20
+SECONDS = 0.001
+"""Time between two looks at the memory."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The work whose memory is measured; by default a tenth of the classes of MiniUCF and of Kinetics-400."""
+
+    miniucf: int = 5
+    """Classes with clips of 16×112×112."""
+    kinetics: int = 40
+    """Classes with clips of 8×64×64."""
+    batch_real: int = 2
+    """Real clips of each class: enough for a chunk of eight."""
+    width: int = 64
+    """Channels of ConvNet3D's first block."""
+    iterations: int = 3
+    """Of each condensation."""
+    threads: int = 0
+    """Threads of PyTorch; 1 in any case, since each computes class means for itself."""
+
+
+SMALLEST = Memory(miniucf=2, kinetics=2, batch_real=1, width=2, iterations=1)
+PUBLISHED = {"MiniUCF": 50, "Kinetics-400": 400}
+"""Classes of all."""
+METHODS: dict[str, dict[str, Any]] = {"default": {}, "DM": {"method": "dm"}}
+"""By name, options of `prism condense`."""
+
+
+def anonymous_bytes() -> int:
+    """Memory of this process that no file backs."""
+    resident, shared = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[1:3])
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Peak(threading.Thread):
+    """Looks at the memory of this process until it is asked for the largest that it saw."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.before = self.largest = anonymous_bytes()
+        self.is_over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        """Look."""
+        while not self.is_over.wait(SECONDS):
+            self.largest = max(self.largest, anonymous_bytes())
+
+    def num_bytes(self) -> int:
+        """What came in addition, at most."""
+        self.is_over.set()
+        self.join()
+        return self.largest - self.before
+
+
+def peak_bytes(path: Path, tiny: Path, options: dict[str, Any]) -> int:
+    """What a condensation of a store takes; for a process that has done nothing else."""
+    torch.set_num_threads(1)
+    condense(tiny, device="cpu", **(options | {"width": 2}))
+    store = ClipStore.open(path)
+    peak = Peak()
+    condense(store, device="cpu", **options)
+    return peak.num_bytes()
+
+
+def predicted_bytes(problem: Sizes, options: dict[str, Any]) -> int:
+    """What a condensation of so many classes is said to take; without any clips."""
+    names = tuple(f"class{label:05}" for label in range(problem.classes))
+    side = (problem.size, problem.size)
+    header = StoreHeader(problem.num_frames, side, names, {}, 0, True, (0.5,) * 3, (0.29,) * 3, {}, {})
+    config = settled(CondenseConfig(**options))
+    return condensing_memory(ClipStore(Path(), header, []), config, torch.device("cpu")).total_bytes
+
+
+def measure(sizes: Memory) -> dict[str, Any]:
+    """Measured and predicted memory of a tenth of the classes, and predicted memory of all, in MiB."""
+    shape = Sizes(batch_real=sizes.batch_real, width=sizes.width)
+    problems = {
+        "MiniUCF": replace(shape, classes=sizes.miniucf, num_frames=16, size=112),
+        "Kinetics-400": replace(shape, classes=sizes.kinetics, num_frames=8, size=64),
+    }
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        tiny = random_store(Path(folder) / "tiny", replace(QUICK, size=48))
+        for name, problem in problems.items():
+            store = random_store(Path(folder) / name, problem)
+            for method, chosen in METHODS.items():
+                options = {"width": sizes.width, "batch_real": sizes.batch_real, "iterations": sizes.iterations}
+                options |= chosen
+                with get_context("spawn").Pool(1) as process:
+                    measured = process.apply(peak_bytes, (store.path, tiny.path, options))
+                predicted = predicted_bytes(problem, options)
+                label = f"{name}, {method}, {problem.classes} classes"
+                rows |= {f"{label}: measured": measured / MIB, f"{label}: predicted": predicted / MIB}
+                rows[f"{label}: ratio"] = predicted / measured
+                whole = replace(problem, classes=PUBLISHED[name])
+                rows[f"{name}, {method}, all {whole.classes} classes: predicted"] = (
+                    predicted_bytes(whole, options) / MIB
+                )
+    return rows
+
+
+if __name__ == "__main__":
+    sizes, output = read_arguments(str(__doc__), Memory(), SMALLEST)
+    report("memory", sizes, measure(sizes), output)
