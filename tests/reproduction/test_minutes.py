@@ -44,7 +44,7 @@ def test_a_condensation_embeds_each_networks_real_clips_once_and_its_own_three_t
 def test_a_network_is_trained_on_the_set_and_scored_once(make_store, minutes, tmp_path):
     store = make_store(classes=2, train=20, test=3)
     _, score = steps(store, tmp_path, "Random")
-    assert minutes.of(score, store) == 3 * (3 * 250 * 2 + 6)
+    assert minutes.of(score, store) == 3 * (3 * 500 * 2 + 6)
     (whole,) = steps(store, tmp_path, "Whole")
     assert minutes.of(whole, store) == 3 * (3 * 15 * 40 + 6)
 
