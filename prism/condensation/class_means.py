@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -65,13 +66,12 @@ class Showing:
     """How real clips are shown to a network.
 
     Attributes:
-        flips: a generator mirrors each clip at random; True shows every clip and its mirror image; False shows the
-            clips as they are.
+        flips: a generator mirrors each clip at random; False shows the clips as they are.
         view: the part of the clips that is shown.
         draw: the view's randomness; None for a view that has none.
     """
 
-    flips: torch.Generator | bool = False
+    flips: torch.Generator | Literal[False] = False
     view: View = whole_clips
     draw: torch.Generator | None = None
 
@@ -105,23 +105,15 @@ def real_class_means(
     weight = next(network.parameters())
     device, precision = weight.device, weight.dtype
 
-    def embed_pixels(pixels: Tensor) -> Tensor:
-        return network.embed(to_model_input(pixels, normalisation).to(precision)).float()
-
     sums, flips, draw = ClassSums(num_classes), showing.flips, showing.draw or torch.Generator()
 
-    def embed(first: int, last: int) -> Tensor:
+    def add(first: int, last: int) -> None:
         # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
         pixels = showing.view(send(frames.index_select(0, clips[first:last]), device), draw)
-        if isinstance(flips, torch.Generator):
+        if flips:
             pixels = flip_at_random(pixels, flips)
-        embeddings = embed_pixels(pixels)
-        if flips is True:
-            embeddings = (embeddings + embed_pixels(pixels.flip(-1))) / 2
-        return embeddings
+        embeddings = network.embed(to_model_input(pixels, normalisation).to(precision)).float()
+        sums.add(embeddings, labels[clips[first:last]])
 
-    def add(first: int, last: int) -> None:
-        sums.add(embed(first, last), labels[clips[first:last]])
-
-    chunk.each(len(clips), add, draws=[draw, *([flips] if isinstance(flips, torch.Generator) else [])])
+    chunk.each(len(clips), add, draws=[draw, flips] if flips else [draw])
     return sums.means(send(torch.bincount(labels[clips], minlength=num_classes), device))

@@ -110,17 +110,17 @@ def test_takes_training_and_the_page_need_nothing_more_of_it(store):
 
 
 @pytest.mark.parametrize(
-    ("name", "numbers", "num_bytes", "largest"),
+    ("name", "num_bytes", "largest"),
     [
-        ("float32", True, 4, 1e38),
-        ("float16", True, 2, torch.finfo(torch.float16).max),
-        ("uint8", True, 1, 1e38),
-        ("h264", False, None, 1e38),
+        ("float32", 4, 1e38),
+        ("float16", 2, torch.finfo(torch.float16).max),
+        ("uint8", 1, 1e38),
+        ("h264", None, 1e38),
     ],
 )
-def test_a_storage_says_what_it_holds_and_what_a_value_takes(name, numbers, num_bytes, largest):
+def test_a_storage_says_what_it_holds(name, num_bytes, largest):
     storage = STORAGES.make(name, None)
-    assert (storage.keeps_numbers, storage.bytes_per_value, storage.largest) == (numbers, num_bytes, largest)
+    assert (storage.number_format, storage.largest) == (name if num_bytes else None, largest)
     frames, mask = torch.rand(2, 3, 3, 16, 16), torch.tensor([[True, False, True], [True, True, True]])
     encoding = storage.encode(frames, mask)
     assert (encoding.storage, encoding.keyframe_counts.tolist()) == (name, [2, 3])

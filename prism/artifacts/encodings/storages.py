@@ -23,17 +23,10 @@ class Storage(ABC):
         number_format: a key of `images.DTYPES` if the storage keeps numbers of any kind in that format, as the
             memories of static-dynamic are. None: it keeps pictures at a quality.
         largest: the largest value that it can hold.
-        bytes_per_value: what each stored value takes; None where that is known only at the end.
     """
 
     number_format: str | None = None
     largest: float = 1e38
-    bytes_per_value: int | None = None
-
-    @property
-    def keeps_numbers(self) -> bool:
-        """Whether it keeps numbers of any kind in a format, not pictures at a quality."""
-        return self.number_format is not None
 
     @abstractmethod
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Encoding:
@@ -60,7 +53,6 @@ class Float32(Storage):
     """Key-frames as they were optimised, to the last bit."""
 
     number_format = "float32"
-    bytes_per_value = 4
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Encoding:
         """The key-frames in the number format."""
@@ -73,14 +65,12 @@ class Float16(Float32):
 
     number_format = "float16"
     largest = torch.finfo(torch.float16).max
-    bytes_per_value = 2
 
 
 class UInt8(Float32):
     """Key-frames in 256 levels: exact for real clips."""
 
     number_format = "uint8"
-    bytes_per_value = 1
 
 
 @dataclass(frozen=True)
