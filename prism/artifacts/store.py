@@ -10,7 +10,6 @@ Clips are sorted by split (train, val, test, test-random), class and path. `docs
 
 import csv
 import hashlib
-import io
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from prism.artifacts.kinds import kind_of
 from prism.errors import ConfigError, StoreError
 from prism.machine.files import file_sha256
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.texts import canonical_json, csv_text, parse_json, read_text
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -70,11 +69,7 @@ class StoreHeader:
 
 def clips_csv(sources: Iterable[ClipSource]) -> str:
     """The text of `clips.csv`."""
-    text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(CLIP_COLUMNS)
-    rows.writerows([getattr(source, column) for column in CLIP_COLUMNS] for source in sources)
-    return text.getvalue()
+    return csv_text(CLIP_COLUMNS, ([getattr(source, column) for column in CLIP_COLUMNS] for source in sources))
 
 
 class ClipStore:

@@ -1,6 +1,5 @@
 """Folders of mp4 videos: class folders with lists of them, and shards of WebDataset."""
 
-import csv
 import io
 import re
 import tarfile
@@ -13,6 +12,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.exports.format import Shown
 from prism.exports.mp4 import Mp4s
 from prism.machine.files import sync_folder, write_synced
+from prism.machine.texts import csv_text
 
 LONGEST_NAME = 100
 """Characters of a folder's name; file systems take 255 bytes."""
@@ -42,11 +42,8 @@ print(videos[0]["label"], videos[0]["video"])"""
         for folder in folders:
             sync_folder(path / "train" / folder)
         sync_folder(path / "train")
-        table = io.StringIO()
-        writer = csv.writer(table, lineterminator="\n")
-        writer.writerow(("file_name", "label"))
-        writer.writerows((name, condensed.classes[label]) for name, label in rows)
-        write_synced(path / "metadata.csv", table.getvalue().encode())
+        table = csv_text(("file_name", "label"), ((name, condensed.classes[label]) for name, label in rows))
+        write_synced(path / "metadata.csv", table.encode())
         write_synced(path / "train_list.txt", "".join(f"{name} {label}\n" for name, label in rows).encode())
 
 

@@ -1,9 +1,7 @@
 """Making the files of a finished store from decoded clips: the same bytes in whatever order they were decoded."""
 
 import contextlib
-import csv
 import hashlib
-import io
 import math
 import os
 import shutil
@@ -19,6 +17,7 @@ from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.working import WorkingFolder
 from prism.machine.files import sync_folder, write_synced
+from prism.machine.texts import csv_text
 
 
 @dataclass
@@ -88,9 +87,7 @@ def assemble(
             "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
         },
     )
-    table = io.StringIO()
-    csv.writer(table, lineterminator="\n").writerows([("path", "reason"), *sorted(skipped.items())])
-    _write(folder.finished / "skipped.csv", table.getvalue())
+    _write(folder.finished / "skipped.csv", csv_text(("path", "reason"), sorted(skipped.items())))
     _write(folder.finished / "store.json", header.to_json())
     sync_folder(folder.finished)
 

@@ -1,6 +1,9 @@
-"""Reading text that a stranger may have written, and writing JSON in which equal values give equal text."""
+"""Reading text that a stranger may have written, and writing JSON and CSV: equal values give equal text."""
 
+import csv
+import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,15 @@ def parse_json(text: str) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table as CSV; None is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:

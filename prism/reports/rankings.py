@@ -1,7 +1,5 @@
 """Rankings: whether sets put candidates in the order of the full data, as tables, a plot and sentences."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -14,6 +12,7 @@ from prism.artifacts.ranks import Agreement
 from prism.artifacts.results import percent
 from prism.errors import OutputError
 from prism.machine.files import check_output_file, write_atomically
+from prism.machine.texts import csv_text
 from prism.networks.options import NETWORKS
 from prism.reports.plots import Panel, ranking_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
@@ -252,11 +251,7 @@ def summary_table(ranking: Ranking) -> "Table":
 
 def to_csv(ranking: Ranking) -> str:
     """The table of the sets with unrounded numbers."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(RAW)
-    writer.writerows([value(row) for value in RAW.values()] for row in rank_rows(ranking))
-    return text.getvalue()
+    return csv_text(RAW, ([value(row) for value in RAW.values()] for row in rank_rows(ranking)))
 
 
 def beside(output: Path) -> list[Path]:

@@ -1,7 +1,5 @@
 """The comparison: every number of the paper beside ours, with what both cost."""
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import LEVEL, Estimate, Sample
 from prism.artifacts.results import HEADINGS, Result, Run
 from prism.artifacts.telemetry import seconds_to_make
+from prism.machine.texts import csv_text
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
 from prism.reports.text import in_bytes, in_percent, in_seconds, significant
@@ -226,11 +225,7 @@ class Comparison:
 
     def to_csv(self) -> str:
         """The table with unrounded numbers; ours are shares in 0..1, the paper's in percent as printed."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(RAW)
-        writer.writerows([value(line) for value in RAW.values()] for line in self.lines)
-        return text.getvalue()
+        return csv_text(RAW, ([value(line) for value in RAW.values()] for line in self.lines))
 
 
 @dataclass(frozen=True)
