@@ -22,45 +22,52 @@ def describe(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if path.is_dir():
-        store = ClipStore.open(path)
-        return {
-            "kind": "clip store",
-            "classes": list(store.classes),
-            "clips": {split: len(store.positions(split)) for split in store.splits},
-            "num_frames": store.num_frames,
-            "size": list(store.size),
-            "flip": store.flip,
-            "skipped": store.header.num_skipped,
-            "bytes": store.clip_bytes * len(store),
-            "settings": store.header.settings,
-            "fingerprint": store.fingerprint,
-        }
+        return _of_store(ClipStore.open(path))
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     kind = kind_of(path)
     if kind == RANKING:
         return _of_ranking(Ranking.load(path))
-    if kind not in (SET, TENSORS, RESULT, JSON):
-        raise ArtifactError(
-            f"'{path}' is {kind}, and neither a clip store, a condensed set, a result nor a ranking."
-        )
     if kind in (RESULT, JSON):
-        result = Result.load(path)
-        stored = result.subject.stored_clips
-        return {
-            "kind": "result",
-            "label": result.label,
-            "task": result.task,
-            **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
-            "protocol": result.protocol,
-            "method": result.subject.method,
-            "videos": result.subject.num_videos,
-            **({"stored_clips": stored} if stored != result.subject.num_videos else {}),
-            "bytes": result.subject.num_bytes,
-            "float32_bytes": result.subject.float32_bytes,
-            "config": result.config,
-        }
-    condensed = CondensedSet.load(path)
+        return _of_result(Result.load(path))
+    if kind in (SET, TENSORS):
+        return _of_set(CondensedSet.load(path))
+    raise ArtifactError(f"'{path}' is {kind}, and neither a clip store, a condensed set, a result nor a ranking.")
+
+
+def _of_store(store: ClipStore) -> dict[str, Any]:
+    return {
+        "kind": "clip store",
+        "classes": list(store.classes),
+        "clips": {split: len(store.positions(split)) for split in store.splits},
+        "num_frames": store.num_frames,
+        "size": list(store.size),
+        "flip": store.flip,
+        "skipped": store.header.num_skipped,
+        "bytes": store.clip_bytes * len(store),
+        "settings": store.header.settings,
+        "fingerprint": store.fingerprint,
+    }
+
+
+def _of_result(result: Result) -> dict[str, Any]:
+    stored = result.subject.stored_clips
+    return {
+        "kind": "result",
+        "label": result.label,
+        "task": result.task,
+        **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
+        "protocol": result.protocol,
+        "method": result.subject.method,
+        "videos": result.subject.num_videos,
+        **({"stored_clips": stored} if stored != result.subject.num_videos else {}),
+        "bytes": result.subject.num_bytes,
+        "float32_bytes": result.subject.float32_bytes,
+        "config": result.config,
+    }
+
+
+def _of_set(condensed: CondensedSet) -> dict[str, Any]:
     takes = ", takes" if condensed.stored_clips > len(condensed) else ""
     return {
         "kind": "condensed set",
@@ -81,18 +88,14 @@ def describe(path: str | Path) -> dict[str, Any]:
 
 
 def _of_ranking(ranking: Ranking) -> dict[str, Any]:
-    whole = ranking.is_complete
+    agreements = ranking.agreements if ranking.is_complete else {}
     return {
         "kind": "ranking",
         "candidates": list(ranking.candidates),
         "sets": [one.name for one in ranking.sets],
-        "finished": whole,
+        "finished": ranking.is_complete,
         "networks": len(ranking.trials),
-        **(
-            {f"{name}_tau": round(found.values["tau"], 3) for name, found in ranking.agreements.items()}
-            if whole
-            else {}
-        ),
+        **{f"{name}_tau": round(found.values["tau"], 3) for name, found in agreements.items()},
         "split": ranking.data.split,
         "config": ranking.config,
     }

@@ -66,11 +66,7 @@ class Trials:
         Raises:
             ConfigError: they do.
         """
-        if self.workers is not None and (self.workers < 1 or run.executor is not None):
-            allowed = (
-                "at least 1" if run.executor is None else "left out with an engine, which has workers of its own"
-            )
-            raise ConfigError(f"workers = {self.workers}, but it must be {allowed}.")
+        run.check_workers(self.workers)
         if (self.condensed is None) == (self.train_store is None):
             raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
         if run.resume and run.output is None:

@@ -8,14 +8,14 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.config import as_dict
-from prism.errors import ConfigError, OutputError
+from prism.errors import ConfigError
 from prism.exports.card import card_text
 from prism.exports.format import Format
 from prism.exports.loss import Loss
 from prism.exports.options import FORMATS, ExportConfig
 from prism.machine.files import (
-    check_output,
     check_output_file,
+    check_output_folder,
     discard_older,
     partial_path,
     replace_atomically,
@@ -143,12 +143,7 @@ def _check_result(condensed: CondensedSet, form: Format, config: ExportConfig, r
 
 def _check_free(output: Path, form: Format, overwrite: bool) -> None:
     if form.is_folder:
-        check_output(output, overwrite)
-        if output.exists() and not (output / MARK).is_file():
-            raise OutputError(
-                f"output '{output}' is not a folder that prism export has written, so it is not overwritten. "
-                "Choose another path."
-            )
+        check_output_folder(output, overwrite, MARK, "a folder that prism export has written")
     else:
         check_output_file(output, overwrite)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import ConfigError, Interrupted, OutputError, SourceError
+from prism.errors import Interrupted, SourceError
 from prism.ingestion.frames import frame_files
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import DataSet, Listing, VideoSource
@@ -25,7 +25,14 @@ from prism.ingestion.splits import in_order, said_of_recordings
 from prism.ingestion.task import Task
 from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
 from prism.machine.executors import completed
-from prism.machine.files import check_output, discard_older, partial_path, replace_folder, writing
+from prism.machine.files import (
+    check_output,
+    check_output_folder,
+    discard_older,
+    partial_path,
+    replace_folder,
+    writing,
+)
 from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import Run, parted
@@ -136,33 +143,30 @@ def ingest(
     """
     config, run = parted(config or IngestConfig(), run or Run(progress=True), options)
     output = Path(os.path.abspath(output))
-    # The processors that this process may use, where the system tells; else all that the machine has.
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    num_workers = processors if workers is None else workers
-    if num_workers < 1 or (workers and run.executor):
-        allowed = "left out with an engine, which has workers of its own" if run.executor else "at least 1"
-        raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
+    run.check_workers(workers)
     # A folder that cannot be written is named as such before it is claimed.
     check_output(output, overwrite=True)
     with claim(output):
         # A run that was killed after its store had got its name has left these.
         discard_older(output)
-        if output.exists():
-            discard_named(partial_path(output))
-        check_output(output, run.overwrite)
-        if output.exists() and not (output / "store.json").is_file():
-            raise OutputError(f"output '{output}' is not a clip store, so it is not overwritten.")
+        discard_named(output)
+        check_output_folder(output, run.overwrite, "store.json", "a clip store")
         if not isinstance(source, str | os.PathLike):
             from prism.ingestion.items import ingest_items
 
             ingest_items(source, output, config, run)
-            return ClipStore.open(output, verify=False)
-        plan = make_plan(Path(source), config)
-        try:
-            build(plan, output, run.executor or num_workers, run.progress)
-        except KeyboardInterrupt:
-            raise Interrupted("stopped. Run the same command again to go on.") from None
+        else:
+            plan = make_plan(Path(source), config)
+            try:
+                build(plan, output, run.executor or workers or _num_processors(), run.progress)
+            except KeyboardInterrupt:
+                raise Interrupted("stopped. Run the same command again to go on.") from None
     return ClipStore.open(output, verify=False)
+
+
+def _num_processors() -> int:
+    """The processors that this process may use, where the system tells; else all that the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:

@@ -13,12 +13,11 @@ from typing import Any
 import av
 import numpy as np
 
-from prism.errors import OutputError
 from prism.ingestion import glyphs, pairs
 from prism.ingestion.options import MotionConfig
 from prism.ingestion.painting import Array
 from prism.machine.files import (
-    check_output,
+    check_output_folder,
     discard_older,
     partial_path,
     replace_folder,
@@ -89,9 +88,7 @@ def write_motion(
     output = Path(os.path.abspath(output))
     with claim(output):
         discard_older(output)
-        check_output(output, run.overwrite)
-        if output.exists() and not (output / "prism.json").is_file():
-            raise OutputError(f"output '{output}' is not a data set of prism motion, so it is not overwritten.")
+        check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion")
         partial = partial_path(output)
         try:
             with writing(output):

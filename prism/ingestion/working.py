@@ -26,7 +26,7 @@ from prism.errors import OutputError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.task import Outcome, count
-from prism.machine.files import sync_folder, write_synced, writing
+from prism.machine.files import partial_path, sync_folder, write_synced, writing
 from prism.machine.texts import parse_json
 
 SYNC_SECONDS = 3.0
@@ -138,10 +138,11 @@ def slot_offsets(videos: Sequence[VideoSource], config: IngestConfig) -> list[in
     return [clips * clip_bytes for clips in accumulate((slots[video.split] for video in videos), initial=0)]
 
 
-def discard_named(path: Path) -> None:
+def discard_named(store: Path) -> None:
     """Remove the working folder of a run that was killed after its store had got its name."""
+    path = partial_path(store)
     with contextlib.suppress(OSError):
-        if {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
+        if store.exists() and {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
             shutil.rmtree(path)
 
 

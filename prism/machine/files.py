@@ -41,6 +41,17 @@ def check_output(path: Path, overwrite: bool = False) -> None:
         raise OutputError(f"output '{path}' cannot be written: its folder is read-only. {ELSEWHERE}")
 
 
+def check_output_folder(path: Path, overwrite: bool, mark: str, what: str) -> None:
+    """Like `check_output`, for a folder: one is replaced only if its file `mark` says that it is `what`.
+
+    Raises:
+        OutputError: the path is something else, exists, or cannot be written.
+    """
+    check_output(path, overwrite)
+    if path.exists() and not (path / mark).is_file():
+        raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
+
+
 def check_output_file(path: Path, overwrite: bool = False) -> None:
     """Like `check_output`, for an output that is a file: a folder is never replaced by one.
 

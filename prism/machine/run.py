@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.config import AnyOptions, with_options
+from prism.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,16 @@ class Run:
     def path(self) -> Path | None:
         """The output as a path."""
         return None if self.output is None else Path(self.output)
+
+    def check_workers(self, workers: int | None) -> None:
+        """Refuse a number of workers that cannot be had.
+
+        Raises:
+            ConfigError: it is below 1, or the run has an executor.
+        """
+        if workers is not None and (workers < 1 or self.executor is not None):
+            allowed = "left out with an engine, which has workers of its own" if self.executor else "at least 1"
+            raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
 
 
 def parted(config: AnyOptions, run: Run | None, given: Mapping[str, Any]) -> tuple[AnyOptions, Run]:

@@ -75,11 +75,7 @@ def train(
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
             batch = batch.repeat(schedule.views)
-            frames = shown.frames.index_select(0, batch)
-            if isinstance(flip, Tensor):
-                frames = mirror(frames, flip[batch])
-            elif flip:
-                frames = flip_at_random(frames, flips)
+            frames = _flipped(shown.frames.index_select(0, batch), batch, flip, flips)
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
             inputs = to_model_input(send(frames, device), normalisation)
             loss = criterion(network(inputs), send(shown.labels[batch], device))
@@ -95,6 +91,12 @@ def train(
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
         advance()
     return mean_loss
+
+
+def _flipped(frames: Tensor, batch: Tensor, flip: bool | Tensor, draw: torch.Generator) -> Tensor:
+    if isinstance(flip, Tensor):
+        return mirror(frames, flip[batch])
+    return flip_at_random(frames, draw) if flip else frames
 
 
 def _descent(

@@ -85,11 +85,7 @@ def reproduce(
             _write(compare(chosen, scale, places, done), table)
     found = compare(chosen, scale, places, done)
     _write(found, table)
-    plots = found.plots
-    for cost, plot in plots.items():
-        _replace(table.with_name(f"{table.name}-{cost}.svg"), plot.svg)
-    sheet = replace(found.sheet, plots=list(plots.values()))
-    report(list(done.results), table.with_name(f"{table.name}.html"), sheets=[sheet], overwrite=True)
+    _write_page(found, table, done)
     return found
 
 
@@ -178,6 +174,14 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
 def _write(found: Comparison, table: Path) -> None:
     for suffix, text in ((".md", found.to_markdown()), (".csv", found.to_csv())):
         _replace(table.with_name(table.name + suffix), text.encode())
+
+
+def _write_page(found: Comparison, table: Path, done: Progress) -> None:
+    plots = found.plots
+    for cost, plot in plots.items():
+        _replace(table.with_name(f"{table.name}-{cost}.svg"), plot.svg)
+    sheet = replace(found.sheet, plots=list(plots.values()))
+    report(list(done.results), table.with_name(f"{table.name}.html"), sheets=[sheet], overwrite=True)
 
 
 def _replace(path: Path, content: bytes) -> None:
