@@ -12,16 +12,13 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.estimates import LEVEL
-from prism.artifacts.kinds import JSON, RANKING, kind_of
 from prism.artifacts.ranks import Agreement, agreement, own_agreement
-from prism.artifacts.results import LARGEST, Data, Subject, build_typed, check_counts, typed
+from prism.artifacts.results import LARGEST, VERSION, Data, Subject, build_typed, check_counts, read_record, typed
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.texts import canonical_json
 
-FORMAT = "prism-ranking"
-VERSION = 1
 FULL = -1
 """The number of all training clips, where sets are counted from 0."""
 RANGES = {"seed": LARGEST, "seeds": 2**20, "full_seeds": 2**20, "steps": 2**40, "full_steps": 2**40}
@@ -208,7 +205,7 @@ class Ranking:
         content = asdict(self)
         # JSON with sorted keys has no order of candidates.
         content["candidates"] = [{"name": name, **options} for name, options in self.candidates.items()]
-        return canonical_json({"format": FORMAT, "version": VERSION, **content}, indent=1) + "\n"
+        return canonical_json({"format": "prism-ranking", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write the ranking, or leave what stood under its name before."""
@@ -221,29 +218,7 @@ class Ranking:
         Raises:
             ResultError: the file is missing, foreign, damaged or of a newer format.
         """
-        path = Path(path)
-        if not path.exists():
-            raise ResultError(f"ranking '{path}' does not exist.")
-        try:
-            if (kind := kind_of(path)) not in (RANKING, JSON):
-                raise ResultError(f"'{path}' is {kind}, not a ranking. prism rank makes one.")
-            content = parse_json(read_text(path))
-        except (OSError, ValueError) as error:
-            problem = error.strerror if isinstance(error, OSError) else error
-            raise ResultError(f"'{path}' is not a ranking, or is damaged: {problem}.") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ResultError(f"'{path}' is not a ranking: it does not say format '{FORMAT}'.")
-        if content.get("version") != VERSION:
-            raise ResultError(
-                f"'{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
-                "Update prism-condense."
-            )
-        try:
-            return _checked(content)
-        except KeyError as error:
-            raise ResultError(f"'{path}' is not a valid ranking: it has no {error}.") from None
-        except (TypeError, ValueError) as error:
-            raise ResultError(f"'{path}' is not a valid ranking: {error}.") from None
+        return read_record(path, "ranking", "prism rank makes one", _checked)
 
 
 def _checked(content: dict[str, Any]) -> Ranking:

@@ -3,18 +3,19 @@
 import math
 import os
 import statistics
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.kinds import JSON, RESULT, kind_of
+from prism.artifacts.kinds import JSON, kind_of
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
 from prism.machine.texts import canonical_json, parse_json, read_text
 
-FORMAT = "prism-result"
 VERSION = 1
+"""Of the formats prism-result and prism-ranking."""
 LARGEST = 2**60
 """Counts in a file are below it."""
 
@@ -181,7 +182,7 @@ class Result:
     def to_json(self) -> str:
         """The text of the result file."""
         summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
-        content = {"format": FORMAT, "version": VERSION, **asdict(self), "summary": summary}
+        content = {"format": "prism-result", "version": VERSION, **asdict(self), "summary": summary}
         if self.subject.stored_clips == self.subject.num_videos:
             del content["subject"]["stored_clips"]
         return canonical_json(content, indent=1) + "\n"
@@ -197,46 +198,60 @@ class Result:
         Raises:
             ResultError: the file is missing, foreign, damaged or of a newer format.
         """
-        path = Path(path)
-        if not path.exists():
-            raise ResultError(f"result '{path}' does not exist.")
-        try:
-            if (kind := kind_of(path)) not in (RESULT, JSON):
-                raise ResultError(f"'{path}' is {kind}, not a result. prism evaluate and prism retrieve make one.")
-            content = parse_json(read_text(path))
-        except (OSError, ValueError) as error:
-            problem = error.strerror if isinstance(error, OSError) else error
-            raise ResultError(f"'{path}' is not a result, or is damaged: {problem}.") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise ResultError(f"'{path}' is not a result: it does not say format '{FORMAT}'.")
-        if content.get("version") != VERSION:
-            raise ResultError(
-                f"'{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
-                "Update prism-condense."
-            )
-        try:
-            task = typed(str, content["task"])
-            if task not in METRICS:
-                raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
-            subject, data = build_typed(Subject, content["subject"]), build_typed(Data, content["data"])
-            check_counts(subject, data)
-            runs = tuple(build_typed(Run, run) for run in typed(list, content["runs"]))
-            for scores in (data.chance, *(run.scores for run in runs)):
-                if set(scores) != set(METRICS[task]):
-                    raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
-                if not all(0 <= typed(float, score) <= 1 for score in scores.values()):
-                    raise ValueError("a score lies outside 0..1")
-            if not runs:
-                raise ValueError("it holds no run")
-            if min(run.seconds for run in runs) < 0:
-                raise ValueError("the seconds of a run are below 0")
-            label, protocol = typed(str, content["label"]), typed(str, content["protocol"])
-            config, provenance = typed(dict, content["config"]), typed(dict, content["provenance"])
-            return cls(label, task, protocol, subject, data, config, runs, provenance)
-        except KeyError as error:
-            raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
-        except (TypeError, ValueError) as error:
-            raise ResultError(f"'{path}' is not a valid result: {error}.") from None
+        return read_record(path, "result", "prism evaluate and prism retrieve make one", _checked)
+
+
+def _checked(content: dict[str, Any]) -> Result:
+    """The result of a file that a stranger may have written."""
+    task = typed(str, content["task"])
+    if task not in METRICS:
+        raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
+    subject, data = build_typed(Subject, content["subject"]), build_typed(Data, content["data"])
+    check_counts(subject, data)
+    runs = tuple(build_typed(Run, run) for run in typed(list, content["runs"]))
+    for scores in (data.chance, *(run.scores for run in runs)):
+        if set(scores) != set(METRICS[task]):
+            raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
+        if not all(0 <= typed(float, score) <= 1 for score in scores.values()):
+            raise ValueError("a score lies outside 0..1")
+    if not runs:
+        raise ValueError("it holds no run")
+    if min(run.seconds for run in runs) < 0:
+        raise ValueError("the seconds of a run are below 0")
+    label, protocol = typed(str, content["label"]), typed(str, content["protocol"])
+    config, provenance = typed(dict, content["config"]), typed(dict, content["provenance"])
+    return Result(label, task, protocol, subject, data, config, runs, provenance)
+
+
+def read_record(path: str | Path, noun: str, made_by: str, build: Callable[[dict[str, Any]], Any]) -> Any:
+    """A `result` or `ranking` (the noun), which a stranger may have written, as `build` makes it of the content.
+
+    Raises:
+        ResultError: the file is missing, foreign, damaged or of a newer format.
+    """
+    path, kind = Path(path), f"a {noun}"
+    if not path.exists():
+        raise ResultError(f"{noun} '{path}' does not exist.")
+    try:
+        if (found := kind_of(path)) not in (kind, JSON):
+            raise ResultError(f"'{path}' is {found}, not {kind}. {made_by}.")
+        content = parse_json(read_text(path))
+    except (OSError, ValueError) as error:
+        problem = error.strerror if isinstance(error, OSError) else error
+        raise ResultError(f"'{path}' is not {kind}, or is damaged: {problem}.") from None
+    if not isinstance(content, dict) or content.get("format") != f"prism-{noun}":
+        raise ResultError(f"'{path}' is not {kind}: it does not say format 'prism-{noun}'.")
+    if content.get("version") != VERSION:
+        raise ResultError(
+            f"'{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
+            "Update prism-condense."
+        )
+    try:
+        return build(content)
+    except KeyError as error:
+        raise ResultError(f"'{path}' is not a valid {noun}: it has no {error}.") from None
+    except (TypeError, ValueError) as error:
+        raise ResultError(f"'{path}' is not a valid {noun}: {error}.") from None
 
 
 def percent(summary: tuple[float, float, int]) -> str:
