@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from cyclopts import App, ArgumentCollection, CycloptsError, Group, MissingArgumentError, Parameter
 from cyclopts.config import Dict
@@ -163,14 +163,14 @@ def command(config: type[Options] | None = None, without: tuple[str, ...] = ()) 
 def _grouped(config: type[Options]) -> type:
     """The options of a verb with groups and ranges for the help; calling this class makes a plain `config`."""
     groups: dict[str, Group] = {}
-    fields = []
+    hints, fields = get_type_hints(config, include_extras=True), []
     for name, field in described(config).items():
         parameter = Parameter(
             group=groups.setdefault(field.group, Group(field.group, sort_key=len(groups))),
             show_default=_default_and_range(field.range) if field.range and not field.choices else True,
             validator=reach_own_parts if field.parts else None,
         )
-        fields.append((name, Annotated[config.__annotations__[name], parameter], field.default))
+        fields.append((name, Annotated[hints[name], parameter], field.default))
     return _derived(config, fields, __new__=lambda cls, **given: config(**given))
 
 

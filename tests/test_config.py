@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import fields, replace
+from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -55,11 +56,11 @@ def test_every_option_has_a_docstring_for_its_help(section):
     import ast
     import inspect
 
-    tree = ast.parse(inspect.getsource(SECTIONS[section])).body[0]
-    assert isinstance(tree, ast.ClassDef)
+    bodies = [ast.parse(inspect.getsource(base)).body[0].body for base in SECTIONS[section].__mro__[:-2]]
     documented = {
-        before.target.id  # type: ignore[union-attr]
-        for before, after in zip(tree.body, tree.body[1:], strict=False)
+        before.target.id
+        for body in bodies
+        for before, after in pairwise(body)
         if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
     }
     assert documented == {field.name for field in fields(SECTIONS[section])}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from prism.artifacts.options import Split
 from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between
@@ -20,8 +20,8 @@ WhenFlipped = Literal["protocol", TrainingFlip]
 
 
 @dataclass(frozen=True)
-class EvaluateConfig(Options, section="evaluate"):
-    """Options of `prism evaluate`; the defaults are the paper's schedule."""
+class NetworkOptions(Options, section="network"):
+    """Which network is trained."""
 
     model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
     """Network to train."""
@@ -30,6 +30,14 @@ class EvaluateConfig(Options, section="evaluate"):
     hidden: Annotated[int, between(0, 65536)] = 0
     """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published size, which makes \
 cnn-lstm take gigabytes."""
+
+
+@dataclass(frozen=True)
+class TrainingOptions(NetworkOptions):
+    """How networks are trained, whatever they learn; the defaults are the paper's schedule."""
+
+    views: ClassVar[int] = 1
+
     seeds: Annotated[int, at_least(1)] = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0
@@ -43,22 +51,28 @@ cnn-lstm take gigabytes."""
     shift: Annotated[float, SHARE] = 0.0
     """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
 schedule has none."""
+    train_vpc: Annotated[int, at_least(0)] = 0
+    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """How each network is trained."""
+        return Schedule(self.epochs, self.batch_size, self.lr, self.shift, self.views)
+
+
+@dataclass(frozen=True)
+class EvaluateConfig(TrainingOptions, section="evaluate"):
+    """Options of `prism evaluate`; the defaults are the paper's schedule."""
+
     flip: Annotated[WhenFlipped, Rare()] = "protocol"
     """Random mirroring of training clips where that keeps the labels: `always` is anew each time that a clip is \
 shown, `once` is fixed for a whole training, `never` leaves clips as they are stored. `protocol` does what the \
 protocol does: clean always; wang2024 never for a set, once for the clips of --train."""
-    train_vpc: Annotated[int, at_least(0)] = 0
-    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
     split: Annotated[Split, Group("Scoring")] = "test"
     """Real clips to score on; choose settings on val, report test."""
     protocol: ProtocolName = "clean"
     """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024` is that of Wang et al. \
 with all its quirks, for numbers beside theirs. Both score a network after its last epoch."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """How each network is trained."""
-        return Schedule(self.epochs, self.batch_size, self.lr, self.shift)
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
         """Earlier work scores on test clips only, and says when clips are mirrored."""
@@ -68,52 +82,29 @@ with all its quirks, for numbers beside theirs. Both score a network after its l
 
 
 @dataclass(frozen=True)
-class RetrieveConfig(Options, section="retrieve"):
+class RetrieveConfig(TrainingOptions, section="retrieve"):
     """Options of `prism retrieve`; the schedule is that of `prism evaluate`."""
 
-    model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
-    """Network to train."""
-    width: Annotated[int, between(0, 4096)] = 0
-    """Channels of the network's first block; 0 for the published number."""
-    hidden: Annotated[int, between(0, 65536)] = 0
-    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published one."""
-    seeds: Annotated[int, at_least(1)] = 3
-    """Networks to train, with seeds seed, seed + 1, …"""
-    seed: int = 0
-    """First seed."""
+    views: ClassVar[int] = VIEWS
+
     epochs: Annotated[int, Group("Training"), at_least(0)] = 500
     """Passes over the training clips; the learning rate drops to a tenth halfway. 0 scores the untrained \
 network: compare with it, it may find more than chance does."""
-    lr: Annotated[float, RATE] = 0.01
-    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
     batch_size: Annotated[int, PAIR] = 128
     """Clips per training step; each of them is there in two views."""
-    temperature: Annotated[float, between(0.001, 100)] = 0.1
-    """Temperature of the supervised contrastive loss; a lower one looks at the nearest negatives only."""
     shift: Annotated[float, SHARE] = 0.125
     """Largest random shift of a training clip in time, down and across, as a share of its extent; 0 leaves \
 flips as the only augmentation."""
-    train_vpc: Annotated[int, at_least(0)] = 0
-    """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
+    temperature: Annotated[float, between(0.001, 100)] = 0.1
+    """Temperature of the supervised contrastive loss; a lower one looks at the nearest negatives only."""
     split: Annotated[QuerySplit, Group("Scoring")] = "test"
     """Real clips to ask for; the gallery is always the training clips. Choose settings on val, report test."""
 
-    @property
-    def schedule(self) -> Schedule:
-        """How each network is trained."""
-        return Schedule(self.epochs, self.batch_size, self.lr, self.shift, VIEWS)
-
 
 @dataclass(frozen=True)
-class Candidate(Options, section="candidate"):
+class Candidate(NetworkOptions, section="candidate"):
     """A network and the hyper-parameters that it is trained with: one of those that a ranking puts in order."""
 
-    model: Annotated[str, NETWORKS] = "convnet3d"
-    """Network to train."""
-    width: Annotated[int, between(0, 4096)] = 0
-    """Channels of its first block; 0 for the published number."""
-    hidden: Annotated[int, between(0, 65536)] = 0
-    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published one."""
     lr: Annotated[float, RATE] = 0.01
     """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
     shift: Annotated[float, SHARE] = 0.0
