@@ -8,36 +8,6 @@ print(prism.evaluate(condensed, store))
 """
 
 import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from prism import networks as networks
-    from prism.artifacts.clips import Clips, Normalisation
-    from prism.artifacts.condensed import CondensedSet
-    from prism.artifacts.dataset import VideoDataset
-    from prism.artifacts.estimates import lead
-    from prism.artifacts.rankings import Ranking
-    from prism.artifacts.results import Result
-    from prism.artifacts.store import ClipStore
-    from prism.condensation.condense import condense
-    from prism.condensation.options import CondenseConfig
-    from prism.errors import PrismError
-    from prism.evaluation.evaluate import evaluate
-    from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig, RetrieveConfig
-    from prism.evaluation.rank import rank
-    from prism.evaluation.retrieve import retrieve
-    from prism.exports.export import export
-    from prism.exports.options import ExportConfig
-    from prism.ingestion.build import ingest
-    from prism.ingestion.load import load
-    from prism.ingestion.motion import write_motion
-    from prism.ingestion.options import IngestConfig, MotionConfig
-    from prism.reports.page import report
-    from prism.reproduction.run import reproduce
-    from prism.selection.options import SelectConfig
-    from prism.selection.select import select
-
-    __version__: str
 
 _HOME = {
     "Candidate": "prism.evaluation.options",
@@ -71,37 +41,8 @@ _HOME = {
     "write_motion": "prism.ingestion.motion",
 }
 
-__all__ = [
-    "Candidate",
-    "ClipStore",
-    "Clips",
-    "CondenseConfig",
-    "CondensedSet",
-    "EvaluateConfig",
-    "ExportConfig",
-    "IngestConfig",
-    "MotionConfig",
-    "Normalisation",
-    "PrismError",
-    "RankConfig",
-    "Ranking",
-    "Result",
-    "RetrieveConfig",
-    "SelectConfig",
-    "VideoDataset",
-    "condense",
-    "evaluate",
-    "export",
-    "ingest",
-    "lead",
-    "load",
-    "rank",
-    "report",
-    "reproduce",
-    "retrieve",
-    "select",
-    "write_motion",
-]
+# Type checkers read the names from __init__.pyi.
+__all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

@@ -43,15 +43,6 @@ def test_every_public_method_has_a_docstring(name):
                 assert inspect.getdoc(getattr(value, method)), f"{name}.{method}"
 
 
-def test_types_for_tools_and_names_for_python_agree():
-    tree = inspect.getsource(prism)
-    shown = tree[tree.index("if TYPE_CHECKING") : tree.index("_HOME")]
-    for name in prism.__all__:
-        assert f" {name}" in shown
-        assert prism._HOME[name] in shown
-    assert sorted(prism._HOME) == prism.__all__
-
-
 def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
     with pytest.raises(prism.PrismError, match=r"unknown key 'condense.vcp'. Did you mean 'condense.vpc'\?"):
         prism.condense(store, vcp=1)
