@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from cyclopts import App, ArgumentCollection, CycloptsError, Group, MissingArgumentError, Parameter
 from cyclopts.config import Dict
@@ -25,7 +25,7 @@ from prism.machine.provenance import versions
 from prism.machine.run import Run
 from prism.parts import NAME
 from prism.recipes import read_recipe
-from prism.reproduction.options import Scale
+from prism.reports.text import printable
 from prism.selection.options import SelectConfig
 
 WHERE = Group("Where it runs", sort_key=99)
@@ -444,7 +444,7 @@ def reproduce(
     *,
     data: Paths = [],  # noqa: B006
     output: Output = Path("runs/reproduce"),
-    scale: Scale = "full",
+    scale: Literal["full", "small"] = "full",
     seeds: int = 1,
     vpc: Annotated[list[int], Parameter(consume_multiple=True, negative="")] = [],  # noqa: B006
     recipe: Paths = [],  # noqa: B006
@@ -599,8 +599,8 @@ def info(path: Path, /, *, json: Flag = False) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line for the user."""
-    print(shown(text), flush=True)
+    """Print lines for the user; what would move the terminal's cursor or colours is spelled out."""
+    print("\n".join(map(printable, text.split("\n"))), flush=True)
 
 
 def resumes(run: Running, output: Path, *kept: Path) -> None:
@@ -622,12 +622,7 @@ def next_is(*words: object, run: Running = LOCAL) -> None:
 
 def complain(text: str) -> None:
     """Print one line on stderr."""
-    print("prism: " + shown(text).replace("\n", "\\n"), file=sys.stderr)
-
-
-def shown(text: str) -> str:
-    """Text for a terminal: what would move its cursor or colours is spelled out."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1] for letter in text)
+    print(f"prism: {printable(text)}", file=sys.stderr)
 
 
 def run(command: Callable[[], Any]) -> int:

@@ -76,6 +76,14 @@ class CacheFile:
                 pass
         return found if is_good else None
 
+    def get(self, compute: Callable[[], Tensor]) -> Tensor:
+        """The tensor on the CPU, the same bits from the cache as from `compute`, whose result is kept."""
+        found = self.load()
+        if found is None:
+            found = compute().cpu()
+            self.save(found)
+        return found
+
     def save(self, tensor: Tensor) -> None:
         """Keep the tensor where that is possible; the oldest of its kind go where they are too many."""
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
@@ -89,27 +97,3 @@ class CacheFile:
                     break
                 total -= file.stat().st_size
                 file.unlink()
-
-
-def remembered(
-    store: ClipStore,
-    kind: str,
-    key: dict[str, Any],
-    device: torch.device,
-    shape: tuple[int, ...],
-    compute: Callable[[], Tensor],
-) -> Tensor:
-    """A tensor from the store's cache, or computed and put there; arguments as in `CacheFile.of`.
-
-    Args:
-        compute: computes it, float32 of this shape.
-
-    Returns:
-        The tensor on the CPU, the same bits from the cache as without it.
-    """
-    file = CacheFile.of(store, kind, key, device, shape)
-    found = file.load()
-    if found is None:
-        found = compute().cpu()
-        file.save(found)
-    return found

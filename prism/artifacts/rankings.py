@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -235,7 +235,7 @@ def _checked(content: dict[str, Any]) -> Ranking:
         raise ValueError("two candidates have one name")
     sets = tuple(
         RankedSet(typed(str, one["name"]), build_typed(Subject, one["subject"]), typed(float, one["make_seconds"]))
-        for one in map(_table, typed(list, content["sets"]))
+        for one in map(partial(typed, dict), typed(list, content["sets"]))
     )
     trials = tuple(_trial(typed(dict, one)) for one in typed(list, content["trials"]))
     data, full = build_typed(Data, content["data"]), build_typed(Subject, content["full"])
@@ -255,10 +255,6 @@ def _checked(content: dict[str, Any]) -> Ranking:
     ):
         raise ValueError("a trial belongs to no candidate, set or seed, or is there twice")
     return found
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return typed(dict, value)
 
 
 def _trial(values: dict[str, Any]) -> Trial:

@@ -12,7 +12,7 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.rankings import FULL, RankedSet, Ranking, Trial
-from prism.artifacts.results import Data, Result, relative_to_result
+from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import seconds_to_make
 from prism.config import as_dict
@@ -20,7 +20,7 @@ from prism.errors import CondensedError, ConfigError, DivergedError, ResultError
 from prism.evaluation.candidates import Candidates, read_candidates
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
-from prism.evaluation.trials import Trials, set_material, store_material
+from prism.evaluation.trials import Trials, data_of, set_material, store_material
 from prism.machine.devices import in_one_thread, pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
@@ -155,16 +155,9 @@ class _Contest:
             materials.append(file.absolute() if file and run.executor is not None else condensed)
             ranked.append(RankedSet(name, subject, seconds_to_make(file) if file else 0.0))
         named = {name: as_dict(candidate) for name, candidate in candidates.items()}
-        clips, chance = store.clips(config.split), min(1.0, 1 / len(store.classes))
-        data = Data(
-            relative_to_result(store.path, output),
-            store.fingerprint,
-            config.split,
-            len(clips),
-            len(store.classes),
-            {SCORE: chance},
-            4 * store.clip_bytes * len(store.positions("train")),
-        )
+        # An empty split is refused here.
+        store.clips(config.split)
+        data = data_of(store, config.split, {SCORE: 1 / len(store.classes)}, output)
         ranking = Ranking(named, as_dict(config), data, full, tuple(ranked), (), provenance())
         return cls(store, config, candidates, tuple(materials), ranking, run.device)
 
@@ -199,7 +192,8 @@ class _Contest:
         )
         with progress_bar("Ranking", total, "clips", enabled=run.progress, done=total - left) as advance:
             for (place, number), found in completed(executor, self.trained, missing):
-                ranking = replace(ranking, trials=_sorted((*ranking.trials, *found)), provenance=provenance())
+                trials = sorted([*ranking.trials, *found], key=lambda one: (one.candidate, one.set, one.seed))
+                ranking = replace(ranking, trials=tuple(trials), provenance=provenance())
                 if run.path is not None:
                     ranking.save(run.path)
                 best = max(trial.score or 0.0 for trial in found)
@@ -255,7 +249,3 @@ class _Contest:
     def _length(self, number: int) -> int:
         """Clips that a network is trained on, over all epochs."""
         return self._epochs(number) * self._clips(number)
-
-
-def _sorted(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    return tuple(sorted(trials, key=lambda trial: (trial.candidate, trial.set, trial.seed)))

@@ -324,18 +324,22 @@ def workers_for(num_networks: int, num_threads: int) -> int:
 def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:
     """The result before the first network; chance is filled in when the store has been checked."""
     store, protocol = examination.store, examination.protocol
-    split = protocol.split(examination.config.split)
-    data = Data(
+    data = data_of(store, protocol.split(examination.config.split), {}, output)
+    config = as_dict(examination.config)
+    return Result(label, examination.TASK, protocol.name, subject, data, config, (), provenance())
+
+
+def data_of(store: ClipStore, split: str, chance: dict[str, float], output: Path | None) -> Data:
+    """The clips of a split, as the result at `output` records that networks are scored on them."""
+    return Data(
         relative_to_result(store.path, output),
         store.fingerprint,
         split,
         len(store.positions(split)),
         len(store.classes),
-        {},
+        chance,
         4 * store.clip_bytes * len(store.positions("train")),
     )
-    config = as_dict(examination.config)
-    return Result(label, examination.TASK, protocol.name, subject, data, config, (), provenance())
 
 
 def _grown(

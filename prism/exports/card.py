@@ -8,8 +8,7 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, Result, percent
 from prism.config import as_arguments, chosen
-from prism.exports.format import Format
-from prism.exports.loss import Loss
+from prism.exports.format import Format, Loss
 from prism.exports.options import ExportConfig
 from prism.reports.text import counted, in_bytes, printable
 

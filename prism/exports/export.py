@@ -10,8 +10,7 @@ from prism.artifacts.results import Result
 from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.exports.card import card_text
-from prism.exports.format import Format
-from prism.exports.loss import Loss
+from prism.exports.format import Format, Loss
 from prism.exports.options import FORMATS, ExportConfig
 from prism.machine.files import (
     check_output_file,

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import SourceError
-from prism.ingestion.frames import is_image
-from prism.ingestion.listing import VIDEO_SUFFIXES, Listing
+from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, is_image
 from prism.machine.texts import read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."

@@ -15,9 +15,8 @@ from typing import Any
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import Interrupted, SourceError
-from prism.ingestion.frames import frame_files
 from prism.ingestion.layouts import list_videos
-from prism.ingestion.listing import DataSet, Listing, VideoSource
+from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Pool
 from prism.ingestion.shards import Shard, decode_shard

@@ -25,7 +25,7 @@ from av.video.reformatter import VideoReformatter
 from PIL import Image
 
 from prism.errors import VideoError
-from prism.ingestion.frames import frame_files
+from prism.ingestion.listing import frame_files
 from prism.ingestion.sampling import Window
 from prism.ingestion.task import Limits
 

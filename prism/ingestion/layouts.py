@@ -10,8 +10,7 @@ from pathlib import Path
 
 from prism.errors import SourceError
 from prism.ingestion.annotations import csv_rows
-from prism.ingestion.frames import frame_files
-from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, as_text, require_folder
+from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, as_text, frame_files, require_folder
 from prism.ingestion.options import LAYOUTS, IngestConfig
 
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}

@@ -1,5 +1,6 @@
 """What a layout is and what it gives: the videos of a source, and what it left out and why."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from prism.ingestion.options import LAYOUTS, IngestConfig
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
 """A source that is no folder: items with frames and a label, or those of each split by its name."""
 VIDEO_SUFFIXES = (".mp4", ".avi", ".webm", ".mkv", ".mov")
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,21 @@ class Listing:
 def as_text(name: str) -> str:
     """A file name with the bytes that are not UTF-8 spelled out."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def frame_files(folder: Path) -> list[Path]:
+    """The images of a video that is a folder of frames, in natural order: frame 2 before frame 10."""
+
+    def place(image: Path) -> tuple[list[str | int], str]:
+        parts = re.split(r"(\d+)", image.name)
+        return [int(part) if part.isdecimal() else part for part in parts], image.name
+
+    return sorted((path for path in folder.iterdir() if is_image(path.name)), key=place)
+
+
+def is_image(name: str) -> bool:
+    """Whether a file name is that of a frame, and not hidden."""
+    return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
 
 
 class Layout(ABC):

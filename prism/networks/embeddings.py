@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor, nn
 
-from prism.artifacts.cache import remembered
+from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.machine.devices import in_one_thread
 from prism.machine.progress import progress_bar
@@ -88,4 +88,4 @@ def train_embeddings(
 
     if not NETWORKS.ships(embedder.model):
         return compute()
-    return remembered(store, "embeddings", asdict(embedder) | {"model": name}, device, shape, compute)
+    return CacheFile.of(store, "embeddings", asdict(embedder) | {"model": name}, device, shape).get(compute)

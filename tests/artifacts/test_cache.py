@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from prism.artifacts import cache
-from prism.artifacts.cache import remembered
+from prism.artifacts.cache import CacheFile
 from prism.machine.locks import claim, lock_path
 
 CPU = torch.device("cpu")
@@ -23,6 +23,10 @@ class Computing:
     def __call__(self) -> torch.Tensor:
         self.times += 1
         return self.values
+
+
+def remembered(store, kind, key, device, shape, compute):
+    return CacheFile.of(store, kind, key, device, shape).get(compute)
 
 
 def test_a_tensor_is_computed_once_for_each_key_and_kind(make_store):

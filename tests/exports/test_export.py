@@ -16,8 +16,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.exports import sheets
 from prism.exports.export import export
 from prism.exports.folders import folder_names
-from prism.exports.format import Format
-from prism.exports.loss import Loss
+from prism.exports.format import Format, Loss
 from prism.selection.select import select
 
 TOS = ["videofolder", "webdataset", "tensors", "gif", "webp", "mp4"]

@@ -35,7 +35,7 @@ from exhibits import Exhibit
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from prism.artifacts.cache import remembered
+from prism.artifacts.cache import CacheFile
 from prism.artifacts.condensed import CondensedSet, _digest
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, seconds_to_make
@@ -194,7 +194,7 @@ def cached(folder: Path) -> Target:
     values = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
 
     def read() -> None:
-        found = remembered(store, "moments", {}, device, (2, 2), lambda: values)
+        found = CacheFile.of(store, "moments", {}, device, (2, 2)).get(lambda: values)
         assert found.shape == (2, 2)
         assert found.dtype == torch.float32
         assert found.isfinite().all()
