@@ -10,7 +10,7 @@ from torch import Tensor
 
 from prism.errors import CheckpointError
 from prism.machine.files import write_atomically
-from prism.machine.texts import canonical_json, first_difference, parse_json
+from prism.machine.texts import canonical_json, count, first_difference, parse_json
 
 FORMAT = "prism-checkpoint"
 VERSION = 1
@@ -71,9 +71,9 @@ class Checkpoint:
             if (content["format"], content["version"]) != (FORMAT, VERSION):
                 raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
             found = cls(
-                _count(content["iteration"]),
+                count(content["iteration"]),
                 dict(content["source"]),
-                _count(content["telemetry_bytes"]),
+                count(content["telemetry_bytes"]),
                 float(content["seconds"]),
                 tensors,
             )
@@ -85,12 +85,6 @@ class Checkpoint:
                 "Repeat that run's options, or start again with --overwrite."
             )
         return found
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**60:
-        raise ValueError(f"{value!r} is not a count")
-    return value
 
 
 def damaged(path: Path, error: Exception) -> CheckpointError:

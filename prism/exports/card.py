@@ -38,7 +38,7 @@ def card_text(
             "A few videos of each class stand for a whole data set of labelled action clips "
             "([dataset distillation](https://huggingface.co/papers?q=dataset%20distillation)). "
             "They are made to train networks on, and were written by PRISM.",
-            *("", "| | |", "|---|---|", *_facts(condensed, config, loss, num_bytes)),
+            *("", "| | |", "|---|---|", *_facts(condensed, loss, num_bytes)),
             *("", "The label of a video is the position of its class:", "", *_fenced(list(condensed.classes))),
             *(("", "## How to read it", "", *_fenced(form.reading, "python")) if form.reading else ()),
             *("", "## How it was made", "", *_fenced(_commands(condensed, config), "sh")),
@@ -69,7 +69,7 @@ def _front_matter(condensed: CondensedSet, form: Format) -> Iterator[str]:
         yield "viewer: false"
 
 
-def _facts(condensed: CondensedSet, config: ExportConfig, loss: Loss, num_bytes: int) -> Iterator[str]:
+def _facts(condensed: CondensedSet, loss: Loss, num_bytes: int) -> Iterator[str]:
     (height, width), counts = condensed.size, condensed.labels.bincount(minlength=len(condensed.classes)).tolist()
     yield f"| classes | {len(condensed.classes)} |"
     yield f"| videos per class (VPC) | {' to '.join(map(str, sorted({min(counts), max(counts)})))} |"

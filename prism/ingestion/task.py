@@ -10,6 +10,7 @@ from typing import Any
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Window, centre_window, random_windows, stride_at
+from prism.machine.texts import count
 
 READY = "ready"
 """The first line of a decoding process."""
@@ -136,14 +137,3 @@ class Outcome:
         """
         windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
         return cls(windows, count(values["video_frames"]), str(values["reason"]))
-
-
-def count(value: object) -> int:
-    """A number of frames or videos, as a file says it.
-
-    Raises:
-        ValueError: it is not one.
-    """
-    if type(value) is not int or not 0 <= value < 2**40:
-        raise ValueError(f"{value!r} is not a count")
-    return value

@@ -25,9 +25,9 @@ from pathlib import Path
 from prism.errors import OutputError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.task import Outcome, count
+from prism.ingestion.task import Outcome
 from prism.machine.files import partial_path, sync_folder, write_synced, writing
-from prism.machine.texts import parse_json
+from prism.machine.texts import count, parse_json
 
 SYNC_SECONDS = 3.0
 

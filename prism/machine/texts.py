@@ -28,6 +28,17 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def count(value: object) -> int:
+    """A number of things, as a file says it.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    if type(value) is not int or not 0 <= value < 2**40:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV; None is an empty cell."""
     text = io.StringIO()

@@ -1,7 +1,5 @@
 """Embeddings of a store's training clips, computed once for each network and kept beside the clips."""
 
-from dataclasses import asdict, dataclass
-
 import torch
 from torch import Tensor, nn
 
@@ -33,25 +31,15 @@ class Backbone(nn.Module):
         return self.network.embed(clips)
 
 
-@dataclass(frozen=True)
-class EmbeddingNetwork:
-    """The network that embeds: which one it is and, if it is trained, for how long.
-
-    Attributes:
-        model: the network, as `build` takes it.
-        width: channels of its first block.
-        epochs: passes over all training clips; 0 leaves it as it was drawn.
-        seed: seed of its initial values and its training.
-    """
-
-    model: Model
-    width: int
-    epochs: int
-    seed: int
-
-
 def train_embeddings(
-    store: ClipStore, embedder: EmbeddingNetwork, device: torch.device, progress: bool = False
+    store: ClipStore,
+    model: Model,
+    device: torch.device,
+    *,
+    width: int,
+    epochs: int,
+    seed: int,
+    progress: bool = False,
 ) -> Tensor:
     """The embeddings of all training clips, from the store's cache if they are there.
 
@@ -59,8 +47,11 @@ def train_embeddings(
 
     Args:
         store: its training clips are embedded, and trained on.
-        embedder: the network, and for how long it is trained.
+        model: the network that embeds.
         device: where it runs.
+        width: channels of its first block; 0 for the published number.
+        epochs: passes over all training clips that it is trained for; 0 leaves it as it was drawn.
+        seed: of its initial values and its training.
         progress: show a bar while it is trained.
 
     Returns:
@@ -69,23 +60,24 @@ def train_embeddings(
     Raises:
         ConfigError: training the network would take more memory than there is.
     """
-    network = build_for(store, embedder.model, "meta", width=embedder.width)
-    name, shape = NETWORKS.name_of(embedder.model), (len(store.positions("train")), network.embed_dim)
+    network = build_for(store, model, "meta", width=width)
+    name, shape = NETWORKS.name_of(model), (len(store.positions("train")), network.embed_dim)
 
     def compute() -> Tensor:
         clips = store.clips("train")
-        if embedder.epochs:
+        if epochs:
             check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
         allocate(network, device)
         with in_one_thread(device):
-            if embedder.epochs:
-                schedule, seed, flip = Schedule(embedder.epochs, BATCH_SIZE), embedder.seed, store.flip
-                with progress_bar("Training", embedder.epochs, "epochs", enabled=progress) as advance:
+            if epochs:
+                schedule, flip = Schedule(epochs, BATCH_SIZE), store.flip
+                with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
                     train(network, clips, store.normalisation, schedule, seed=seed, flip=flip, advance=advance)
             else:
-                initialise(network, generator(embedder.seed, "init", device=device))
+                initialise(network, generator(seed, "init", device=device))
             return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
 
-    if not NETWORKS.ships(embedder.model):
+    if not NETWORKS.ships(model):
         return compute()
-    return CacheFile.of(store, "embeddings", asdict(embedder) | {"model": name}, device, shape).get(compute)
+    key = {"model": name, "width": width, "epochs": epochs, "seed": seed}
+    return CacheFile.of(store, "embeddings", key, device, shape).get(compute)

@@ -21,7 +21,7 @@ from prism.machine.progress import progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
-from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
+from prism.networks.embeddings import train_embeddings
 from prism.selection.listed import listed_positions
 from prism.selection.methods import Selection
 from prism.selection.options import SELECTIONS, SelectConfig
@@ -125,8 +125,8 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
     """
     counts, device = store.counts("train").tolist(), pick_device(run.device)
     if method.needs_embeddings:
-        embedder = EmbeddingNetwork(config.model, config.width, config.epochs, config.embedder_seed)
-        embeddings = train_embeddings(store, embedder, device, run.progress)
+        how = {"width": config.width, "epochs": config.epochs, "seed": config.embedder_seed}
+        embeddings = train_embeddings(store, config.model, device, **how, progress=run.progress)
     else:
         embeddings = torch.empty(sum(counts), 0)
     chosen: list[int] = []

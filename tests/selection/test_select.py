@@ -10,7 +10,7 @@ from prism.errors import ConfigError
 from prism.machine import progress
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
-from prism.networks.embeddings import EmbeddingNetwork, train_embeddings
+from prism.networks.embeddings import train_embeddings
 from prism.recipes import read_recipe
 from prism.selection.methods import Herding, KCenter, Selection
 from prism.selection.options import SELECTIONS, SelectConfig
@@ -87,16 +87,16 @@ def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
 
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, monkeypatch, epochs):
-    store, embedder = make_store(), EmbeddingNetwork("convnet3d", 2, epochs, 0)
+    store, how = make_store(), {"width": 2, "epochs": epochs, "seed": 0}
     cpu = torch.device("cpu")
-    first = train_embeddings(store, embedder, cpu)
+    first = train_embeddings(store, "convnet3d", cpu, **how)
     assert first.shape == (len(store.positions("train")), 8)
     (cached,) = (store.path / "cache").iterdir()
     written = cached.stat().st_mtime_ns
-    assert torch.equal(train_embeddings(store, embedder, cpu), first)
+    assert torch.equal(train_embeddings(store, "convnet3d", cpu, **how), first)
     assert cached.stat().st_mtime_ns == written
     cached.write_bytes(b"damaged")
-    assert torch.equal(train_embeddings(store, embedder, cpu), first)
+    assert torch.equal(train_embeddings(store, "convnet3d", cpu, **how), first)
 
 
 def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained(store, tmp_path, monkeypatch):
@@ -110,7 +110,7 @@ def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained
 
 def test_another_network_has_embeddings_of_its_own(store):
     cpu = torch.device("cpu")
-    found = [train_embeddings(store, EmbeddingNetwork("convnet3d", 2, 0, seed), cpu) for seed in (0, 1)]
+    found = [train_embeddings(store, "convnet3d", cpu, width=2, epochs=0, seed=seed) for seed in (0, 1)]
     assert not torch.equal(*found)
 
 
