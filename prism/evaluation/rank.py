@@ -1,9 +1,8 @@
 """Ranking: whether training on a set puts networks and hyper-parameters in the order that all clips do."""
 
-import contextlib
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,25 +11,24 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.rankings import FULL, RankedSet, Ranking, Trial
-from prism.artifacts.results import Result
+from prism.artifacts.results import Result, check_same_run
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import seconds_to_make
 from prism.config import as_dict
-from prism.errors import CondensedError, ConfigError, DivergedError, ResultError
+from prism.errors import CondensedError, ConfigError, DivergedError
 from prism.evaluation.candidates import Candidates, read_candidates
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
-from prism.evaluation.trials import Trials, data_of, set_material, store_material
-from prism.machine.devices import in_one_thread, pick_device
+from prism.evaluation.trials import Trials, data_of, set_material, side_by_side, store_material
+from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import provenance
 from prism.machine.run import Run, parted
-from prism.machine.texts import first_difference
 from prism.networks.build import build_for
-from prism.networks.training_memory import TrainingMemory, check_memory, num_side_by_side
+from prism.networks.training_memory import TrainingMemory, check_memory
 
 SCORE = "top1"
 """What candidates are ordered by."""
@@ -82,35 +80,14 @@ def rank(
         contest = _Contest.of(sets, store, config, known, run)
         needs, ranking = contest.check(run), contest.ranking
         if run.resume and path is not None and path.exists():
-            ranking = _continued(ranking, Ranking.load(path), path)
-        with _side_by_side(needs, run, workers) as executor:
-            return contest.completed(ranking, run, executor)
-
-
-def _continued(ranking: Ranking, found: Ranking, path: Path) -> Ranking:
-    if found.identity != ranking.identity:
-        difference = first_difference(found.identity, ranking.identity)
-        raise ResultError(
-            f"ranking '{path}' belongs to another run: {difference}. "
-            "Repeat that run's options, or start again with --overwrite in place of --resume."
-        )
-    return replace(ranking, trials=found.trials)
-
-
-@contextlib.contextmanager
-def _side_by_side(needs: TrainingMemory, run: Run, workers: int | None) -> Iterator[Executor | None]:
-    """What trains candidates side by side: the run's executor, threads, or None for one after the other."""
-    device, most = pick_device(run.device), torch.get_num_threads() if workers is None else workers
-    if run.executor is not None or device.type != "cpu" or num_side_by_side(needs, device, most) == 1:
-        yield run.executor
-        return
-    # As in `prism.evaluation.trials`, one thread is set before the pool begins.
-    with in_one_thread(device), ThreadPoolExecutor(num_side_by_side(needs, device, most), "prism-rank") as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+            found = Ranking.load(path)
+            check_same_run("ranking", path, found.identity, ranking.identity)
+            ranking = replace(ranking, trials=found.trials)
+        if run.executor is not None:
+            return contest.completed(ranking, run, run.executor)
+        most = torch.get_num_threads() if workers is None else workers
+        with side_by_side(needs, pick_device(run.device), most) as threads:
+            return contest.completed(ranking, run, threads)
 
 
 @dataclass(frozen=True)
@@ -144,9 +121,8 @@ class _Contest:
         _, full = store_material(store, store, plain, output)
         materials, ranked = [], []
         for given in sets:
-            file = None if isinstance(given, CondensedSet) else Path(given)
-            condensed = given if isinstance(given, CondensedSet) else CondensedSet.load(given)
-            _, subject = set_material(file or condensed, store, plain, output)
+            material, subject = set_material(given, store, plain, output)
+            file, condensed = material.path, material.condensed
             twin = next((one for one in ranked if one.subject.fingerprint == subject.fingerprint), None)
             name = file.stem if file else subject.method
             if twin is not None:

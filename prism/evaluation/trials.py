@@ -16,10 +16,10 @@ import torch
 from prism.artifacts import results
 from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import HEADINGS, Data, Result, Subject, relative_to_result
+from prism.artifacts.results import HEADINGS, Data, Result, Subject, check_same_run, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import CondensedError, ConfigError, Interrupted, ResultError
+from prism.errors import CondensedError, ConfigError, Interrupted
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
 from prism.machine.devices import in_one_thread, pick_device
@@ -30,7 +30,6 @@ from prism.machine.progress import Advance, progress_bar, still
 from prism.machine.provenance import provenance
 from prism.machine.randomness import generator
 from prism.machine.run import Run
-from prism.machine.texts import first_difference
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
 from prism.networks.training import Draw
@@ -286,12 +285,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
             found = Result.load(path)
-            if found.identity != result.identity:
-                difference = first_difference(found.identity, result.identity)
-                raise ResultError(
-                    f"result '{path}' belongs to another run: {difference}. "
-                    "Repeat that run's options, or start again with --overwrite in place of --resume."
-                )
+            check_same_run("result", path, found.identity, result.identity)
             if {one.seed for one in found.runs} >= set(seeds):
                 return found
             result = replace(result, runs=found.runs)
@@ -306,8 +300,14 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
                 found = completed(run.executor, trial.elsewhere, seeds)
                 return _grown(result, found, run, advance, config.epochs)
             most = trials.workers or workers_for(len(seeds), torch.get_num_threads())
-            with _threads(replace(trial, advance=advance), most) as (threads, stoppable):
-                return _grown(result, completed(threads, stoppable, seeds), run, advance)
+            stopped = threading.Event()
+            trial = replace(trial, stopped=stopped, advance=advance)
+            with side_by_side(trial.check_memory(), pick_device(run.device), most) as threads:
+                try:
+                    return _grown(result, completed(threads, trial, seeds), run, advance)
+                finally:
+                    # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
+                    stopped.set()
 
 
 def workers_for(num_networks: int, num_threads: int) -> int:
@@ -358,32 +358,30 @@ def _grown(
 
 
 @contextlib.contextmanager
-def _threads(trial: Trial, most: int) -> Iterator[tuple[Executor | None, Trial]]:
-    """Threads that train networks side by side, and the trial that they call; None for one after the other.
+def side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> Iterator[Executor | None]:
+    """Threads that train up to `most` networks, as far as memory suffices; None for one after the other.
 
     PyTorch releases Python's lock while it computes, so threads are about as fast as processes would be, and
     they share the clips.
     """
-    needs, device = trial.check_memory(), pick_device(trial.device)
     # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
     num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
     if num <= 1:
-        yield None, trial
+        yield None
         return
-    stopped = threading.Event()
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # The trials set it as well; they find one, and so put back one while others still compute.
-    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as executor:
+    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as threads:
         try:
-            yield executor, replace(trial, stopped=stopped)
-        finally:
-            # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
-            stopped.set()
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def set_material(
     condensed: CondensedSet | str | Path, store: ClipStore, config: Config, output: Path | None
-) -> tuple[Material, Subject]:
+) -> tuple[SetMaterial, Subject]:
     """A condensed set as networks are trained on it, and as the result at `output` records it.
 
     Raises:
