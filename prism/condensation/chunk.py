@@ -7,6 +7,7 @@ import torch
 
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
+from prism.networks.training_memory import gib
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class Chunk:
         """Remember that so many units were too many."""
         if units == 1:
             free = available_memory_bytes(self.device)
-            left = "" if free is None else f" ({free / 2**30:.1f} GiB free)"
+            left = "" if free is None else f" ({gib(free)} free)"
             what = "one clip" if clips == 1 else f"the {clips} videos of one class"
             remedy = "--width" if clips == 1 else "--vpc or --width"
             raise ConfigError(

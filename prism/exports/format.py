@@ -43,17 +43,13 @@ class Loss:
         error = self.squares / max(1, self.num_values)
         return math.inf if error < ROUNDING else -10 * math.log10(error)
 
-    @property
-    def share_outside(self) -> float:
-        """Share of the set's values that lie outside [0, 1], in 0..1."""
-        return self.num_outside / max(1, self.num_values)
-
     def __str__(self) -> str:
         if self.psnr == math.inf:
             return "Nothing is lost."
         said = f"The PSNR to the clips of the set is {self.psnr:.1f} dB"
         if self.num_outside:
-            said += f"; {100 * self.share_outside:.2g} % of these values lie outside 0..1 and are clipped"
+            share = 100 * self.num_outside / self.num_values
+            said += f"; {share:.2g} % of these values lie outside 0..1 and are clipped"
         return f"{said}."
 
 
