@@ -660,6 +660,7 @@ def _said_of(error: CycloptsError) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
-    keep_freed_memory()
+    if arguments is None:
+        keep_freed_memory()
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))

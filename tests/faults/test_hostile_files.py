@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scale import either
 
 from prism.artifacts.info import describe
-from prism.cli import shown
 from prism.errors import PrismError
+from prism.reports.text import printable
 
 NAMED = [(kind, name) for kind, files in SPOILED.items() for name in files]
 
@@ -62,7 +62,7 @@ def test_a_bad_file_gives_its_sentence(kind, name, good, tmp_path):
     assert sentence.startswith(start) if cut else sentence == start
     assert len(sentence) < 1000
     # The terminal shows it on one line of characters that do nothing.
-    assert shown(sentence).isprintable()
+    assert printable(sentence).isprintable()
 
 
 # Fuzzing: a short form here, a long one with `make fuzz`.
@@ -160,4 +160,4 @@ def test_describing_a_hostile_store_names_its_classes_without_running_them(tmp_p
     evil = ["<script>alert(1)</script>", "\x1b[2J\x1b]0;owned\x07"]
     facts = describe(write_store(tmp_path / "store", classes=sorted(evil), num_frames=2, size=4).path)
     assert facts["classes"] == sorted(evil)
-    assert shown(str(facts)).isprintable()
+    assert printable(str(facts)).isprintable()

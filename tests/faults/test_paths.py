@@ -7,11 +7,11 @@ import pytest
 from videos import write_classes, write_numbered, write_numbered_images
 
 from prism.artifacts.store import ClipStore
-from prism.cli import shown
 from prism.errors import PrismError, SourceError
 from prism.ingestion.build import ingest
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.options import IngestConfig
+from prism.reports.text import printable
 
 OPTIONS = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
 STRANGE = ["a\nb", "\x1b[2J\x1b]0;owned\x07", "<script>alert(1)<!--", "‮evil", "a,b\"c'd", "-rf", " spaces "]
@@ -90,7 +90,7 @@ def test_strange_names_are_kept_to_the_byte_and_shown_escaped(source, tmp_path):
     store = ingest(source, tmp_path / "store", workers=2, **OPTIONS)
     again = ClipStore.open(store.path)
     assert set(again.classes) == {"jump", "walk", *STRANGE}
-    assert shown(repr(list(again.classes))).isprintable()
+    assert printable(repr(list(again.classes))).isprintable()
 
 
 def test_a_message_about_a_strange_name_is_one_harmless_line(source, tmp_path, capsys):
