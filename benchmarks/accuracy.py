@@ -4,7 +4,7 @@ The peers' loop trains every frame of random real clips, one class after the oth
 class for each network. It has one run, and its videos are scored as its iterations pass. A run of ours ends where
 its learning rate does. So each point is a whole run of that many iterations: from an empty cache, and then again
 with the class means that are there by then, as another VPC, rule or seed of the same store finds them. The default
-starts from noise; beside it stands a start from mean clips. Seconds are of condensation alone, with all of
+starts from mean clips; beside it stands a start from noise. Seconds are of condensation alone, with all of
 PyTorch's threads. Every set trains networks of its own.
 """
 
@@ -35,7 +35,7 @@ from prism.evaluation.evaluate import evaluate
 
 PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop at our rate"
 EMPTY, FILLED = "empty cache", "kept class means"
-OURS = {"ours": "noise", "ours from mean clips": "mean"}
+OURS = {"ours": "mean", "ours from noise": "noise"}
 """How our videos start."""
 GOALS = {EMPTY: 20, FILLED: 60}
 """How many times sooner."""

@@ -89,7 +89,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     "small-keyframes": {
         "condense": {
             "method": "prism",
-            "init": "noise",
+            "init": "mean",
             "initial_keyframes": 2,
             "keyframe_scale": 4,
             "insertion": "never",

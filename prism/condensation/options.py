@@ -49,9 +49,9 @@ class CondenseConfig(Options, section="condense"):
     """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
 every frame is trained (it fixes init, initial_keyframes and insertion); `static-dynamic`, two static images and \
 two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init and insertion)."""
-    init: Init = "noise"
-    """What the key-frames start as: Gaussian noise, frames of random real clips, or frames of the mean of real \
-clips, which the videos of a class share out among them."""
+    init: Init = "mean"
+    """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
+among them; Gaussian noise (the paper); or frames of random real clips."""
     initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4

@@ -155,8 +155,12 @@ def mean_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tens
     for label in classes:
         of_class = (clips.labels == label).nonzero().flatten()
         order = torch.randperm(len(of_class), generator=generator(config.seed, "videos", label))
-        shares = of_class[order].tensor_split(config.vpc)
-        means += [as_pixels(clips.frames[share[:MEAN_OF]]).mean(dim=0) for share in shares]
+        for share in of_class[order].tensor_split(config.vpc):
+            # One by one: as numbers of four bytes all of them would take more than everything else.
+            total = torch.zeros(clips.frames.shape[1:], dtype=torch.int32)
+            for position in share[:MEAN_OF].tolist():
+                total += clips.frames[position]
+            means.append(total / (255 * len(share[:MEAN_OF])))
     pixels = torch.stack(means)
     return pixels.add_(pixels.flip(-1)).div_(2) if store.flip else pixels
 
