@@ -66,7 +66,7 @@ class Race:
     batch_real: int = 16
     """Real clips per class and iteration of ours."""
     iterations: int = 400
-    """Of our longest run; the others have a half, a quarter and so on, five in all."""
+    """Of our longest run; the others have a half, a quarter and so on, six in all."""
     networks: int = 3
     """Trained on each set."""
     epochs: int = 250
@@ -101,7 +101,7 @@ def marks(last: int) -> list[int]:
 
 def lengths(last: int) -> list[int]:
     """Iterations of our runs, the shortest first."""
-    return sorted({max(1, last >> halvings) for halvings in range(5)})
+    return sorted({max(1, last >> halvings) for halvings in range(6)})
 
 
 def whole_clips(store: ClipStore, frames: Tensor, race: Race) -> CondensedSet:
@@ -227,7 +227,7 @@ def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
 def draw(report: Path, picture: Path) -> None:
     """Plot accuracy against seconds, which a report holds."""
     found = json.loads(report.read_text(encoding="utf-8"))["figures"]
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
     names = [PEERS, PEERS_OUR_RATE, *(f"{name}, {cache}" for name in OURS for cache in GOALS)]
     for name, marker in zip(names, "osD^vP", strict=True):
@@ -239,7 +239,7 @@ def draw(report: Path, picture: Path) -> None:
     start = found[f"{PEERS}, 0 iterations"]["accuracy"]["mean"]
     axes.axhline(start, linestyle="--", color="grey", label="random real clips")
     axes.set(xscale="log", xlabel="seconds of condensation", ylabel="top-1 on test clips, %")
-    axes.legend(frameon=False)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(picture, dpi=150)
 
 
