@@ -32,6 +32,7 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig, settled
 from prism.evaluation.evaluate import evaluate
+from prism.machine.allocation import keep_freed_memory
 
 PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop at our rate"
 EMPTY, FILLED = "empty cache", "kept class means"
@@ -244,6 +245,8 @@ def draw(report: Path, picture: Path) -> None:
 
 
 if __name__ == "__main__":
+    # As the command `prism` does; the peers' loop gains by it as well.
+    keep_freed_memory()
     race, output = read_arguments(str(__doc__), Race(), QUICK)
     report("accuracy", race, measure(race), output)
     if output:

@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, TypeVar
 
-from prism.machine.allocation import keep_freed_memory
 from prism.machine.files import write_atomically
 from prism.machine.provenance import provenance
 from prism.machine.texts import canonical_json
@@ -113,7 +112,7 @@ def ratios(slower: list[float], faster: list[float]) -> Spread:
 
 
 def read_arguments(description: str, start: Options = GOAL, quick: Options = QUICK) -> tuple[Options, Path | None]:
-    """The sizes on the command line, and where to write the result; the process keeps its memory, as `prism` does.
+    """The sizes on the command line, and where to write the result.
 
     Args:
         description: for --help.
@@ -131,7 +130,6 @@ def read_arguments(description: str, start: Options = GOAL, quick: Options = QUI
     given = vars(parser.parse_args())
     output, chosen = given.pop("output"), quick if given.pop("quick") else start
     sizes = replace(chosen, **{name: value for name, value in given.items() if value is not None})
-    keep_freed_memory()
     if sizes.threads:
         torch.set_num_threads(sizes.threads)
     return sizes, output
