@@ -74,9 +74,11 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
     )
     insertion, telemetry, judged = Watch(clock), Watch(clock), 0.0
     with tempfile.TemporaryDirectory() as folder:
-        run = Condensation(store, config, torch.device("cpu"))
         if means == "kept":
+            # Means of one clip are as much to read.
+            config = replace(config, batch_real=1)
             DistributionMatching().ahead(store, config, Run(device="cpu"))
+        run = Condensation(store, config, torch.device("cpu"))
         source = {"config": as_dict(config)}
         with Journal(run, Path(folder) / "set", source, resume=False, overwrite=False) as journal:
             insertion.over(run, "insert")
