@@ -102,8 +102,7 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
         OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
         _compute(order, run)
         order.store.check_unchanged()
-        unseen = Unseen(order.store, order.config, run)
-        return _merge(order, source, unseen, telemetry)
+        return _merge(order, source, run, telemetry)
 
 
 def _check_output(output: Path, resume: bool, overwrite: bool) -> None:
@@ -155,7 +154,7 @@ def _compute(order: ClassOrder, run: Run) -> None:
         raise Interrupted("stopped. Run the same command with --resume to continue.") from None
 
 
-def _merge(order: ClassOrder, source: dict[str, Any], unseen: Unseen, telemetry: TelemetryWriter) -> CondensedSet:
+def _merge(order: ClassOrder, source: dict[str, Any], run: Run, telemetry: TelemetryWriter) -> CondensedSet:
     """Put the classes together under the set's own name, then drop them."""
     paths = [order.path(label) for label in range(len(order.store.classes))]
     parts = [CondensedSet.load(path) for path in paths]
@@ -170,7 +169,7 @@ def _merge(order: ClassOrder, source: dict[str, Any], unseen: Unseen, telemetry:
     labels = torch.cat([part.labels for part in parts])
     encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
     joined = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
-    condensed = unseen.judged(joined)
+    condensed = Unseen(order.store, order.config, run).judged(joined)
     told = [Telemetry.load(telemetry_path(path)) for path in paths]
     for record in _joined(told, order.config.vpc):
         telemetry.write(**record)
