@@ -158,9 +158,10 @@ def mean_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tens
         for share in of_class[order].tensor_split(config.vpc):
             # One by one: as numbers of four bytes all of them would take more than everything else.
             total = torch.zeros(clips.frames.shape[1:], dtype=torch.int32)
-            for position in share[:MEAN_OF].tolist():
+            chosen = share[:MEAN_OF].tolist()
+            for position in chosen:
                 total += clips.frames[position]
-            means.append(total / (255 * len(share[:MEAN_OF])))
+            means.append(total / (255 * len(chosen)))
     pixels = torch.stack(means)
     return pixels.add_(pixels.flip(-1)).div_(2) if store.flip else pixels
 

@@ -85,8 +85,7 @@ def train(
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(batch) // schedule.views)
         decay.step()
-        mean_loss = float(total) / len(shown)
-        if not math.isfinite(mean_loss):
+        if not math.isfinite(mean_loss := float(total) / len(shown)):
             remedy = f"Try --lr {schedule.lr / 10:g}."
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
         advance()
