@@ -1,4 +1,4 @@
-"""A strided convolution with another way to its input's gradient is still that convolution."""
+"""A strided convolution that is computed in other ways is still that convolution."""
 
 import pytest
 import torch
@@ -42,19 +42,42 @@ def test_a_frozen_layer_has_the_gradient_of_finite_differences(size):
     assert torch.autograd.gradcheck(layer(), drawn(1, 3, *size).requires_grad_(), fast_mode=True)
 
 
+@pytest.mark.parametrize("after", [5, 40], ids=["few channels out", "many"])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last_3d])
-def test_a_frozen_layer_has_the_values_and_gradients_of_the_plain_one(memory_format):
-    ours, plain = layer().float(), nn.Conv3d(3, 5, (3, 7, 7), (1, 2, 2), (1, 3, 3)).requires_grad_(False)
+@pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "trained"])
+def test_it_has_the_layout_values_and_gradients_of_the_plain_one(after, memory_format, frozen):
+    ours, plain = (kind(3, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)) for kind in (StridedConv3d, nn.Conv3d))
+    initialise(ours, generator(0, "init"))
     plain.load_state_dict(ours.state_dict())
+    for each in (ours, plain):
+        each.requires_grad_(not frozen).weight.data = each.weight.data.to(memory_format=memory_format)
     # As condensation hands them over: frames before channels in memory.
     clips = drawn(2, 4, 3, 9, 12).float().transpose(1, 2)
     values, gradients = [], []
     for convolution in (ours, plain):
         inputs = clips.detach().requires_grad_()
-        values.append(convolution.to(memory_format=memory_format)(inputs))
-        gradients += torch.autograd.grad(values[-1].square().sum(), inputs)
-    assert torch.equal(*values)
-    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-6)
+        values.append(convolution(inputs))
+        wanted = [inputs] if frozen else [inputs, convolution.weight, convolution.bias]
+        gradients.append(torch.autograd.grad(values[-1].square().sum(), wanted))
+    torch.testing.assert_close(*values)
+    assert values[0].is_contiguous(memory_format=memory_format)
+    for found, expected in zip(*gradients, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_without_a_bias_trains():
+    ours = StridedConv3d(3, 5, (3, 7, 7), (1, 2, 2), (1, 3, 3), bias=False).double()
+    initialise(ours, generator(0, "init"))
+    assert torch.autograd.gradcheck(ours, drawn(1, 3, 3, 6, 5).requires_grad_(), fast_mode=True)
+    (gradient,) = torch.autograd.grad(ours(drawn(1, 3, 3, 6, 5)).square().sum(), ours.weight)
+    assert gradient.abs().max() > 0
+
+
+def test_frozen_weights_keep_no_clips_for_their_gradient():
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):
+        layer().float()(drawn(1, 3, 3, 6, 5).float().requires_grad_())
+    assert kept == [torch.Size((5, 3, 3, 7, 7))]
 
 
 def test_training_still_gives_every_gradient():
