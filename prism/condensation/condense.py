@@ -88,7 +88,7 @@ def condense_classes(
     def finish(unseen: Unseen | None) -> CondensedSet:
         store.check_unchanged()
         # Storing the videos takes memory, for which their last gradients make room.
-        condensation.optimiser.zero_grad()
+        condensation.descent.forget()
         condensed = condensation.videos.condensed(store, config, source)
         return condensed if unseen is None else unseen.judged(condensed)
 

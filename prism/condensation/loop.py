@@ -18,6 +18,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.rules import Conflict, Occasion
 from prism.errors import DivergedError
 from prism.machine.randomness import generator, skip
+from prism.networks.descent import Descent
 
 PROBED = 10
 """Classes on which the curvature is measured, at most."""
@@ -66,8 +67,7 @@ class Condensation:
         self.videos = self.method.start(*started)
         self.compare = OBJECTIVES.make(config.objective, config).start(*started)
         self.rule = RULES.make(config.insertion, config)
-        groups = [{"params": part.tensors, "lr": 0.0} for part in self.videos.trainable]
-        self.optimiser = torch.optim.SGD(groups, momentum=config.momentum)
+        self.descent = Descent([part.tensors for part in self.videos.trainable], config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
 
     @property
@@ -85,14 +85,14 @@ class Condensation:
         loss, recorded = self.read(compared)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
-        self.optimiser.zero_grad(set_to_none=True)
+        self.descent.forget()
         clips.backward(compared.gradients)
-        self.descend(rates)
+        share = self.share_of_rate
+        self.descent.step([share * rate for rate in rates])
 
         conflict, proposed = self.insert(compared.gradients)
         self.iteration += 1
-        keyframes, lr = self.videos.mean_keyframes(), self.optimiser.param_groups[0]["lr"]
-        return Step(loss, keyframes, lr, recorded, conflict, proposed)
+        return Step(loss, self.videos.mean_keyframes(), share * rates[0], recorded, conflict, proposed)
 
     def read(self, compared: Compared) -> tuple[float, dict[str, Any]]:
         """The loss and what else is recorded, as numbers: the only wait for a GPU where nothing is inserted.
@@ -106,13 +106,11 @@ class Condensation:
             self.check_finite(compared.losses)
         return loss, compared.recorded | dict(zip(tensors, values, strict=True))
 
-    def descend(self, rates: list[float]) -> None:
-        """Move what is trainable, at rates that fall along half a cosine, or stay."""
+    @property
+    def share_of_rate(self) -> float:
+        """What is left of the learning rates, which fall along half a cosine, or stay."""
         done = max(0, self.iteration - self.preparation) / max(1, self.config.iterations)
-        share = (1 + math.cos(math.pi * done)) / 2 if self.config.decay == "cosine" else 1.0
-        for group, rate in zip(self.optimiser.param_groups, rates, strict=True):
-            group["lr"] = share * rate
-        self.optimiser.step()
+        return (1 + math.cos(math.pi * done)) / 2 if self.config.decay == "cosine" else 1.0
 
     @cached_property
     def rates(self) -> list[float]:
@@ -181,8 +179,8 @@ class Condensation:
         """What a checkpoint must hold, beside the iteration: streams of randomness have no state."""
         state = dict(self.videos.state())
         for i, parameter in enumerate(self.parameters):
-            if parameter in self.optimiser.state:
-                state[f"momentum.{i}"] = self.optimiser.state[parameter]["momentum_buffer"]
+            if parameter in self.descent.velocities:
+                state[f"momentum.{i}"] = self.descent.velocities[parameter]
         return state
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -196,8 +194,7 @@ class Condensation:
         self.videos.restore(checkpoint.tensors)
         for i, parameter in enumerate(self.parameters):
             if f"momentum.{i}" in checkpoint.tensors:
-                momentum = checkpoint.tensors[f"momentum.{i}"].to(self.device)
-                self.optimiser.state[parameter]["momentum_buffer"] = momentum
+                self.descent.velocities[parameter] = checkpoint.tensors[f"momentum.{i}"].to(self.device)
 
     def _check_restorable(self, checkpoint: Checkpoint) -> None:
         wanted = dict(self.videos.state())

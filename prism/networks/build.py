@@ -69,7 +69,9 @@ def _takes(network_type: type[Network], option: str) -> bool:
 
 
 def allocate(network: Network, device: torch.device) -> Network:
-    """Give a network on the meta device memory on another, in the layout that is fast there; no values."""
+    """Give a network on the meta device memory where it is to run, in the layout that is fast there; no values."""
+    if device.type == "meta":
+        return network
     if device.type == "cpu":
         for weight in network.parameters():
             if weight.dim() == 5:

@@ -19,6 +19,7 @@ from prism.errors import DivergedError
 from prism.machine.devices import send
 from prism.machine.progress import Advance, still
 from prism.machine.randomness import generator
+from prism.networks.descent import Descent
 from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
 from prism.networks.options import Schedule
@@ -67,11 +68,14 @@ def train(
     initialise(network, generator(seed, "init", device=device))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    optimiser, decay = _descent(network, schedule)
+    descent = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY)
+    # A single epoch has no second half.
+    halfway = max(1, schedule.epochs // 2)
     mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total = torch.zeros((), device=device)
+        lr = schedule.lr * (1 if epoch < halfway else 0.1)
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
             batch = batch.repeat(schedule.views)
@@ -79,12 +83,11 @@ def train(
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
             inputs = to_model_input(send(frames, device), normalisation)
             loss = criterion(network(inputs), send(shown.labels[batch], device))
-            optimiser.zero_grad()
+            descent.forget()
             loss.backward()
-            optimiser.step()
+            descent.step([lr])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(batch) // schedule.views)
-        decay.step()
         if not math.isfinite(mean_loss := float(total) / len(shown)):
             remedy = f"Try --lr {schedule.lr / 10:g}."
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
@@ -96,16 +99,6 @@ def _flipped(frames: Tensor, batch: Tensor, flip: bool | Tensor, draw: torch.Gen
     if isinstance(flip, Tensor):
         return mirror(frames, flip[batch])
     return flip_at_random(frames, draw) if flip else frames
-
-
-def _descent(
-    network: nn.Module, schedule: Schedule
-) -> tuple[torch.optim.SGD, torch.optim.lr_scheduler.MultiStepLR]:
-    """The optimiser, and the fall of its learning rate."""
-    optimiser = torch.optim.SGD(network.parameters(), schedule.lr, MOMENTUM, weight_decay=WEIGHT_DECAY)
-    # A single epoch has no second half; milestone 0 would lower its rate from the start.
-    halfway = max(1, schedule.epochs // 2)
-    return optimiser, torch.optim.lr_scheduler.MultiStepLR(optimiser, [halfway], gamma=0.1)
 
 
 @torch.no_grad()

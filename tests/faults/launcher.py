@@ -79,7 +79,6 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     import torch
-    import torch._dynamo  # an optimiser imports it when it is made
 
     import prism.reports.page  # noqa: F401 (and with it what draws plots)
     from prism.ingestion import working
