@@ -5,18 +5,15 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-import torch
-
 from prism.artifacts.cache import KEPT_BYTES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View
-from prism.condensation.condensing_memory import condensing_memory
+from prism.condensation.condensing_memory import side_by_side
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream
 from prism.errors import Interrupted
 from prism.machine.devices import in_one_thread, pick_device
 from prism.machine.executors import completed
-from prism.machine.free_memory import available_memory_bytes
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import Run
 from prism.machine.signals import Stopped, stop_signal
@@ -96,19 +93,10 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
             for _ in completed(run.executor, order, missing):
                 advance(order.block)
             return
-        num = _side_by_side(order, stream.device)
+        num = side_by_side(order.store, order.config, stream.device)
         with stop_signal() as stopped, in_one_thread(stream.device), ThreadPoolExecutor(num) as threads:
             for _ in completed(threads, replace(order, stopped=stopped), missing):
                 advance(order.block)
-
-
-def _side_by_side(order: BlockOrder, device: torch.device) -> int:
-    """Blocks that are computed at a time: as many as there are threads and memory for; a GPU is busy with one."""
-    if device.type != "cpu":
-        return 1
-    needs, free = condensing_memory(order.store, order.config, device), available_memory_bytes(device)
-    room = torch.get_num_threads() if free is None else free // (needs.chunk_bytes + needs.network_bytes)
-    return max(1, min(torch.get_num_threads(), room))
 
 
 def mib(num_bytes: int) -> str:

@@ -59,6 +59,15 @@ def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.de
     return CondensingMemory(together, of_videos, of_clips, of_network + of_others)
 
 
+def side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device) -> int:
+    """Networks that embed real clips at a time: as many as there are threads and memory for; one on a GPU."""
+    if device.type != "cpu":
+        return 1
+    needs, free = condensing_memory(store, config, device), available_memory_bytes(device)
+    room = torch.get_num_threads() if free is None else free // (needs.chunk_bytes + needs.network_bytes)
+    return max(1, min(torch.get_num_threads(), room))
+
+
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
     """Refuse a condensation that cannot fit into memory before it starts.
 

@@ -7,6 +7,7 @@ and later ones read.
 
 import copy
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import Showing, View, real_class_means, whole_clips
+from prism.condensation.condensing_memory import side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.devices import in_one_thread, send
 from prism.machine.randomness import generator, skip
@@ -73,6 +75,8 @@ class NetworkStream:
         is_own = precision == torch.float32
         self.real_network = self.network if is_own else copy.deepcopy(self.network).to(precision)
         self._block: tuple[tuple[int, View], Tensor | None] | None = None
+        self._computed: dict[tuple[int, View], Tensor] = {}
+        self._others: list[NetworkStream] = []
 
     @property
     def is_kept(self) -> bool:
@@ -88,7 +92,31 @@ class NetworkStream:
             self._block = (block, view), found if found is None else send(found, self.device)
         if (kept := self._block[1]) is not None:
             return kept[within, self.classes.start : self.classes.stop]
-        return self.class_means(number, view, self.classes)
+        if (number, view) not in self._computed:
+            self._computed = self._compute(range(number, number + self.block - within), view)
+        return self._computed[number, view]
+
+    def _compute(self, numbers: range, view: View) -> dict[tuple[int, View], Tensor]:
+        """The class means of the first of these networks, and of as many more as are embedded side by side.
+
+        A run meets the networks of a block one after the other, so the next iterations want them.
+        """
+        numbers = numbers[: side_by_side(self.store, self.config, self.device)]
+        if len(numbers) == 1:
+            return {(numbers[0], view): self.class_means(numbers[0], view, self.classes)}
+        while len(self._others) < len(numbers) - 1:
+            one = NetworkStream(self.store, self.config, self.device, self.classes, self.name, self.block)
+            self._others.append(one)
+
+        def compute(stream: NetworkStream, number: int) -> Tensor:
+            # A network that is not kept may be anybody's, so each thread has one of its own.
+            stream.draw(number)
+            return stream.class_means(number, view, self.classes)
+
+        streams = [self, *self._others][: len(numbers)]
+        with in_one_thread(self.device), ThreadPoolExecutor(len(numbers)) as threads:
+            found = zip(numbers, threads.map(compute, streams, numbers), strict=True)
+            return {(number, view): means for number, means in found}
 
     def draw(self, number: int) -> None:
         """Fill the network with the random values of one number."""

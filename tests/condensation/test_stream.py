@@ -236,7 +236,7 @@ def test_a_stopped_run_ends_within_a_block_and_keeps_those_that_are_done(make_st
         original(self, number)
 
     monkeypatch.setattr(NetworkStream, "draw", draw)
-    monkeypatch.setattr(ahead, "_side_by_side", lambda *_: 1)
+    monkeypatch.setattr(ahead, "side_by_side", lambda *_: 1)
     needs = [(block, whole_clips) for block in range(3)]
     with pytest.raises(Interrupted, match="Run the same command to continue"):
         keep_ahead(BlockOrder(store, config(), "cpu"), needs, Run())
@@ -249,6 +249,34 @@ def classes_of_their_own_shade(num_classes: int, num_clips: int) -> np.ndarray:
     grey = np.linspace(80, 160, num_classes).repeat(num_clips).reshape(-1, 1, 1, 1, 1)
     noise = np.random.default_rng(0).normal(0, 30, (num_classes * num_clips, 8, 3, 48, 48))
     return (grey + noise).clip(0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("view", [whole_clips, held_frames])
+def test_class_means_that_are_not_kept_are_computed_by_as_many_networks_as_there_are_threads(
+    make_store, monkeypatch, view
+):
+    store, embedding = make_store(train=6), []
+    original = NetworkStream.class_means
+
+    def class_means(self: NetworkStream, number: int, *given: object) -> torch.Tensor:
+        embedding.append((number, id(self)))
+        # The other thread begins meanwhile.
+        time.sleep(0.05)
+        return original(self, number, *given)
+
+    monkeypatch.setattr(NetworkStream, "class_means", class_means)
+    monkeypatch.setattr(module, "side_by_side", lambda *_: 1)
+    alone = NetworkStream(store, config(), CPU)
+    expected = [(alone.at(number, view), weights(alone)) for number in range(BLOCK + 1)]
+    embedding.clear()
+    monkeypatch.setattr(module, "side_by_side", lambda *_: 3)
+    together = NetworkStream(store, config(), CPU)
+    for number, (means, values) in enumerate(expected):
+        assert torch.equal(together.at(number, view), means)
+        assert torch.equal(weights(together), values)
+    # The last of a block are fewer, and of the next block only its first was asked for.
+    assert sorted(number for number, _ in embedding) == list(range(BLOCK + 3))
+    assert len({stream for _, stream in embedding[:3]}) == 3
 
 
 @pytest.mark.parametrize("model", NETWORKS.homes)
