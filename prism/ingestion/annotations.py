@@ -93,8 +93,15 @@ def read_json(path: Path) -> Any:
         raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
 
 
-def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
     """The lines of a CSV file with their numbers, every wanted column present and filled.
+
+    Args:
+        path: the file.
+        columns: those that it must have.
+        optional: those that it may have; a cell that is not there is an empty text.
 
     Raises:
         SourceError: the file cannot be read, a column is missing, or a cell is empty.
@@ -110,7 +117,7 @@ def csv_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str
             for column, cell in cells.items():
                 if not cell or "\0" in cell:
                     raise SourceError(f"line {rows.line_num} of '{path}' has no {column}.")
-            yield rows.line_num, cells
+            yield rows.line_num, cells | {column: (row.get(column) or "").strip() for column in optional}
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
 

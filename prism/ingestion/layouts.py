@@ -93,14 +93,14 @@ class SplitFolders(Layout):
 
 
 class CsvList(Layout):
-    """A list with the columns path, label and split; others are passed over."""
+    """A list with the columns path, label and split, and perhaps group, the recording; others are passed over."""
 
     def videos_of(self, source: Path, config: IngestConfig) -> Listing:
         """Read the list; its paths are seen from its folder, and stay in it."""
         if source.is_dir():
             raise SourceError(f"source '{source}' is a folder, but the csv layout needs the .csv file itself.")
         listing, lines = Listing(source.parent), dict[str, int]()
-        for line, row in csv_rows(source, CSV_COLUMNS):
+        for line, row in csv_rows(source, CSV_COLUMNS, ["group"]):
             where = f"line {line} of '{source}'"
             path = os.path.normpath(row["path"])
             if os.path.isabs(path) or path == os.pardir or path.startswith(os.pardir + os.sep):
@@ -113,7 +113,7 @@ class CsvList(Layout):
                     f"{where} has split '{row['split']}', but it must be one of {', '.join(SPLIT_NAMES)}."
                 )
             lines[relative] = line
-            listing.add(source.parent / relative, row["label"], SPLIT_NAMES[row["split"]])
+            listing.add(source.parent / relative, row["label"], SPLIT_NAMES[row["split"]], row["group"])
         return listing
 
 

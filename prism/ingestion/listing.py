@@ -20,14 +20,15 @@ IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
 class VideoSource:
     """One video to ingest: a file, or a folder with an image per frame.
 
-    `relative` is its path under the source with `/` between the parts; `split` is empty where the
-    source names none.
+    `relative` is its path under the source with `/` between the parts; `split`, and the `recording` that it is
+    from, are empty where the source names none.
     """
 
     path: Path
     relative: str
     label: str
     split: str
+    recording: str = ""
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Listing:
     skipped: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, path: Path, label: str, split: str) -> None:
+    def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
         """Take a video in, or note why it cannot be."""
         relative = path.relative_to(self.root).as_posix()
         if relative != as_text(relative):
@@ -54,7 +55,7 @@ class Listing:
         elif not path.resolve().is_relative_to(self.root.resolve()):
             self.skipped[relative] = "it is a link that leaves the source."
         else:
-            self.videos.append(VideoSource(path, relative, label, split))
+            self.videos.append(VideoSource(path, relative, label, split, recording))
 
 
 def as_text(name: str) -> str:

@@ -105,7 +105,7 @@ the usual folders in it are searched."""
     """Share of the videos of each class set apart for test, where the source names none; 0 for none."""
     group_pattern: Annotated[str, GROUP_PATTERN] = ""
     """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
-recordings are set apart whole; empty: videos are set apart one by one."""
+recordings are set apart whole; empty: by the column `group` of a CSV list, else videos one by one."""
     min_side: Annotated[int, Group("Videos that are skipped"), between(1, 4096), Rare()] = 8
     """A video whose frames are lower or narrower than this many pixels is skipped."""
     max_pixels: Annotated[int, at_least(1), Rare()] = 2**25

@@ -71,13 +71,13 @@ def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConf
 
 
 def recording(video: VideoSource, pattern: str) -> str:
-    """The name of the recording that a video is from; without a pattern, the video itself.
+    """The recording that a video is from: by the pattern, else as the source names it, else the video itself.
 
     Raises:
         SourceError: the pattern does not match the path.
     """
     if not pattern:
-        return video.relative
+        return video.recording or video.relative
     match = re.search(pattern, video.relative)
     if match is None or match.group(1) is None:
         raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'.")
@@ -90,7 +90,7 @@ def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSour
     Args:
         listed: the videos with the splits that the source names.
         videos: the same with all their splits.
-        config: the options; with a group pattern, recordings are set apart whole.
+        config: the options; with a group pattern, recordings are set apart whole, as where the source names them.
     """
     cut = {video.split for video in videos} - {video.split for video in listed}
     splits_of: dict[tuple[str, str], set[str]] = defaultdict(set)

@@ -360,6 +360,18 @@ def test_recordings_in_two_splits_are_warned_of_by_their_number_with_the_option_
     )
 
 
+def test_a_list_may_name_recordings_and_they_are_set_apart_whole(tmp_path):
+    rows = [f"{label}/{r}{c}.mp4,{label},train,{r}" for label in ("jump", "walk") for r in "pqrst" for c in "12"]
+    path = write_list(tmp_path, "\n".join(["path,label,split,group", *rows, "jump/alone.mp4,jump,test,"]))
+    config = IngestConfig(val_fraction=0.4)
+    listed = list_videos(path).videos
+    splits_of: dict[tuple[str, str], set[str]] = {}
+    for video in assign_splits(listed, config):
+        splits_of.setdefault((video.label, recording(video, "")), set()).add(video.split)
+    assert Counter(map(tuple, splits_of.values())) == {("train",): 6, ("val",): 4, ("test",): 1}
+    assert splits_of["jump", "jump/alone.mp4"] == {"test"}
+
+
 def test_splits_of_the_source_and_names_without_recordings_are_not_warned_of():
     config = IngestConfig(val_fraction=0)
     named = [replace(video, split=split) for video, split in zip(ucf_names(4), ["train", "test"] * 8, strict=True)]
