@@ -64,9 +64,9 @@ class Race:
     """Published learning rate (DM at one video of each class)."""
     peers_momentum: float = 0.5
     """Published momentum."""
-    batch_real: int = 16
-    """Real clips per class and iteration of ours."""
-    iterations: int = 400
+    batch_real: int = 4
+    """Real clips per class and iteration of ours, as in the recipe small."""
+    iterations: int = 200
     """Of our longest run; the others have a half, a quarter and so on, six in all."""
     networks: int = 3
     """Trained on each set."""
