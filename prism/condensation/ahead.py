@@ -64,7 +64,7 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
     """Compute the missing blocks of a run, by its executor or by threads of this process.
 
     Where they cannot be kept, or would take more than a store keeps, nothing is done: the run then computes the
-    class means of each network when it comes to it.
+    class means of each network, and of the next ones beside it, when it comes to them.
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM; finished blocks stay.

@@ -64,7 +64,9 @@ def side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device)
     if device.type != "cpu":
         return 1
     needs, free = condensing_memory(store, config, device), available_memory_bytes(device)
-    room = torch.get_num_threads() if free is None else free // (needs.chunk_bytes + needs.network_bytes)
+    if free is None:
+        return torch.get_num_threads()
+    room = (free - needs.video_bytes) // (needs.chunk_bytes + needs.network_bytes)
     return max(1, min(torch.get_num_threads(), room))
 
 

@@ -57,10 +57,9 @@ class ConvNet3D(Network):
         return self.blocks(clips).flatten(1)
 
     def kept_bytes(self, output_of: Callable[[Tensor], Tensor]) -> int:
-        """Counted from the sides of the layers: the meta device would import PyTorch's compiler, for a second.
-
-        Left out is what comes after the blocks, less than a thousandth of them.
-        """
+        """Counted from the sides of the layers: the meta device would import PyTorch's compiler, for a second."""
+        if type(self) is not ConvNet3D:
+            return super().kept_bytes(output_of)
         sides = [self.num_frames, *self.size]
         channels, num_bytes = 3, 4 * 3 * math.prod(sides)
         for layer in self.blocks:
@@ -73,7 +72,11 @@ class ConvNet3D(Network):
                 sides = [side // step for side, step in zip(sides, pooled, strict=True)]
                 # The positions of the largest values are 64-bit integers; ReLU keeps its result.
                 num_bytes += (8 + 4) * channels * math.prod(sides)
-        return num_bytes
+        if output_of == self.embed:
+            return num_bytes
+        # Pooled embedding, dropout mask and their product; logits and the largest of them over time.
+        times = max(1, sides[0] - 1)
+        return num_bytes + 4 * (3 * channels * times + self.classifier.out_channels * (times + 1))
 
     def forward(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to logits (N, num_classes), the largest over time."""

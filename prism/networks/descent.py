@@ -14,15 +14,21 @@ class Descent:
     which takes a second of every command.
 
     Args:
-        groups: tensors that require gradients; those of a group move at one rate.
+        groups: leaves, each of them once; those of a group move at one rate.
         momentum: at least 0 and below 1.
         weight_decay: multiple of x that is added to its gradient.
 
     Attributes:
         velocities: v of each tensor, from its first step on.
+
+    Raises:
+        ValueError: a tensor could not be moved, or would be moved twice.
     """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]], momentum: float, weight_decay: float = 0.0) -> None:
+        tensors = [tensor for group in groups for tensor in group]
+        if not all(tensor.is_leaf for tensor in tensors) or len({*tensors}) < len(tensors):
+            raise ValueError("what is trained must be leaves, and each of them once.")
         self.groups = groups
         self.momentum, self.weight_decay = momentum, weight_decay
         self.velocities: dict[Tensor, Tensor] = {}

@@ -197,6 +197,7 @@ def test_means_that_would_take_too_much_are_computed_as_they_are_needed_to_the_s
     computed, kept = computing(monkeypatch), condense(make_store(), **TINY).to_bytes()
     computed.clear()
     monkeypatch.setattr(ahead, "KEPT_BYTES", 100)
+    monkeypatch.setattr(module, "side_by_side", lambda *_: 1)
     assert condense(make_store(), **TINY, progress=True).to_bytes() == kept
     assert "more than the 0.0 MiB that are kept there" in capsys.readouterr().err
     # One for each iteration, none ahead.

@@ -44,6 +44,13 @@ def test_a_tensor_without_a_gradient_rests_whatever_its_momentum():
     assert torch.equal(descent.velocities[tensor], velocity)
 
 
+def test_what_cannot_be_moved_or_is_named_twice_is_refused():
+    (tensor,) = tensors()[:1]
+    for groups in ([[tensor * 2]], [[tensor], [tensor]]):
+        with pytest.raises(ValueError, match="leaves, and each of them once"):
+            Descent(groups, 0.9)
+
+
 @pytest.mark.parametrize(
     ("call", "absent"),
     [

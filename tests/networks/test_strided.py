@@ -73,6 +73,26 @@ def test_a_layer_without_a_bias_trains():
     assert gradient.abs().max() > 0
 
 
+@pytest.mark.parametrize("after", [5, 40])
+def test_a_trained_bias_beside_frozen_weights_and_automatic_bfloat16_have_their_gradients(after):
+    ours = StridedConv3d(3, after, (3, 7, 7), (1, 2, 2), (1, 3, 3))
+    initialise(ours, generator(0, "init"))
+    ours.weight.data = ours.weight.data.to(memory_format=torch.channels_last_3d)
+    ours.weight.requires_grad_(False)
+    clips = drawn(1, 3, 3, 9, 12).float().requires_grad_()
+    to_bias, to_clips = torch.autograd.grad(ours(clips).sum(), [ours.bias, clips])
+    torch.testing.assert_close(to_bias, torch.full_like(to_bias, 3 * 5 * 6))
+    assert to_clips.abs().max() > 0
+
+    ours.weight.requires_grad_()
+    (exact,) = torch.autograd.grad(ours(clips).square().sum(), ours.weight)
+    with torch.autocast("cpu", torch.bfloat16):
+        values = ours(clips)
+    (rounded,) = torch.autograd.grad(values.float().square().sum(), ours.weight)
+    assert values.dtype == torch.bfloat16
+    assert (rounded - exact).norm() < 0.2 * exact.norm()
+
+
 def test_frozen_weights_keep_no_clips_for_their_gradient():
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.shape) or t, lambda t: t):

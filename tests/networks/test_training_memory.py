@@ -14,7 +14,9 @@ from prism.machine.free_memory import available_memory_bytes, of_groups
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.build import build
+from prism.networks.convnet3d import ConvNet3D
 from prism.networks.initial import initialise
+from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 from prism.networks.training_memory import check_memory, training_memory
 
@@ -38,6 +40,27 @@ def test_the_activations_of_convnet3d_are_those_counted_by_hand():
     pooled = [64 * 16 * 28 * 28, 128 * 8 * 7 * 7, 128 * 4 * 2 * 2]
     blocks = sum(4 * c + (4 + positions) * p for c, p in zip(convolved, pooled, strict=True))
     assert needs.activation_bytes == pytest.approx(inputs + blocks, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        PAPER,
+        {"num_classes": 10_000, "num_frames": 4, "size": 43, "width": 2},
+        PAPER | {"size": (93, 131), "width": 3},
+    ],
+)
+def test_the_count_of_convnet3d_is_that_of_the_meta_device_and_a_subclass_has_its_own(shape):
+    class Deeper(ConvNet3D):
+        def forward(self, clips: torch.Tensor) -> torch.Tensor:
+            return super().forward(clips.exp().exp())
+
+    network, deeper = (build(model, "meta", **shape) for model in ("convnet3d", Deeper))
+    for output_of in (network, network.embed):
+        assert network.kept_bytes(output_of) == pytest.approx(Network.kept_bytes(network, output_of), rel=1e-3)
+    # Both powers are kept, and the clip itself no longer.
+    clip = 4 * 3 * shape["num_frames"] * math.prod(network.size)
+    assert deeper.kept_bytes(deeper) - Network.kept_bytes(network, network) == clip
 
 
 @pytest.mark.parametrize("name", NETWORKS.homes)
