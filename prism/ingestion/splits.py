@@ -85,7 +85,7 @@ def recording(video: VideoSource, pattern: str) -> str:
 
 
 def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> str:
-    """A caution where names tell recordings, and the splits that were cut part one of them; else nothing.
+    """A caution where names alone tell recordings, and the splits that were cut part one of them; else nothing.
 
     Args:
         listed: the videos with the splits that the source names.
@@ -95,7 +95,7 @@ def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSour
     cut = {video.split for video in videos} - {video.split for video in listed}
     splits_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     for video in videos:
-        if match := re.search(NAMED, video.relative):
+        if not video.recording and (match := re.search(NAMED, video.relative)):
             splits_of[video.label, match[1]].add(video.split)
     parted = sum(len(splits) > 1 and bool(splits & cut) for splits in splits_of.values())
     if config.group_pattern or not parted:

@@ -372,10 +372,12 @@ def test_a_list_may_name_recordings_and_they_are_set_apart_whole(tmp_path):
     assert splits_of["jump", "jump/alone.mp4"] == {"test"}
 
 
-def test_splits_of_the_source_and_names_without_recordings_are_not_warned_of():
+def test_splits_and_recordings_of_the_source_and_names_without_recordings_are_not_warned_of():
     config = IngestConfig(val_fraction=0)
     named = [replace(video, split=split) for video, split in zip(ucf_names(4), ["train", "test"] * 8, strict=True)]
     assert said_of_recordings(named, assign_splits(named, config), config) == ""
+    listed = [replace(video, recording=video.relative[-7:-4]) for video in ucf_names(10)]
+    assert said_of_recordings(listed, assign_splits(listed, IngestConfig()), IngestConfig()) == ""
     plain = videos("jump", 5) + videos("walk", 5)
     assert said_of_recordings(plain, assign_splits(plain, config), config) == ""
 
