@@ -66,7 +66,7 @@ class Race:
     """Published momentum."""
     batch_real: int = 4
     """Real clips per class and iteration of ours, as in the recipe small."""
-    iterations: int = 200
+    iterations: int = 400
     """Of our longest run; the others have a half, a quarter and so on, six in all."""
     networks: int = 3
     """Trained on each set."""
