@@ -4,6 +4,7 @@ import json
 import math
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,12 @@ WIDTH = 16
 """Channels at most: growth is the same for a small network, and is measured sooner."""
 
 
+def iterations(run: Condensation) -> None:
+    """As many iterations as there are threads, whose networks embed real clips side by side."""
+    for _ in range(torch.get_num_threads()):
+        run.step()
+
+
 def measure(sizes: Sizes) -> dict[str, Any]:
     """Seconds of an iteration over a decade of classes and of the real batch, and the power they grow with."""
     start = replace(sizes, width=min(sizes.width, WIDTH), classes=2, batch_real=min(sizes.batch_real, 8))
@@ -31,8 +38,11 @@ def measure(sizes: Sizes) -> dict[str, Any]:
             for count in counts:
                 larger = replace(start, **{field: count})
                 store = random_store(Path(folder) / str(count), larger)
-                runs[str(count)] = Condensation(store, paper_config(larger), torch.device("cpu")).step
+                runs[str(count)] = partial(
+                    iterations, Condensation(store, paper_config(larger), torch.device("cpu"))
+                )
             found = seconds(runs, start)
+            found = {count: [each / torch.get_num_threads() for each in times] for count, times in found.items()}
         rows |= {f"{field} {count}, s": Spread.of(found[str(count)]) for count in counts}
         decade = zip(found[str(counts[0])], found[str(counts[-1])], strict=True)
         powers = [math.log(many / few) / math.log(FACTORS[-1]) for few, many in decade]
