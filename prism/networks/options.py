@@ -33,3 +33,7 @@ class Schedule:
     lr: float = 0.01
     shift: float = 0.0
     views: int = 1
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0. A single epoch has no second half."""
+        return self.lr * (1 if epoch < max(1, self.epochs // 2) else 0.1)

@@ -69,13 +69,10 @@ def train(
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
     descent = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY)
-    # A single epoch has no second half.
-    halfway = max(1, schedule.epochs // 2)
     mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total = torch.zeros((), device=device)
-        lr = schedule.lr * (1 if epoch < halfway else 0.1)
         network.train()
         for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
             batch = batch.repeat(schedule.views)
@@ -85,7 +82,7 @@ def train(
             loss = criterion(network(inputs), send(shown.labels[batch], device))
             descent.forget()
             loss.backward()
-            descent.step([lr])
+            descent.step([schedule.rate(epoch)])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(batch) // schedule.views)
         if not math.isfinite(mean_loss := float(total) / len(shown)):
