@@ -4,27 +4,19 @@ import json
 import math
 import tempfile
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from matplotlib.figure import Figure
 
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, read_arguments, report, seconds
-from prism.condensation.loop import Condensation
+from benchmarks.peers import FirstRun
 
 FACTORS = (1, 2, 5, 10)
 AXES = {"classes": "classes", "batch_real": "real clips of each class"}
 WIDTH = 16
 """Channels at most: growth is the same for a small network, and is measured sooner."""
-
-
-def iterations(run: Condensation) -> None:
-    """As many iterations as there are threads, whose networks embed real clips side by side."""
-    for _ in range(torch.get_num_threads()):
-        run.step()
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
@@ -38,11 +30,9 @@ def measure(sizes: Sizes) -> dict[str, Any]:
             for count in counts:
                 larger = replace(start, **{field: count})
                 store = random_store(Path(folder) / str(count), larger)
-                runs[str(count)] = partial(
-                    iterations, Condensation(store, paper_config(larger), torch.device("cpu"))
-                )
-            found = seconds(runs, start)
-            found = {count: [each / torch.get_num_threads() for each in times] for count, times in found.items()}
+                runs[str(count)] = FirstRun(store, paper_config(larger))
+            found = seconds({count: run.work for count, run in runs.items()}, start)
+            found = {count: [time / runs[count].num for time in times] for count, times in found.items()}
         rows |= {f"{field} {count}, s": Spread.of(found[str(count)]) for count in counts}
         decade = zip(found[str(counts[0])], found[str(counts[-1])], strict=True)
         powers = [math.log(many / few) / math.log(FACTORS[-1]) for few, many in decade]

@@ -109,8 +109,9 @@ class NetworkStream:
             self._others.append(one)
 
         def compute(stream: NetworkStream, number: int) -> Tensor:
-            # A network that is not kept may be anybody's, so each thread has one of its own.
-            stream.draw(number)
+            # A network that is not kept may be anybody's, so each thread has one of its own. Ours is drawn.
+            if stream is not self:
+                stream.draw(number)
             return stream.class_means(number, view, self.classes)
 
         streams = [self, *self._others][: len(numbers)]

@@ -59,10 +59,13 @@ def test_it_has_the_layout_values_and_gradients_of_the_plain_one(after, memory_f
         values.append(convolution(inputs))
         wanted = [inputs] if frozen else [inputs, convolution.weight, convolution.bias]
         gradients.append(torch.autograd.grad(values[-1].square().sum(), wanted))
+    is_same_kernel = after == 40 or memory_format == torch.contiguous_format
+    assert torch.equal(*values) or not is_same_kernel
     torch.testing.assert_close(*values)
     assert values[0].is_contiguous(memory_format=memory_format)
     for found, expected in zip(*gradients, strict=True):
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        # Rounding grows with the channels that are summed.
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-7 * after)
 
 
 def test_a_layer_without_a_bias_trains():
