@@ -13,7 +13,7 @@
     ├── OutputError       the output exists, cannot be written, or the disk is full
     │   └── BusyError         another run is writing it
     ├── EngineError       a cluster cannot be reached, or has lost what it was to compute
-    ├── DivergedError     a loss is not finite
+    ├── DivergedError     a loss is not finite, or every network has died
     └── Interrupted       a signal stopped the run after it saved a checkpoint
 
 The command line prints the one sentence of a `PrismError` and exits with its `exit_code`; anything
@@ -78,7 +78,7 @@ class EngineError(PrismError):
 
 
 class DivergedError(PrismError):
-    """A loss is not finite."""
+    """A loss is not finite, or every network that was trained embeds all clips alike."""
 
 
 class Interrupted(PrismError):

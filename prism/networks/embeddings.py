@@ -5,9 +5,10 @@ from torch import Tensor, nn
 
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
+from prism.errors import DivergedError
 from prism.machine.devices import in_one_thread
 from prism.machine.progress import progress_bar
-from prism.machine.randomness import generator
+from prism.machine.randomness import derive_seed, generator
 from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import initialise
 from prism.networks.network import Network
@@ -17,6 +18,8 @@ from prism.networks.training_memory import check_memory
 
 BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
+DRAWS = 10
+"""Networks that are drawn one after the other, until one tells clips apart."""
 
 
 class Backbone(nn.Module):
@@ -43,7 +46,9 @@ def train_embeddings(
 ) -> Tensor:
     """The embeddings of all training clips, from the store's cache if they are there.
 
-    Those of somebody else's network are computed every time: its code may have changed under the same name.
+    Those of somebody else's network are computed every time: its code may have changed under the same name. A
+    small network may die while it is trained, and then embeds all clips alike: no method can choose by that. So
+    another one is drawn in its place.
 
     Args:
         store: its training clips are embedded, and trained on.
@@ -59,6 +64,7 @@ def train_embeddings(
 
     Raises:
         ConfigError: training the network would take more memory than there is.
+        DivergedError: ten networks have died.
     """
     network = build_for(store, model, "meta", width=width)
     name, shape = NETWORKS.name_of(model), (len(store.positions("train")), network.embed_dim)
@@ -69,15 +75,24 @@ def train_embeddings(
             check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
         allocate(network, device)
         with in_one_thread(device):
-            if epochs:
-                schedule, flip = Schedule(epochs, BATCH_SIZE), store.flip
-                with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
-                    train(network, clips, store.normalisation, schedule, seed=seed, flip=flip, advance=advance)
-            else:
-                initialise(network, generator(seed, "init", device=device))
-            return outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
+            for draw in range(DRAWS):
+                drawn = derive_seed(seed, "another embedder", draw) if draw else seed
+                if epochs:
+                    schedule, flip = Schedule(epochs, BATCH_SIZE), store.flip
+                    with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
+                        train(
+                            network, clips, store.normalisation, schedule, seed=drawn, flip=flip, advance=advance
+                        )
+                else:
+                    initialise(network, generator(drawn, "init", device=device))
+                embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
+                if (embeddings != embeddings[0]).any():
+                    return embeddings
+        raise DivergedError(
+            f"{DRAWS} networks have embedded all clips alike. Pass a larger --width or fewer --epochs."
+        )
 
     if not NETWORKS.ships(model):
         return compute()
-    key = {"model": name, "width": width, "epochs": epochs, "seed": seed}
+    key = {"model": name, "width": width, "epochs": epochs, "seed": seed, "draws": DRAWS}
     return CacheFile.of(store, "embeddings", key, device, shape).get(compute)

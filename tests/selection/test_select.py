@@ -6,9 +6,10 @@ import pytest
 import torch
 
 import prism
-from prism.errors import ConfigError
+from prism.errors import ConfigError, DivergedError
 from prism.machine import progress
 from prism.machine.randomness import generator
+from prism.networks import embeddings
 from prism.networks import training_memory as memory
 from prism.networks.embeddings import train_embeddings
 from prism.recipes import read_recipe
@@ -85,18 +86,43 @@ def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
     assert few == [many[0], many[3]]
 
 
+def embeddings_of(store, **how):
+    return train_embeddings(store, "convnet3d", torch.device("cpu"), **({"width": 2} | how))
+
+
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, monkeypatch, epochs):
-    store, how = make_store(), {"width": 2, "epochs": epochs, "seed": 0}
-    cpu = torch.device("cpu")
-    first = train_embeddings(store, "convnet3d", cpu, **how)
+    store, how = make_store(), {"epochs": epochs, "seed": 0}
+    first = embeddings_of(store, **how)
     assert first.shape == (len(store.positions("train")), 8)
     (cached,) = (store.path / "cache").iterdir()
     written = cached.stat().st_mtime_ns
-    assert torch.equal(train_embeddings(store, "convnet3d", cpu, **how), first)
+    assert torch.equal(embeddings_of(store, **how), first)
     assert cached.stat().st_mtime_ns == written
     cached.write_bytes(b"damaged")
-    assert torch.equal(train_embeddings(store, "convnet3d", cpu, **how), first)
+    assert torch.equal(embeddings_of(store, **how), first)
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_a_network_that_has_died_is_drawn_again_and_another_seed_draws_another(make_store, monkeypatch, epochs):
+    shown, embed = [], embeddings.outputs_of
+
+    def dying(backbone, clips, *rest):
+        shown.append(embed(backbone, clips, *rest))
+        return torch.zeros_like(shown[-1]) if len(shown) % 3 else shown[-1]
+
+    monkeypatch.setattr(embeddings, "outputs_of", dying)
+    found = [embeddings_of(make_store(), epochs=epochs, seed=seed) for seed in (0, 1)]
+    assert [torch.equal(found[i // 3], shown[i]) for i in range(6)] == [False, False, True] * 2
+    assert not torch.equal(*found)
+
+
+def test_networks_that_all_die_are_told_and_nothing_is_chosen(make_store, tmp_path, monkeypatch):
+    monkeypatch.setattr(embeddings, "outputs_of", lambda backbone, clips, *rest: torch.zeros(len(clips), 8))
+    store = make_store()
+    with pytest.raises(DivergedError, match=r"^10 networks have embedded all clips alike\. Pass a larger --width"):
+        select(store, method="herding", output=tmp_path / "set")
+    assert not (tmp_path / "set").exists()
 
 
 def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained(store, tmp_path, monkeypatch):
@@ -109,8 +135,7 @@ def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained
 
 
 def test_another_network_has_embeddings_of_its_own(store):
-    cpu = torch.device("cpu")
-    found = [train_embeddings(store, "convnet3d", cpu, width=2, epochs=0, seed=seed) for seed in (0, 1)]
+    found = [embeddings_of(store, epochs=0, seed=seed) for seed in (0, 1)]
     assert not torch.equal(*found)
 
 
