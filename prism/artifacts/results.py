@@ -176,7 +176,7 @@ class Result:
         return (
             f"the training loss of {self.num_untrained} of {len(losses)} networks ended at "
             f"{losses[-self.num_untrained]:.2f} or above, where guessing has {self._guess:.2f}: they have hardly "
-            "learned the clips that they were shown. Try more --epochs, or another --lr."
+            "learned the clips that they were shown. Try --max-grad-norm 20, a smaller --lr, or more --epochs."
         )
 
     def to_json(self) -> str:

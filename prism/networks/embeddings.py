@@ -1,9 +1,12 @@
 """Embeddings of a store's training clips, computed once for each network and kept beside the clips."""
 
+from contextlib import suppress
+
 import torch
 from torch import Tensor, nn
 
 from prism.artifacts.cache import CacheFile
+from prism.artifacts.clips import Clips
 from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
 from prism.machine.devices import in_one_thread
@@ -47,8 +50,8 @@ def train_embeddings(
     """The embeddings of all training clips, from the store's cache if they are there.
 
     Those of somebody else's network are computed every time: its code may have changed under the same name. A
-    small network may die while it is trained, and then embeds all clips alike: no method can choose by that. So
-    another one is drawn in its place.
+    small network may die while it is trained, or its loss may grow without bound. Then it embeds all clips alike,
+    and no method can choose by that. So another one is drawn in its place.
 
     Args:
         store: its training clips are embedded, and trained on.
@@ -69,6 +72,14 @@ def train_embeddings(
     network = build_for(store, model, "meta", width=width)
     name, shape = NETWORKS.name_of(model), (len(store.positions("train")), network.embed_dim)
 
+    def fill(clips: Clips, drawn: int) -> None:
+        if not epochs:
+            initialise(network, generator(drawn, "init", device=device))
+            return
+        schedule, flip = Schedule(epochs, BATCH_SIZE), store.flip
+        with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
+            train(network, clips, store.normalisation, schedule, seed=drawn, flip=flip, advance=advance)
+
     def compute() -> Tensor:
         clips = store.clips("train")
         if epochs:
@@ -77,19 +88,13 @@ def train_embeddings(
         with in_one_thread(device):
             for draw in range(DRAWS):
                 drawn = derive_seed(seed, "another embedder", draw) if draw else seed
-                if epochs:
-                    schedule, flip = Schedule(epochs, BATCH_SIZE), store.flip
-                    with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
-                        train(
-                            network, clips, store.normalisation, schedule, seed=drawn, flip=flip, advance=advance
-                        )
-                else:
-                    initialise(network, generator(drawn, "init", device=device))
-                embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
-                if (embeddings != embeddings[0]).any():
-                    return embeddings
+                with suppress(DivergedError):
+                    fill(clips, drawn)
+                    embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
+                    if (embeddings != embeddings[0]).any():
+                        return embeddings
         raise DivergedError(
-            f"{DRAWS} networks have embedded all clips alike. Pass a larger --width or fewer --epochs."
+            f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."
         )
 
     if not NETWORKS.ships(model):

@@ -26,6 +26,7 @@ class Schedule:
         lr: learning rate of SGD.
         shift: largest random shift of a clip in time, down and across, as a share of its extent.
         views: times that a batch holds each of its clips, every time flipped and shifted anew.
+        max_grad_norm: a longer gradient of a step is shortened to this norm, over all weights; 0 for no limit.
     """
 
     epochs: int
@@ -33,6 +34,7 @@ class Schedule:
     lr: float = 0.01
     shift: float = 0.0
     views: int = 1
+    max_grad_norm: float = 0.0
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0. A single epoch has no second half."""

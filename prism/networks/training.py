@@ -44,8 +44,9 @@ def train(
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 
-    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. Every clip that is
-    shown is flipped as `flip` says, and shifted at random by up to `schedule.shift` of each extent.
+    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. A gradient longer than
+    `schedule.max_grad_norm` is shortened to it. Every clip that is shown is flipped as `flip` says, and shifted at
+    random by up to `schedule.shift` of each extent.
 
     Args:
         network: its values are replaced.
@@ -82,11 +83,14 @@ def train(
             loss = criterion(network(inputs), send(shown.labels[batch], device))
             descent.forget()
             loss.backward()
+            if schedule.max_grad_norm:
+                nn.utils.clip_grad_norm_(network.parameters(), schedule.max_grad_norm)
             descent.step([schedule.rate(epoch)])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(batch) // schedule.views)
         if not math.isfinite(mean_loss := float(total) / len(shown)):
-            remedy = f"Try --lr {schedule.lr / 10:g}."
+            limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
+            remedy = f"Try {limit}--lr {schedule.lr / 10:g}."
             raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
         advance()
     return mean_loss

@@ -38,16 +38,23 @@ def test_training_learns_to_tell_dark_from_bright():
     assert top_k(outputs_of(net, clips, PLAIN, 8), clips.labels, 1) == 1.0
 
 
-def trained_by_hand(net: torch.nn.Module, clips: Clips, epochs: int, lr: float, seed: int) -> list[torch.Tensor]:
-    """v ← 0.9 v + (g + 5e-4 w), w ← w − lr v on all clips at once; a tenth of lr from the middle on."""
+def trained_by_hand(
+    net: torch.nn.Module, clips: Clips, epochs: int, lr: float, seed: int, longest: float = math.inf
+) -> list[torch.Tensor]:
+    """v ← 0.9 v + (g + 5e-4 w), w ← w − lr v on all clips at once; a tenth of lr from the middle on.
+
+    All of g together is no longer than `longest`.
+    """
     initialise(net, generator(seed, "init"))
     values, velocity = list(net.parameters()), [torch.zeros_like(p) for p in net.parameters()]
     for epoch in range(epochs):
         rate = lr if epoch < epochs / 2 else lr / 10
         loss = functional.cross_entropy(net(to_model_input(clips.frames, PLAIN)), clips.labels)
-        for value, v, g in zip(values, velocity, torch.autograd.grad(loss, values), strict=True):
+        gradients = torch.autograd.grad(loss, values)
+        share = min(1.0, longest / float(torch.cat([g.flatten() for g in gradients]).norm()))
+        for value, v, g in zip(values, velocity, gradients, strict=True):
             with torch.no_grad():
-                v.mul_(0.9).add_(g + 5e-4 * value)
+                v.mul_(0.9).add_(share * g + 5e-4 * value)
                 value.sub_(rate * v)
     return [value.detach().clone() for value in values]
 
@@ -163,9 +170,32 @@ def test_the_returned_loss_is_the_mean_over_the_clips_of_the_last_epoch():
     assert loss == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_a_training_that_diverges_names_the_epoch_and_a_remedy():
-    with pytest.raises(DivergedError, match=r"not finite in epoch \d+\. Try --lr 1e\+29"):
-        train(network(), random_clips(4), PLAIN, EvaluateConfig(epochs=5, lr=1e30).schedule, seed=0, flip=False)
+@pytest.mark.parametrize("limit", ["", "--max-grad-norm 20 or "])
+def test_a_training_that_diverges_names_the_epoch_and_a_remedy(limit):
+    schedule = EvaluateConfig(epochs=5, lr=1e30, max_grad_norm=0.0 if limit else 20.0).schedule
+    with pytest.raises(DivergedError, match=rf"not finite in epoch \d+\. Try {limit}--lr 1e\+29"):
+        train(network(), random_clips(4), PLAIN, schedule, seed=0, flip=False)
+
+
+@pytest.mark.parametrize("longest", [0.01, 0.3])
+def test_a_gradient_is_shortened_to_the_norm_of_the_schedule_and_a_shorter_one_is_left_alone(longest):
+    clips, net = random_clips(4), network()
+    net.dropout.probability = 0.0
+    expected = trained_by_hand(net, clips, epochs=4, lr=0.05, seed=3, longest=longest)
+    schedule = EvaluateConfig(epochs=4, lr=0.05, max_grad_norm=longest).schedule
+    train(net, clips, PLAIN, schedule, seed=3, flip=False)
+    for ours, by_hand in zip(net.parameters(), expected, strict=True):
+        torch.testing.assert_close(ours, by_hand, rtol=1e-4, atol=1e-6)
+
+
+def test_a_limit_that_no_gradient_reaches_changes_no_bit():
+    trained = []
+    for limit in (0.0, 1e6):
+        net = network()
+        schedule = EvaluateConfig(epochs=4, lr=0.05, max_grad_norm=limit).schedule
+        train(net, random_clips(4), PLAIN, schedule, seed=3, flip=False)
+        trained.append(torch.cat([value.detach().flatten() for value in net.parameters()]))
+    assert torch.equal(*trained)
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
