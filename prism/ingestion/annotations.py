@@ -93,10 +93,17 @@ def read_json(path: Path) -> Any:
         raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
 
 
+def column_names(header: Sequence[str]) -> list[str]:
+    """The columns of a CSV file by the names that we know: `Path` is `path`."""
+    return [name.strip().lower() for name in header]
+
+
 def csv_rows(
     path: Path, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """The lines of a CSV file with their numbers, every wanted column present and filled.
+
+    A column that is written in capitals is known by its small letters.
 
     Args:
         path: the file.
@@ -104,14 +111,20 @@ def csv_rows(
         optional: those that it may have; a cell that is not there is an empty text.
 
     Raises:
-        SourceError: the file cannot be read, a column is missing, or a cell is empty.
+        SourceError: the file cannot be read, a column is missing or there twice, or a cell is empty.
     """
     try:
         rows = csv.DictReader(io.StringIO(_read_text(path), newline=""), skipinitialspace=True)
+        found = list(rows.fieldnames or ())
+        rows.fieldnames = names = column_names(found)
         for column in columns:
-            if column not in (rows.fieldnames or ()):
-                found = ", ".join(rows.fieldnames or ()) or "nothing"
-                raise SourceError(f"list '{path}' has no column '{column}', only {found[:200]}.")
+            if column not in names:
+                raise SourceError(
+                    f"list '{path}' has no column '{column}', only {(', '.join(found) or 'nothing')[:200]}."
+                )
+        for column in {*columns, *optional}:
+            if names.count(column) > 1:
+                raise SourceError(f"list '{path}' has {names.count(column)} columns '{column}'.")
         for row in rows:
             cells = {column: (row[column] or "").strip() for column in columns}
             for column, cell in cells.items():

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from prism.errors import SourceError
-from prism.ingestion.annotations import csv_rows
+from prism.ingestion.annotations import column_names, csv_rows
 from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, as_text, frame_files, require_folder
 from prism.ingestion.options import LAYOUTS, IngestConfig
 
@@ -145,7 +145,7 @@ def _is_list(path: Path) -> bool:
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
     try:
-        return set(CSV_COLUMNS) <= set(next(csv.reader([header], skipinitialspace=True), ()))
+        return set(CSV_COLUMNS) <= set(column_names(next(csv.reader([header], skipinitialspace=True), ())))
     except csv.Error:
         return False
 

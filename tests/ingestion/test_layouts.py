@@ -125,6 +125,8 @@ def test_a_folder_with_one_list_is_read_by_it(tmp_path):
         ("path,label\na.mp4,jump\n", "has no column 'split', only path, label."),
         ("path;label;split\n", "has no column 'path', only path;label;split."),
         ("", "has no column 'path', only nothing."),
+        ("path,label,split,Label\n", "has 2 columns 'label'."),
+        ("path,label,split,group,Group\n", "has 2 columns 'group'."),
         ("path,label,split\n../a.mp4,jump,train\n", "line 2 of * has path '../a.mp4', which lies outside"),
         ("path,label,split\nx/../../a.mp4,jump,train\n", "which lies outside the list's folder."),
         ("path,label,split\n/etc/a.mp4,jump,train\n", "has path '/etc/a.mp4', which lies outside"),
@@ -360,9 +362,10 @@ def test_recordings_in_two_splits_are_warned_of_by_their_number_with_the_option_
     )
 
 
-def test_a_list_may_name_recordings_and_they_are_set_apart_whole(tmp_path):
+@pytest.mark.parametrize("header", ["path,label,split,group", "Path, LABEL, Split,Group "])
+def test_a_list_may_name_recordings_and_they_are_set_apart_whole(tmp_path, header):
     rows = [f"{label}/{r}{c}.mp4,{label},train,{r}" for label in ("jump", "walk") for r in "pqrst" for c in "12"]
-    path = write_list(tmp_path, "\n".join(["path,label,split,group", *rows, "jump/alone.mp4,jump,test,"]))
+    path = write_list(tmp_path, "\n".join([header, *rows, "jump/alone.mp4,jump,test,"]))
     config = IngestConfig(val_fraction=0.4)
     listed = list_videos(path).videos
     splits_of: dict[tuple[str, str], set[str]] = {}
