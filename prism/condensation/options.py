@@ -1,5 +1,6 @@
 """The options of `prism condense`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -109,6 +110,11 @@ has instructions for it. Class means, losses and gradients are float32 in either
     """How the key-frames are stored: in a number format, or, except for static-dynamic, as `h264` video."""
     quality: Annotated[int, between(0, 100)] = 50
     """h264: what the compression keeps, 0 to 100, as in `prism select`."""
+
+    def relations(self) -> Iterator[tuple[str, bool, str]]:
+        """Where frames are inserted, there is a time to insert them in."""
+        leaves_time = self.warmup + self.cooldown < 1 or self.insertion == "never"
+        yield "cooldown", leaves_time, f"below {1 - self.warmup:g}, so that some iterations insert"
 
     @property
     def insertion_span(self) -> tuple[int, int]:

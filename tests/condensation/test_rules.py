@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, Never, Occasion
+from prism.errors import ConfigError
 
 
 @st.composite
@@ -172,6 +173,13 @@ def test_a_gradient_of_zero_conflicts_with_nothing():
     assert (still.conflict.cosines == 0).all()
     for rule in RULES.homes:
         assert not made(rule).propose(still).any()
+
+
+@pytest.mark.parametrize(("warmup", "cooldown"), [(0.7, 0.3), (1.0, 0.0), (0.6, 0.6)])
+def test_a_warm_up_and_a_cool_down_that_leave_no_iteration_are_refused_where_frames_are_inserted(warmup, cooldown):
+    assert CondenseConfig(warmup=warmup, cooldown=cooldown).insertion == "never"
+    with pytest.raises(ConfigError, match=rf"cooldown = {cooldown}, but it must be below {1 - warmup:g}, so that"):
+        CondenseConfig(insertion="gradient", warmup=warmup, cooldown=cooldown)
 
 
 @given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1))
