@@ -169,7 +169,18 @@ class Result:
 
     @property
     def caution(self) -> str:
-        """A sentence on networks whose training loss is still near that of guessing, or nothing."""
+        """Sentences on networks that are missing, and on those that hardly learned their clips; or nothing."""
+        return " ".join(filter(None, (self._said_of_missing, self._said_of_untrained)))
+
+    @property
+    def _said_of_missing(self) -> str:
+        wanted, there = self.config.get("seeds"), len(self.runs)
+        if type(wanted) is not int or there >= wanted:
+            return ""
+        return f"{there} of {wanted} networks are there: the run was stopped, or the others have diverged."
+
+    @property
+    def _said_of_untrained(self) -> str:
         if self.num_untrained == 0:
             return ""
         losses = sorted(run.train_loss for run in self.runs)
@@ -268,9 +279,9 @@ def check_same_run(noun: str, path: Path, found: dict[str, Any], wanted: dict[st
 
 
 def percent(summary: tuple[float, float, int]) -> str:
-    """`mean ± std (n)` in percent."""
+    """`mean ± std (n)` in percent; one run has no deviation."""
     mean, std, n = summary
-    return f"{100 * mean:.1f} ± {100 * std:.1f} ({n})"
+    return f"{100 * mean:.1f} ± {100 * std:.1f} ({n})" if n > 1 else f"{100 * mean:.1f} ± – ({n})"
 
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:

@@ -66,14 +66,12 @@ def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
     assert Result.load(tmp_path / "r.json") == result
     assert list(json.loads(result.to_json())["summary"]) == ["r1", "r10", "r20", "r5"]
     assert result.summary() == result.summary("r1") == (0.5, 0.0, 1)
-    assert str(result) == (
-        "PRISM: R@1 50.0 ± 0.0 (1), R@5 75.0 ± 0.0 (1), R@10 75.0 ± 0.0 (1), R@20 100.0 ± 0.0 (1)"
-    )
+    assert str(result) == ("PRISM: R@1 50.0 ± – (1), R@5 75.0 ± – (1), R@10 75.0 ± – (1), R@20 100.0 ± – (1)")
 
 
 def test_accuracies_are_shown_in_percent_with_their_n():
     assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
-    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± 0.0 (1), top-5 100.0 ± 0.0 (1)"
+    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± – (1), top-5 100.0 ± – (1)"
 
 
 def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_said():
@@ -87,6 +85,14 @@ def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_s
     assert "learned nothing" not in str(result)
     assert a_result().num_untrained == 0
     assert replace(a_retrieval(), runs=(replace(a_retrieval().runs[0], train_loss=9.0),)).num_untrained == 0
+
+
+def test_a_result_that_lacks_networks_says_so_until_they_are_there():
+    stopped = replace(a_result(), config={"seeds": 3})
+    assert "Caution: 2 of 3 networks are there: the run was stopped, or the others have diverged." in str(stopped)
+    assert (
+        a_result((0.1, 0.2, 0.3)).caution == replace(a_result((0.1, 0.2, 0.3)), config={"seeds": 3}).caution == ""
+    )
 
 
 def test_a_network_whose_relus_have_died_is_counted(store):
