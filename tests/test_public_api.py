@@ -12,6 +12,7 @@ import pytest
 
 import prism
 from prism.condensation.options import CondenseConfig
+from prism.errors import OutputError
 from prism.machine.run import Run
 from tests.stub import STUB, stub
 
@@ -103,3 +104,23 @@ def test_the_stub_spells_out_every_option_of_the_verbs():
     (condense,) = re.findall(r"^def condense\((.*?)\) ->", stub(), re.MULTILINE | re.DOTALL)
     taken = re.findall(r"^    (\w+):", condense, re.MULTILINE)
     assert set(taken) >= {field.name for field in fields(CondenseConfig)} | {field.name for field in fields(Run)}
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "retrieve", "rank", "export", "report"])
+def test_no_output_replaces_what_it_is_made_of_even_where_it_may_overwrite(store, tmp_path, verb):
+    path = tmp_path / "made"
+    made = prism.select(store)
+    made.save(path)
+    calls = {
+        "evaluate": lambda: prism.evaluate(path, store, output=path, overwrite=True),
+        "retrieve": lambda: prism.retrieve(path, store, output=path, overwrite=True),
+        "rank": lambda: prism.rank([path], store, output=path, overwrite=True),
+        "export": lambda: prism.export(path, path, to="gif", overwrite=True),
+        "report": lambda: prism.report([path], path, overwrite=True),
+    }
+    if verb == "report":
+        prism.evaluate(made, store, width=2, epochs=1, seeds=1, output=path, overwrite=True)
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match=rf"output '{path}' is what is read\. Choose another path\."):
+        calls[verb]()
+    assert path.read_bytes() == before

@@ -1,6 +1,7 @@
 """The verb `prism export`: checks, the files of the format, the card, and what was lost on the way."""
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,7 @@ def export(
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
     config, run = parted(config or ExportConfig(), run, options)
+    reads = condensed, result
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     form: Format = FORMATS.make(config.to, config)
     result = Result.load(result) if isinstance(result, str | Path) else result
@@ -91,7 +93,7 @@ def export(
     output = Path(output)
     with claim(output):
         discard_older(output)
-        _check_free(output, form, run.overwrite)
+        _check_free(output, form, run.overwrite, reads)
         partial = partial_path(output)
         try:
             with writing(output):
@@ -140,11 +142,11 @@ def _check_result(condensed: CondensedSet, form: Format, config: ExportConfig, r
         )
 
 
-def _check_free(output: Path, form: Format, overwrite: bool) -> None:
+def _check_free(output: Path, form: Format, overwrite: bool, reads: Iterable[object]) -> None:
     if form.is_folder:
         check_output_folder(output, overwrite, MARK, "a folder that prism export has written")
     else:
-        check_output_file(output, overwrite)
+        check_output_file(output, overwrite, reads)
 
 
 def _remove(path: Path) -> None:

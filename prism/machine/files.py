@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from prism.errors import OutputError
@@ -52,12 +52,20 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str) -> No
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
 
 
-def check_output_file(path: Path, overwrite: bool = False) -> None:
+def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:
     """Like `check_output`, for an output that is a file: a folder is never replaced by one.
 
+    Args:
+        path: the output.
+        overwrite: whether one that is there may be replaced.
+        reads: what the output is made of, where it is in files: no output replaces its own input.
+
     Raises:
-        OutputError: the path is a folder, exists, or cannot be written.
+        OutputError: the path is a folder or an input, exists, or cannot be written.
     """
+    for read in reads:
+        if isinstance(read, str | Path) and path.exists() and Path(read).exists() and path.samefile(read):
+            raise OutputError(f"output '{path}' is what is read. Choose another path.")
     if path.is_dir():
         raise OutputError(f"output '{path}' is a folder, but a file is to be written. Choose another path.")
     check_output(path, overwrite)

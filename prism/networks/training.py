@@ -91,7 +91,7 @@ def train(
         if not math.isfinite(mean_loss := float(total) / len(shown)):
             limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
             remedy = f"Try {limit}--lr {schedule.lr / 10:g}."
-            raise DivergedError(f"the training loss is not finite in epoch {epoch + 1}. {remedy}")
+            raise DivergedError(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {remedy}")
         advance()
     return mean_loss
 

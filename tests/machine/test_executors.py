@@ -202,7 +202,7 @@ def test_an_error_of_a_worker_is_that_of_the_run(cluster, make_store, tmp_path):
         with pytest.raises(DivergedError, match="item 7 is not finite"):
             list(completed(executor, diverge, [7]))
         store = make_store()
-        with pytest.raises(DivergedError, match="the training loss is not finite"):
+        with pytest.raises(DivergedError, match=r"the training loss of seed \d is not finite"):
             evaluate(None, store, train_store=store, lr=1e30, epochs=3, seeds=1, width=2, executor=executor)
 
 
