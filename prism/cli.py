@@ -24,7 +24,7 @@ from prism.machine.executors import Engine, opened
 from prism.machine.provenance import versions
 from prism.machine.run import Run
 from prism.parts import NAME
-from prism.recipes import read_recipe
+from prism.recipes import SECTIONS, read_recipe
 from prism.reports.text import printable
 from prism.selection.options import SelectConfig
 
@@ -124,8 +124,13 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     """Fill the options that the command line left open from the recipes it names."""
     given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
     if given and commands:
-        options = read_recipe(*given).get(commands[0], {})
-        Dict(options, use_commands_as_keys=False, source=" and ".join(given))(app, commands, arguments)
+        verb, recipe = commands[0], read_recipe(*given)
+        if verb in SECTIONS and verb not in recipe:
+            named = " and ".join(given)
+            print(f"Recipe {named} says nothing of prism {verb}, which has its defaults.", file=sys.stderr)
+        Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=" and ".join(given))(
+            app, commands, arguments
+        )
 
 
 app = App(
@@ -615,8 +620,9 @@ def wrote(output: Path, contents: str = "") -> None:
 
 
 def next_is(*words: object, run: Running = LOCAL) -> None:
-    """Say the command to go on with, to be pasted; with the recipes of the run, which it shares."""
-    recipes = [word for recipe in run.recipe or () for word in ("--recipe", recipe)]
+    """Say the command to go on with, to be pasted; with the recipes of the run that have options of it, too."""
+    shared = [recipe for recipe in run.recipe or () if words[0] in read_recipe(recipe)]
+    recipes = [word for recipe in shared for word in ("--recipe", recipe)]
     say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
 
 

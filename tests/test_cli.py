@@ -273,9 +273,18 @@ def test_of_several_recipes_the_later_ones_win_and_options_win_over_all(prism, s
     assert (made["method"], made["lr"], made["vpc"], made["momentum"]) == ("dm", 5.0, 2, 0.25)
 
 
-def test_a_recipe_for_other_verbs_leaves_this_one_alone(prism, store, tmp_path, recipe):
-    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--recipe", recipe("[condense]\nvpc = 3\n"))
+def test_a_recipe_for_other_verbs_leaves_this_one_alone_and_says_so(prism, store, tmp_path, recipe):
+    path = recipe("[condense]\nvpc = 3\n")
+    code, out, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path)
+    assert code == 0
+    assert f"Recipe {path} says nothing of prism select, which has its defaults." in err
     assert len(CondensedSet.load(tmp_path / "set")) == 2
+    # The command to go on with has no use for it either.
+    assert "--recipe" not in out
+    path.write_text("[select]\nvpc = 1\n[evaluate]\nepochs = 3\n")
+    code, out, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path, "--overwrite")
+    assert "says nothing" not in err
+    assert f"--recipe {path}" in out.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
