@@ -57,6 +57,12 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             instead = f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
         raise SourceError(f"source '{source}' has no videos{instead}. {EXPECTED}")
     listing.videos.sort(key=lambda video: video.relative)
+    if passed := listing.passed_over:
+        what = "file or folder" if len(passed) == 1 else "files and folders"
+        listing.notes.append(
+            f"Passed over {len(passed):,} {what} of classes that are no video ({', '.join(VIDEO_SUFFIXES)}) "
+            f"and hold no frames, such as '{min(passed)}'."
+        )
     return listing
 
 
@@ -173,6 +179,8 @@ def _add_class(listing: Listing, folder: Path, split: str) -> None:
         try:
             if _is_video(entry) or (entry.is_dir() and frame_files(entry)):
                 listing.add(entry, folder.name, split)
+            else:
+                listing.passed_over.append(as_text(entry.relative_to(listing.root).as_posix()))
         except OSError as error:
             relative = as_text(entry.relative_to(listing.root).as_posix())
             listing.skipped[relative] = f"it cannot be read: {error.strerror}."

@@ -39,12 +39,14 @@ class Listing:
         root: the folder that paths are relative to.
         videos: those that were found.
         skipped: paths that were left out, with the reasons.
+        passed_over: paths in class folders that are neither videos nor folders of frames.
         notes: sentences that the user should read.
     """
 
     root: Path
     videos: list[VideoSource] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
+    passed_over: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:

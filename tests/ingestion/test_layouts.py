@@ -46,6 +46,20 @@ def test_class_folders_hold_videos_of_every_container(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("split", ["", "train/"])
+def test_what_is_passed_over_in_class_folders_is_said(tmp_path, split):
+    touch(tmp_path, f"{split}jump/a.mp4", f"{split}walk/b.mp4", f"{split}walk/.hidden")
+    assert list_videos(tmp_path).notes == []
+    touch(tmp_path, f"{split}jump/z.m4v")
+    (note,) = list_videos(tmp_path).notes
+    assert note.startswith("Passed over 1 file or folder of classes that are no video (.mp4, ")
+    touch(tmp_path, f"{split}jump/deep/c.mp4")
+    (note,) = list_videos(tmp_path).notes
+    assert note.startswith("Passed over 2 files and folders of classes ")
+    assert note.endswith(f" and hold no frames, such as '{split}jump/deep'.")
+    assert len(list_videos(tmp_path).videos) == 2
+
+
 def test_split_folders_name_the_split(tmp_path):
     touch(tmp_path, "train/jump/a.mp4", "validation/jump/b.mp4", "test/walk/c.mp4")
     assert found(tmp_path) == [
