@@ -223,20 +223,20 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         plan: what is to be made.
         output: the store's folder.
         workers: decoding processes, or the executor that has them.
-        progress: draw a progress bar.
+        progress: draw a progress bar. Cautions are said without one, too.
     """
     from prism.ingestion.assemble import assemble
 
     for text in plan.listing.notes:
-        note(text, enabled=progress)
+        note(text)
     if not any(video.split == "test" for video in plan.listing.videos):
         num_test = sum(video.split == "test" for video in plan.videos)
         said = (
             f"{num_test} are set apart from train" if num_test else "none is set apart, so nothing can be scored"
         )
         why = "" if num_test or not plan.config.test_fraction else " Every class has a single video or recording."
-        note(f"The source names no test videos: {said}.{why}", enabled=progress)
-    note(said_of_recordings(plan.listing.videos, plan.videos, plan.config), enabled=progress)
+        note(f"The source names no test videos: {said}.{why}")
+    note(said_of_recordings(plan.listing.videos, plan.videos, plan.config))
     folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:
         note("The source or the settings have changed: starting again.", enabled=progress)
@@ -246,7 +246,7 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
     if not folder.is_complete:
         _decode(plan, folder, workers, progress)
         plan.check_unchanged()
-        _check_classes(plan, folder, progress)
+        _check_classes(plan, folder)
         with writing(output, plan.offsets[-1]):
             assemble(folder, list(plan.videos), plan.listing.skipped, plan.config, plan.flip)
             folder.slots.unlink()
@@ -317,7 +317,7 @@ def _neighbours(numbers: list[int], most: int) -> list[list[int]]:
     return runs
 
 
-def _check_classes(plan: Plan, folder: WorkingFolder, progress: bool) -> None:
+def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
     """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
     adjectives = {"train": "training", "val": "validation", "test": "test"}
     of_class: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -335,6 +335,5 @@ def _check_classes(plan: Plan, folder: WorkingFolder, progress: bool) -> None:
             raise SourceError(sentence)
         note(
             f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
-            "remove those videos and ingest again.",
-            enabled=progress,
+            "remove those videos and ingest again."
         )

@@ -427,7 +427,7 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
     for video in (root / "test/walk").iterdir():
         video.write_bytes(b"")
     config = IngestConfig(num_frames=4, size=32, val_fraction=0)
-    store = ingest(root, tmp_path / "store", config, workers=1, progress=True)
+    store = ingest(root, tmp_path / "store", config, workers=1, progress=False)
     assert " ".join(capfd.readouterr().err.split()) == (
         "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
         "because the file is empty. Splits are settled before videos are read, and are not cut again: mend or "
