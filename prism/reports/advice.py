@@ -1,14 +1,17 @@
 """Advice: what a page concludes from its rows, and the command to go on with."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from prism.artifacts.results import HEADINGS
-from prism.config import described
+from prism.condensation.options import CondenseConfig
+from prism.config import Options, as_arguments, described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.reports.rows import Row
 from prism.reports.sources import Loaded
 from prism.reports.text import counted, in_bytes, in_percent
+from prism.selection.options import SelectConfig
 
 OWN_OPTIONS = {"train_vpc", "seed"}
 """Options of a result that its floor and its ceiling do not share."""
@@ -33,22 +36,29 @@ def conclusion_of(rows: Sequence[Row]) -> str:
 
 
 def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
-    """The command to go on with: for the floor or ceiling that a group lacks, else for a set of another seed."""
+    """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed."""
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
     item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
-        words = ["condense", store, "-o", store.parent / "prism-1.safetensors", "--seed", 1]
-        return shlex.join(map(str, ["prism", *words]))
+        made = item.result.subject.config
+        is_selected = bool(made) and "iterations" not in made
+        name, config = ("select", SelectConfig) if is_selected else ("condense", CondenseConfig)
+        seed = made["seed"] + 1 if type(made.get("seed")) is int else 1
+        like = [*_options(made, config, {"seed"}), "--seed", seed]
+        return _command(name, store, "-o", store.parent / f"set-{seed}.safetensors", *like)
     verb, config = ("evaluate", EvaluateConfig) if best.task == "classification" else ("retrieve", RetrieveConfig)
     vpc = max(1, best.clips // best.num_classes)
     name, part = ("ceiling", []) if "floor" in roles else ("floor", ["--train-vpc", vpc])
-    known = {key: field.default for key, field in described(config).items() if key not in OWN_OPTIONS}
-    options = [
-        word
-        for key, value in item.result.config.items()
-        if key in known and value != known[key]
-        for word in (f"--{key.replace('_', '-')}", value)
-    ]
-    words = [verb, "--train", store, "--data", store, *part, "-o", item.path.parent / f"{name}.json", *options]
-    return shlex.join(map(str, ["prism", *words]))
+    like, output = _options(item.result.config, config, OWN_OPTIONS), item.path.parent / f"{name}.json"
+    return _command(verb, "--train", store, "--data", store, *part, "-o", output, *like)
+
+
+def _options(found: Mapping[str, Any], config: type[Options], own: Collection[str]) -> list[str]:
+    """The options of a file that differ from the defaults, but for a run's own, as a command line gives them."""
+    known = {key: field.default for key, field in described(config).items() if key not in own}
+    return as_arguments({key: value for key, value in found.items() if key in known and value != known[key]})
+
+
+def _command(*words: object) -> str:
+    return shlex.join(map(str, ("prism", *words)))

@@ -25,12 +25,14 @@ from prism.artifacts.results import Result, Subject
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
+from prism.reports.advice import next_command
 from prism.reports.curves import Curves, binned
 from prism.reports.notes import notes_on
 from prism.reports.page import report
 from prism.reports.plots import Trade, _dodges, _trades
 from prism.reports.rows import build_rows, groups
 from prism.reports.series import series_of
+from prism.reports.sources import load_results
 from prism.reports.tables import summary_tables
 from prism.reports.text import in_bytes, in_percent, in_seconds, printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
@@ -100,6 +102,27 @@ def test_the_page_ends_with_the_command_for_what_is_missing(exhibit):
         command = html.unescape(end.partition("</pre>")[0])
         assert says in command
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (
+            {"iterations": 400, "width": 16, "init": "mean", "seed": 3},
+            ["condense", "--iterations", "400", "--width", "16"],
+        ),
+        ({"method": "herding", "takes": 1, "vpc": 2}, ["select", "--method", "herding", "--vpc", "2"]),
+    ],
+)
+def test_the_set_of_another_seed_is_made_by_the_options_of_the_best_one(exhibit, made, words):
+    paths = exhibit.everything()
+    best = Subject("condensed", "set.safetensors", "x", 2, 4, 100, 400, made)
+    loaded = load_results([*paths[1:], exhibit.save(best, "best")])
+    _, verb, store, _, output, *options = shlex.split(
+        next_command(loaded, build_rows([one.result for one in loaded]))
+    )
+    assert (Path(store).name, Path(output).name) == ("store", f"set-{made.get('seed', 0) + 1}.safetensors")
+    assert [verb, *options] == [*words, "--seed", str(made.get("seed", 0) + 1)]
 
 
 def test_a_take_says_of_how_many_it_is_the_first(exhibit):
