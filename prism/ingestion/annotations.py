@@ -122,7 +122,7 @@ def csv_rows(
                 raise SourceError(
                     f"list '{path}' has no column '{column}', only {(', '.join(found) or 'nothing')[:200]}."
                 )
-        for column in {*columns, *optional}:
+        for column in (*columns, *optional):
             if names.count(column) > 1:
                 raise SourceError(f"list '{path}' has {names.count(column)} columns '{column}'.")
         for row in rows:

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from prism.artifacts.cache import CacheFile
-from prism.artifacts.clips import Clips
 from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
 from prism.machine.devices import in_one_thread
@@ -72,14 +71,6 @@ def train_embeddings(
     network = build_for(store, model, "meta", width=width)
     name, shape = NETWORKS.name_of(model), (len(store.positions("train")), network.embed_dim)
 
-    def fill(clips: Clips, drawn: int) -> None:
-        if not epochs:
-            initialise(network, generator(drawn, "init", device=device))
-            return
-        schedule, flip = Schedule(epochs, BATCH_SIZE), store.flip
-        with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
-            train(network, clips, store.normalisation, schedule, seed=drawn, flip=flip, advance=advance)
-
     def compute() -> Tensor:
         clips = store.clips("train")
         if epochs:
@@ -89,7 +80,7 @@ def train_embeddings(
             for draw in range(DRAWS):
                 drawn = derive_seed(seed, "another embedder", draw) if draw else seed
                 with suppress(DivergedError):
-                    fill(clips, drawn)
+                    _fill(network, store, epochs, drawn, progress)
                     embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
                     if (embeddings != embeddings[0]).any():
                         return embeddings
@@ -101,3 +92,14 @@ def train_embeddings(
         return compute()
     key = {"model": name, "width": width, "epochs": epochs, "seed": seed, "draws": DRAWS}
     return CacheFile.of(store, "embeddings", key, device, shape).get(compute)
+
+
+def _fill(network: Network, store: ClipStore, epochs: int, seed: int, progress: bool) -> None:
+    """Give a network the values of a seed, trained on all training clips where there are epochs."""
+    if not epochs:
+        device = next(network.parameters()).device
+        initialise(network, generator(seed, "init", device=device))
+        return
+    clips, schedule = store.clips("train"), Schedule(epochs, BATCH_SIZE)
+    with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
+        train(network, clips, store.normalisation, schedule, seed=seed, flip=store.flip, advance=advance)

@@ -88,12 +88,17 @@ def train(
             descent.step([schedule.rate(epoch)])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(batch) // schedule.views)
-        if not math.isfinite(mean_loss := float(total) / len(shown)):
-            limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
-            remedy = f"Try {limit}--lr {schedule.lr / 10:g}."
-            raise DivergedError(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {remedy}")
+        mean_loss = float(total) / len(shown)
+        _check_finite(mean_loss, seed, epoch, schedule)
         advance()
     return mean_loss
+
+
+def _check_finite(loss: float, seed: int, epoch: int, schedule: Schedule) -> None:
+    if not math.isfinite(loss):
+        limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
+        remedy = f"Try {limit}--lr {schedule.lr / 10:g}."
+        raise DivergedError(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {remedy}")
 
 
 def _flipped(frames: Tensor, batch: Tensor, flip: bool | Tensor, draw: torch.Generator) -> Tensor:

@@ -4,13 +4,13 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from prism.artifacts.results import HEADINGS
+from prism.artifacts.results import HEADINGS, percent
 from prism.condensation.options import CondenseConfig
 from prism.config import Options, as_arguments, described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.reports.rows import Row
 from prism.reports.sources import Loaded
-from prism.reports.text import counted, in_bytes, in_percent
+from prism.reports.text import counted, in_bytes
 from prism.selection.options import SelectConfig
 
 OWN_OPTIONS = {"train_vpc", "seed"}
@@ -30,7 +30,7 @@ def conclusion_of(rows: Sequence[Row]) -> str:
             places.append(f"{near if best.lead[0] > max(scores) else far} the {role} ({100 * max(scores):.1f} %)")
     where = f", {' and '.join(places)}" if places else ""
     return (
-        f"The best set is “{best.label}”: {HEADINGS[best.metric]} {in_percent(best.lead)} %{where}, for "
+        f"The best set is “{best.label}”: {HEADINGS[best.metric]} {percent(best.lead)} %{where}, for "
         f"{in_bytes(best.num_bytes)} on disk and {counted(best.clips, 'clip')} in an epoch."
     )
 

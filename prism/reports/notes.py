@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from prism.artifacts.results import HEADINGS, Result
+from prism.artifacts.results import HEADINGS, Result, percent
 from prism.evaluation.protocols import WANG2024
 from prism.reports.rows import Row
-from prism.reports.text import in_percent, in_shares, listed, sentence
+from prism.reports.text import in_shares, listed, sentence
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
@@ -52,8 +52,8 @@ def cautions_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
 
 def _low_ceilings(rows: Sequence[Row]) -> list[str]:
     return [
-        f"Caution: the ceiling “{ceiling.label}” ({in_percent(ceiling.lead)} %) lies below the floor "
-        f"“{floor.label}” ({in_percent(floor.lead)} %), so it is none: train on all clips for more --epochs, or "
+        f"Caution: the ceiling “{ceiling.label}” ({percent(ceiling.lead)} %) lies below the floor "
+        f"“{floor.label}” ({percent(floor.lead)} %), so it is none: train on all clips for more --epochs, or "
         "with another --lr."
         for ceiling in rows
         for floor in rows

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.results import HEADINGS
+from prism.artifacts.results import HEADINGS, percent
 from prism.artifacts.store import ClipStore
 from prism.reports.advice import conclusion_of, next_command
 from prism.reports.gallery import Gallery, galleries
@@ -17,7 +17,7 @@ from prism.reports.series import Mark, Series, series_of
 from prism.reports.sheet import Picture, Sheet
 from prism.reports.sources import Loaded, SetFile, find_sets, find_store
 from prism.reports.tables import columns_of
-from prism.reports.text import counted, in_bytes, in_percent, in_seconds, in_shares, listed
+from prism.reports.text import counted, in_bytes, in_seconds, in_shares, listed
 
 MAX_SCALE = 4
 """Floors and ceilings that the sentence above a table lists; more of them are in the table only."""
@@ -145,9 +145,9 @@ def _lead(rows: list[Row]) -> str:
 
 def _on_scale(row: Row) -> str:
     if row.role == "ceiling":
-        return f"all {row.clips:,} real training clips {in_percent(row.lead)} %"
+        return f"all {row.clips:,} real training clips {percent(row.lead)} %"
     draw = " (a new draw for each network)" if row.method == "subset" else ""
-    return f"{row.clips:,} random real clips{draw} {in_percent(row.lead)} %"
+    return f"{row.clips:,} random real clips{draw} {percent(row.lead)} %"
 
 
 def _history(found: SetFile) -> History:

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from prism.artifacts.results import HEADINGS, METRICS, Result
+from prism.artifacts.results import HEADINGS, METRICS, Result, percent
 from prism.reports.notes import cautions_on
 from prism.reports.rows import Row, apart, build_rows, groups
 from prism.reports.sheet import Column, terminal_table
-from prism.reports.text import in_bytes, in_percent, in_seconds, printable, significant
+from prism.reports.text import in_bytes, in_seconds, printable, significant
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,7 +51,7 @@ def _costs(rows: Sequence[Row]) -> list[Column]:
 
 def _scores(task: str) -> list[Column]:
     return [
-        Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: in_percent(row.scores[metric]))
+        Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: percent(row.scores[metric]))
         for metric in METRICS[task]
     ]
 

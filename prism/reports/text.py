@@ -16,13 +16,6 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def in_percent(score: Score) -> str:
-    """`mean ± std (n)` in percent; one run has no deviation."""
-    mean, std, n = score
-    deviation = f"{100 * std:.1f}" if n > 1 else "–"
-    return f"{100 * mean:.1f} ± {deviation} ({n})"
-
-
 def in_shares(shares: Iterable[float]) -> str:
     """Shares in 0..1 as `10, 50 %`."""
     return f"{', '.join(f'{100 * share:.3g}' for share in shares)} %"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import LEVEL, Estimate, Sample
-from prism.artifacts.results import HEADINGS, Result, Run
+from prism.artifacts.results import HEADINGS, Result, Run, percent
 from prism.artifacts.telemetry import seconds_to_make
 from prism.machine.texts import csv_text
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
-from prism.reports.text import in_bytes, in_percent, in_seconds, significant
+from prism.reports.text import in_bytes, in_seconds, significant
 from prism.reproduction.paper import FLOOR, STORAGE, Cell, Exhibit, Printed
 from prism.reproduction.plan import Place
 
@@ -120,7 +120,7 @@ def _ours(line: Line) -> str:
 def _in_percent(ours: Sample) -> str:
     """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
     if ours.error is None:
-        return in_percent((ours.mean, ours.spread, ours.num_networks))
+        return percent((ours.mean, ours.spread, ours.num_networks))
     counts = sorted({len(scores) for scores in ours.scores.values()})
     each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
     return f"{100 * ours.mean:.1f} ± {100 * ours.spread:.1f} ({len(ours.scores)} × {each})"

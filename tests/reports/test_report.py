@@ -21,7 +21,7 @@ from rich.console import Console
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import StaticDynamicEncoding
 from prism.artifacts.hallucinator import KERNEL
-from prism.artifacts.results import Result, Subject
+from prism.artifacts.results import Result, Subject, percent
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
@@ -34,7 +34,7 @@ from prism.reports.rows import build_rows, groups
 from prism.reports.series import series_of
 from prism.reports.sources import load_results
 from prism.reports.tables import summary_tables
-from prism.reports.text import in_bytes, in_percent, in_seconds, printable
+from prism.reports.text import in_bytes, in_seconds, printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
 from prism.selection.select import select
 
@@ -179,7 +179,7 @@ def test_rows_do_not_depend_on_the_order_of_the_results(exhibit):
 
 
 def test_one_run_has_no_deviation():
-    assert in_percent((0.5, 0.0, 1)) == "50.0 ± – (1)"
+    assert percent((0.5, 0.0, 1)) == "50.0 ± – (1)"
 
 
 def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
