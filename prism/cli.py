@@ -289,7 +289,7 @@ def condense(
     from prism.condensation.condense import condense as verb
     from prism.condensation.unseen import sentence_of
 
-    resumes(run, output, checkpoint_path(output), shards_path(output))
+    resumes(run, output, output, checkpoint_path(output), shards_path(output))
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     wrote(output, condensed.contents)
     say(sentence_of(condensed))

@@ -6,17 +6,19 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
+from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
-from prism.errors import ConfigError
+from prism.errors import CheckpointError, ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.progress import note
 from prism.machine.provenance import versions
 from prism.machine.run import Run, parted
+from prism.machine.texts import first_difference
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
@@ -41,12 +43,12 @@ def condense(
         options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
 
     Returns:
-        The condensed set, as it was saved.
+        The condensed set, as it was saved; where `resume` finds it finished, as it is.
 
     Raises:
         ConfigError: an option does not fit the store, or the whole does not fit into memory.
         OutputError: the output exists or cannot be written.
-        CheckpointError: `resume` finds the checkpoint of another run.
+        CheckpointError: `resume` finds the checkpoint or the set of another run.
         DivergedError: a loss, or a value for the checkpoint, is not finite; the last checkpoint stays.
         EngineError: the executor lost an item that it was to compute; finished classes stay.
         StoreError: the store was changed meanwhile; the last checkpoint stays.
@@ -58,6 +60,8 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
+    if run.resume and not run.overwrite and (done := finished(run.path, source_of(store, config))):
+        return done
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
@@ -112,6 +116,29 @@ def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
         "versions": versions(),
         "store": store.fingerprint,
     }
+
+
+def finished(output: Path | None, source: dict[str, Any]) -> CondensedSet | None:
+    """The set of a run that `source` identifies, where it has ended; None where it has not.
+
+    Raises:
+        CheckpointError: the set is that of another run.
+        CondensedError: it cannot be read.
+    """
+    if (
+        output is None
+        or not output.exists()
+        or any(kept(output).exists() for kept in (checkpoint_path, shards_path))
+    ):
+        return None
+    found = CondensedSet.load(output)
+    known = {key: found.source.get(key) for key in source}
+    if known != source:
+        raise CheckpointError(
+            f"'{output}' is the set of another run: {first_difference(known, source)}. Repeat that run's options, "
+            "choose another path, or start again with --overwrite in place of --resume."
+        )
+    return found
 
 
 def said_of_equations(store: ClipStore, config: CondenseConfig) -> str:

@@ -36,6 +36,7 @@ from prism.errors import CheckpointError, ConfigError, DivergedError, OutputErro
 from prism.machine.files import partial_path
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
+from prism.selection.select import select
 
 CPU = torch.device("cpu")
 TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 8, "static_iterations": 2}
@@ -524,6 +525,27 @@ def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, tmp_path
 def test_resume_without_a_checkpoint_starts_from_the_beginning(store, tmp_path):
     run_tiny(store, tmp_path / "set", resume=True)
     assert (tmp_path / "set").read_bytes() == run_tiny(store).to_bytes()
+
+
+def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, tmp_path, monkeypatch):
+    output = tmp_path / "set"
+    made = run_tiny(store, output)
+    written, told = output.read_bytes(), telemetry_path(output).read_bytes()
+    monkeypatch.setattr(verb, "Condensation", None)
+    assert run_tiny(store, output, resume=True).to_bytes() == made.to_bytes() == written
+    assert (output.read_bytes(), telemetry_path(output).read_bytes()) == (written, told)
+
+
+def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path):
+    written = run_tiny(store, tmp_path / "set").to_bytes()
+    with pytest.raises(CheckpointError, match=r"is the set of another run: its config\.seed is 0, not 7"):
+        run_tiny(store, tmp_path / "set", resume=True, seed=7)
+    select(store, output=tmp_path / "real")
+    with pytest.raises(CheckpointError, match="is the set of another run"):
+        run_tiny(store, tmp_path / "real", resume=True)
+    assert (tmp_path / "set").read_bytes() == written
+    run_tiny(store, tmp_path / "set", resume=True, overwrite=True, seed=7)
+    assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 7
 
 
 DAMAGES = [
