@@ -91,6 +91,7 @@ def export(
     _check_result(condensed, form, config, result)
     form.check(condensed.apart())
     output = Path(output)
+    _check_ending(output, form, as_dict(config)["to"])
     with claim(output):
         discard_older(output)
         _check_free(output, form, run.overwrite, reads)
@@ -139,6 +140,17 @@ def _check_result(condensed: CondensedSet, form: Format, config: ExportConfig, r
         raise ConfigError(
             f"the result '{result.label}' is that of another set: its fingerprint differs. Give the result of "
             "prism evaluate on this set."
+        )
+
+
+def _check_ending(output: Path, form: Format, name: str) -> None:
+    """Refuse a name that ends like another format's file: a folder `set.gif` is what nobody wanted."""
+    ending = output.suffix.lower().removeprefix(".")
+    if ending in FORMATS.homes and ending != name and (form.is_folder or name in FORMATS.homes):
+        what = "fills a folder" if form.is_folder else "is another one"
+        raise ConfigError(
+            f"output '{output}' ends as the format {ending} does, but the format {name} {what}. "
+            f"Pass --to {ending}, or choose another name."
         )
 
 

@@ -57,6 +57,20 @@ def test_an_output_that_exists_stays_until_it_may_be_overwritten(chosen, tmp_pat
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "to", "says"),
+    [
+        ("sheet.gif", "videofolder", r"format videofolder fills a folder\. Pass --to gif"),
+        ("ONE.MP4", "tensors", r"format tensors fills a folder\. Pass --to mp4"),
+        ("sheet.webp", "gif", r"format gif is another one\. Pass --to webp"),
+    ],
+)
+def test_an_output_that_ends_like_another_format_is_refused(chosen, tmp_path, name, to, says):
+    with pytest.raises(ConfigError, match=says):
+        export(chosen, tmp_path / name, to=to)
+    assert files(tmp_path) == {}
+
+
 def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("precious")
