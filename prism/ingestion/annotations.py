@@ -98,6 +98,12 @@ def column_names(header: Sequence[str]) -> list[str]:
     return [name.strip().lower() for name in header]
 
 
+def delimiter_of(text: str) -> str:
+    """What separates the cells of a CSV file, by its first line: a comma, or a semicolon as spreadsheets write."""
+    header = text.partition("\n")[0]
+    return ";" if header.count(";") > header.count(",") else ","
+
+
 def csv_rows(
     path: Path, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
@@ -114,7 +120,8 @@ def csv_rows(
         SourceError: the file cannot be read, a column is missing or there twice, or a cell is empty.
     """
     try:
-        rows = csv.DictReader(io.StringIO(_read_text(path), newline=""), skipinitialspace=True)
+        text = _read_text(path)
+        rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
         found = list(rows.fieldnames or ())
         rows.fieldnames = names = column_names(found)
         for column in columns:

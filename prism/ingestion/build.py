@@ -247,6 +247,7 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         _decode(plan, folder, workers, progress)
         plan.check_unchanged()
         _check_classes(plan, folder)
+        note(said_of_short_videos(plan, folder))
         with writing(output, plan.offsets[-1]):
             assemble(folder, list(plan.videos), plan.listing.skipped, plan.config, plan.flip)
             folder.slots.unlink()
@@ -337,3 +338,17 @@ def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
             f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
             "remove those videos and ingest again."
         )
+
+
+def said_of_short_videos(plan: Plan, folder: WorkingFolder) -> str:
+    """That some videos have fewer frames than a clip; empty where none has."""
+    num_frames = plan.config.num_frames
+    outcomes = [folder.outcomes[number] for number in range(len(plan.videos))]
+    used = [(video, outcome) for video, outcome in zip(plan.videos, outcomes, strict=True) if outcome.windows]
+    short = [video.relative for video, outcome in used if outcome.video_frames < num_frames]
+    if not short:
+        return ""
+    return (
+        f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
+        f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
+    )

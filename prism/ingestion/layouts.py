@@ -6,10 +6,11 @@ because what it points to is not part of the data set that was named. Published 
 
 import csv
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from prism.errors import SourceError
-from prism.ingestion.annotations import column_names, csv_rows
+from prism.ingestion.annotations import column_names, csv_rows, delimiter_of
 from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, as_text, frame_files, require_folder
 from prism.ingestion.options import LAYOUTS, IngestConfig
 
@@ -57,6 +58,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             instead = f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
         raise SourceError(f"source '{source}' has no videos{instead}. {EXPECTED}")
     listing.videos.sort(key=lambda video: video.relative)
+    listing.notes.extend(said_of_capitals({video.label for video in listing.videos}))
     if passed := listing.passed_over:
         what = "file or folder" if len(passed) == 1 else "files and folders"
         listing.notes.append(
@@ -64,6 +66,19 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"and hold no frames, such as '{min(passed)}'."
         )
     return listing
+
+
+def said_of_capitals(labels: set[str]) -> Iterator[str]:
+    """That classes have names which only capitals tell apart, once for each name."""
+    spellings: dict[str, list[str]] = {}
+    for label in sorted(labels):
+        spellings.setdefault(label.casefold(), []).append(label)
+    for names in spellings.values():
+        if len(names) > 1:
+            yield (
+                f"Caution: {' and '.join(map(repr, names))} differ only in capitals, but each is a class of its "
+                "own. Rename one if they are the same."
+            )
 
 
 class ClassFolders(Layout):
@@ -151,7 +166,8 @@ def _is_list(path: Path) -> bool:
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
     try:
-        return set(CSV_COLUMNS) <= set(column_names(next(csv.reader([header], skipinitialspace=True), ())))
+        cells = next(csv.reader([header], delimiter=delimiter_of(header), skipinitialspace=True), ())
+        return set(CSV_COLUMNS) <= set(column_names(cells))
     except csv.Error:
         return False
 

@@ -436,6 +436,17 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
     assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]
 
 
+def test_videos_shorter_than_a_clip_are_counted_and_one_is_named(tmp_path, capfd):
+    root = write_classes(tmp_path / "root")
+    for frames, said in ((8, False), (64, True)):
+        config = IngestConfig(num_frames=frames, size=32)
+        ingest(root, tmp_path / f"store{frames}", config, workers=1, progress=False)
+        text = " ".join(capfd.readouterr().err.split())
+        assert (
+            "8 of 8 videos have fewer than 64 frames, such as 'jump/v0.mp4'. Their clips repeat" in text
+        ) == said
+
+
 def test_a_class_left_without_training_videos_is_named_with_the_first_reason(source, tmp_path):
     root = shutil.copytree(source, tmp_path / "root")
     for k in range(3):

@@ -121,6 +121,19 @@ def test_a_list_from_another_system_is_read(tmp_path):
     assert found(write_list(tmp_path, text)) == [("a, b.mp4", "jump", "train"), ("c.mp4", "walk", "test")]
 
 
+def test_a_list_with_semicolons_is_read_whether_it_or_its_folder_is_named(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b, c.mp4")
+    path = write_list(tmp_path, "path;label;split\njump/a.mp4;leap;test\nwalk/b, c.mp4;walk;train\n")
+    assert found(path) == found(tmp_path) == [("jump/a.mp4", "leap", "test"), ("walk/b, c.mp4", "walk", "train")]
+
+
+def test_classes_that_only_capitals_tell_apart_are_pointed_out(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "Jump/b.mp4", "JUMP/c.mp4", "walk/d.mp4")
+    (note,) = list_videos(tmp_path).notes
+    assert note.startswith("Caution: 'JUMP' and 'Jump' and 'jump' differ only in capitals")
+    assert len({video.label for video in list_videos(tmp_path).videos}) == 4
+
+
 def test_a_folder_with_one_list_is_read_by_it(tmp_path):
     touch(tmp_path, "jump/a.mp4", "walk/b.mp4")
     write_list(tmp_path, "path,label,split\njump/a.mp4,leap,test\n")
@@ -137,7 +150,8 @@ def test_a_folder_with_one_list_is_read_by_it(tmp_path):
     ("text", "message"),
     [
         ("path,label\na.mp4,jump\n", "has no column 'split', only path, label."),
-        ("path;label;split\n", "has no column 'path', only path;label;split."),
+        ("path;label\na.mp4;jump\n", "has no column 'split', only path, label."),
+        ("path|label|split\n", "has no column 'path', only path|label|split."),
         ("", "has no column 'path', only nothing."),
         ("path,label,split,Label\n", "has 2 columns 'label'."),
         ("path,label,split,group,Group\n", "has 2 columns 'group'."),
