@@ -85,7 +85,8 @@ def condense_classes(
     def begin() -> Unseen | None:
         if not is_whole:
             return None
-        note(said_of_equations(store, config), enabled=run.progress)
+        said = said_of_equations(store, config)
+        note(said, enabled=run.progress or said.startswith("Caution"))
         OBJECTIVES.make(config.objective, config).ahead(store, config, run)
         return Unseen(store, config, run)
 
@@ -153,8 +154,8 @@ def said_of_equations(store: ClipStore, config: CondenseConfig) -> str:
     if ratio >= ENOUGH_EQUATIONS:
         return f"{said}."
     return (
-        f"{said}: too few, so that the videos will hold much that no network asked for. Try smaller key-frames "
-        "(--keyframe-scale), fewer of them (--initial-keyframes), or more --iterations."
+        f"Caution: {said} are too few. The videos will hold much that no network asked for. Try smaller "
+        "key-frames (--keyframe-scale), fewer of them (--initial-keyframes), or more --iterations."
     )
 
 

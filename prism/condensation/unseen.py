@@ -67,10 +67,13 @@ def sentence_of(condensed: CondensedSet) -> str:
     )
     if likeness.alignment >= LOW_ALIGNMENT:
         return said
-    return (
-        f"{said}\nCaution: the videos say little of their classes. Try more --iterations, a --relative-lr three "
-        "times as large or small, smaller key-frames (--keyframe-scale), or fewer of them (--initial-keyframes)."
+    advice = (
+        "a --relative-lr three times as large or small, smaller key-frames (--keyframe-scale), or fewer of them "
+        "(--initial-keyframes)"
     )
+    if condensed.source["method"] == "static-dynamic":
+        advice = "or a --static-lr and --dynamic-lr ten times as large or small"
+    return f"{said}\nCaution: the videos say little of their classes. Try more --iterations, {advice}."
 
 
 class Unseen:

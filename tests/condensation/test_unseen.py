@@ -1,6 +1,7 @@
 """What a set says of its classes to networks that it was never trained on."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from prism.condensation import journal
 from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import NetworkStream
-from prism.condensation.unseen import NETWORKS, Likeness, Unseen
+from prism.condensation.unseen import NETWORKS, Likeness, Unseen, sentence_of
 from prism.machine.run import Run
 
 CPU = torch.device("cpu")
@@ -92,3 +93,22 @@ def test_an_executor_computes_the_judges_class_means_one_network_at_a_time(make_
         Unseen(store, config, Run(device="cpu", executor=executor))
         assert len(seen) == NETWORKS
     assert all(torch.equal(*pair) for pair in zip(real, Unseen(store, config, Run()).real, strict=True))
+
+
+def test_too_few_equations_are_said_without_a_progress_bar_and_enough_are_not(store, capfd):
+    condense(store, **TINY)
+    assert "are too few. The videos will hold much that no network asked for." in capfd.readouterr().err
+    condense(store, **TINY | {"width": 16, "keyframe_scale": 16, "initial_keyframes": 2})
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("method", "advice"), [("prism", "smaller key-frames (--keyframe-scale)"), ("static-dynamic", "--dynamic-lr")]
+)
+def test_a_low_alignment_names_the_options_that_the_method_has(store, method, advice):
+    made = condense(store, **TINY)
+    low = {"loss": 1.0, "alignment": 0.1, "nearest": 0.5}
+    said = sentence_of(replace(made, source=made.source | {"method": method, "unseen": low}))
+    assert advice in said
+    assert ("key-frames" in said) == (method == "prism")
+    assert "Try" not in sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 0.3}}))
