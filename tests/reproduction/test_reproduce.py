@@ -406,7 +406,8 @@ def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, mo
     assert [bool(line.ours) for line in found.lines] == [True, True, False, True]
     text = found.to_markdown()
     assert "| diverged |" in text
-    assert "class 'class0' is not finite at iteration 2." in text
+    row = found.lines[2].cell.label
+    assert f"{row}, VPC 1: the loss of class 'class0' is not finite at iteration 2." in text
 
 
 def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
