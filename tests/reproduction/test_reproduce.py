@@ -422,6 +422,7 @@ def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, t
 def test_a_dry_run_says_when_nothing_is_missing(store, tmp_path, tiny, capsys):
     reproduced(store, tmp_path / "out", tiny)
     before = contents(tmp_path / "out")
+    capsys.readouterr()
     reproduced(store, tmp_path / "out", tiny, dry_run=True)
     assert capsys.readouterr().err == "Nothing is missing: 3 sets and 4 results are there.\n"
     assert contents(tmp_path / "out") == before
