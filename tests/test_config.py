@@ -222,7 +222,7 @@ def test_a_key_with_one_letter_missing_finds_its_way_back(key, data):
 def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_wins(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
-    assert read_recipe("demo")["condense"]["iterations"] == 400
+    assert read_recipe("demo")["condense"]["init"] == "noise"
     assert read_recipe("ablations/dm")["condense"]["method"] == "dm"
     (tmp_path / "miniucf").write_text("[condense]\nvpc = 7\n")
     assert read_recipe("miniucf")["condense"] == {"vpc": 7}
