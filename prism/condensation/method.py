@@ -79,10 +79,15 @@ class Method(ABC):
         fixed: the options that the method does not leave open: without them it would be another one.
         independent_classes: whether the videos of a class depend on no other class. Then the classes can be
             condensed on many machines.
+        advice: what to try, beside more iterations, where the videos say little of their classes.
     """
 
     fixed: ClassVar[dict[str, Any]] = {}
     independent_classes: ClassVar[bool] = True
+    advice: ClassVar[str] = (
+        "a --relative-lr three times as large or small, smaller key-frames (--keyframe-scale), or fewer of them "
+        "(--initial-keyframes)"
+    )
 
     @abstractmethod
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Videos:

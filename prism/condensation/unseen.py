@@ -14,7 +14,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.class_means import between_class_energy, whole_clips
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.run import Run
 
 NETWORKS = 6
@@ -67,12 +67,7 @@ def sentence_of(condensed: CondensedSet) -> str:
     )
     if likeness.alignment >= LOW_ALIGNMENT:
         return said
-    advice = (
-        "a --relative-lr three times as large or small, smaller key-frames (--keyframe-scale), or fewer of them "
-        "(--initial-keyframes)"
-    )
-    if condensed.source["method"] == "static-dynamic":
-        advice = "or a --static-lr and --dynamic-lr ten times as large or small"
+    advice = METHODS.found(condensed.source["method"])[0].advice
     return f"{said}\nCaution: the videos say little of their classes. Try more --iterations, {advice}."
 
 
