@@ -12,7 +12,7 @@ from prism.artifacts.kinds import JSON, kind_of
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
-from prism.machine.texts import canonical_json, first_difference, parse_json, read_text
+from prism.machine.texts import canonical_json, parse_json, read_text
 
 VERSION = 1
 """Of the formats prism-result and prism-ranking."""
@@ -263,19 +263,6 @@ def read_record(path: str | Path, noun: str, made_by: str, build: Callable[[dict
         raise ResultError(f"'{path}' is not a valid {noun}: it has no {error}.") from None
     except (TypeError, ValueError) as error:
         raise ResultError(f"'{path}' is not a valid {noun}: {error}.") from None
-
-
-def check_same_run(noun: str, path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuse to go on with a `result` or `ranking` (the noun) whose identity is another one.
-
-    Raises:
-        ResultError: it is.
-    """
-    if found != wanted:
-        raise ResultError(
-            f"{noun} '{path}' belongs to another run: {first_difference(found, wanted)}. "
-            "Repeat that run's options, or start again with --overwrite in place of --resume."
-        )
 
 
 def percent(summary: tuple[float, float, int]) -> str:

@@ -29,9 +29,9 @@ from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file, discard, write_atomically
 from prism.machine.progress import progress_bar
-from prism.machine.provenance import provenance
+from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
-from prism.machine.texts import canonical_json, first_difference, parse_json, read_text
+from prism.machine.texts import canonical_json, parse_json, read_text
 
 PAUSE_SECONDS = 0.5
 
@@ -131,11 +131,7 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
             found = parse_json(read_text(file))["source"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(file, error) from None
-        if found != source:
-            raise CheckpointError(
-                f"'{folder}' belongs to another run: {first_difference(found, source)}. Repeat that run's "
-                "options, or start again with --overwrite."
-            )
+        check_same_run(f"'{folder}'", found, source, CheckpointError)
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -160,12 +156,7 @@ def _merge(order: ClassOrder, source: dict[str, Any], run: Run, telemetry: Telem
     parts = [CondensedSet.load(path) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):
-        wanted = source | {"classes": [name]}
-        if part.source != wanted:
-            raise CheckpointError(
-                f"'{path}' belongs to another run: {first_difference(part.source, wanted)}. Start again with "
-                "--overwrite."
-            )
+        check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, CheckpointError)
     labels = torch.cat([part.labels for part in parts])
     encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
     joined = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from prism.errors import CheckpointError
 from prism.machine.files import write_atomically
-from prism.machine.texts import canonical_json, count, first_difference, parse_json
+from prism.machine.provenance import check_same_run
+from prism.machine.texts import canonical_json, count, parse_json
 
 FORMAT = "prism-checkpoint"
 VERSION = 1
@@ -79,11 +80,7 @@ class Checkpoint:
             )
         except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise damaged(path, error) from None
-        if found.source != source:
-            raise CheckpointError(
-                f"checkpoint '{path}' belongs to another run: {first_difference(found.source, source)}. "
-                "Repeat that run's options, or start again with --overwrite."
-            )
+        check_same_run(f"checkpoint '{path}'", found.source, source, CheckpointError)
         return found
 
 

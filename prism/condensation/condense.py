@@ -16,9 +16,8 @@ from prism.config import as_dict
 from prism.errors import CheckpointError, ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.progress import note
-from prism.machine.provenance import versions
+from prism.machine.provenance import check_same_run, versions
 from prism.machine.run import Run, parted
-from prism.machine.texts import first_difference
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
@@ -134,11 +133,7 @@ def finished(output: Path | None, source: dict[str, Any]) -> CondensedSet | None
         return None
     found = CondensedSet.load(output)
     known = {key: found.source.get(key) for key in source}
-    if known != source:
-        raise CheckpointError(
-            f"'{output}' is the set of another run: {first_difference(known, source)}. Repeat that run's options, "
-            "choose another path, or start again with --overwrite in place of --resume."
-        )
+    check_same_run(f"set '{output}'", known, source, CheckpointError)
     return found
 
 

@@ -11,11 +11,11 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.rankings import FULL, RankedSet, Ranking, Trial
-from prism.artifacts.results import Result, check_same_run
+from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import seconds_to_make
 from prism.config import as_dict
-from prism.errors import CondensedError, ConfigError, DivergedError
+from prism.errors import CondensedError, ConfigError, DivergedError, ResultError
 from prism.evaluation.candidates import Candidates, read_candidates
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
@@ -25,7 +25,7 @@ from prism.machine.executors import completed
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
-from prism.machine.provenance import provenance
+from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run, parted
 from prism.networks.build import build_for
 from prism.networks.training_memory import TrainingMemory, check_memory
@@ -81,7 +81,7 @@ def rank(
         needs, ranking = contest.check(run), contest.ranking
         if run.resume and path is not None and path.exists():
             found = Ranking.load(path)
-            check_same_run("ranking", path, found.identity, ranking.identity)
+            check_same_run(f"ranking '{path}'", found.identity, ranking.identity, ResultError)
             ranking = replace(ranking, trials=found.trials)
         if run.executor is not None:
             return contest.completed(ranking, run, run.executor)

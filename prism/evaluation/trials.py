@@ -16,10 +16,10 @@ import torch
 from prism.artifacts import results
 from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import HEADINGS, Data, Result, Subject, check_same_run, relative_to_result
+from prism.artifacts.results import HEADINGS, Data, Result, Subject, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import CondensedError, ConfigError, Interrupted
+from prism.errors import CondensedError, ConfigError, Interrupted, ResultError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
 from prism.machine.devices import in_one_thread, pick_device
@@ -27,7 +27,7 @@ from prism.machine.executors import completed
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
 from prism.machine.progress import Advance, progress_bar, still
-from prism.machine.provenance import provenance
+from prism.machine.provenance import check_same_run, provenance
 from prism.machine.randomness import generator
 from prism.machine.run import Run
 from prism.networks.build import allocate, build_for
@@ -285,7 +285,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Conf
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():
             found = Result.load(path)
-            check_same_run("result", path, found.identity, result.identity)
+            check_same_run(f"result '{path}'", found.identity, result.identity, ResultError)
             if {one.seed for one in found.runs} >= set(seeds):
                 return found
             result = replace(result, runs=found.runs)

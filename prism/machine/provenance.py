@@ -11,6 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from prism.errors import ArtifactError
+from prism.machine.texts import first_difference
+
 
 def versions() -> dict[str, str]:
     """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
@@ -77,6 +80,22 @@ def provenance() -> dict[str, Any]:
         "gpu": gpu,
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any], error: type[ArtifactError]) -> None:
+    """Refuse to go on with what another run has left.
+
+    Args:
+        what: the file or folder, with its path.
+        found: what identifies the run that left it.
+        wanted: what identifies this run.
+        error: raised where they differ; it names their first difference.
+    """
+    if found != wanted:
+        raise error(
+            f"{what} belongs to another run: {first_difference(found, wanted)}. "
+            "Repeat that run's options, or start again with --overwrite in place of --resume."
+        )
 
 
 def peak_memory_bytes() -> int:

@@ -538,10 +538,10 @@ def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, tmp_p
 
 def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path):
     written = run_tiny(store, tmp_path / "set").to_bytes()
-    with pytest.raises(CheckpointError, match=r"is the set of another run: its config\.seed is 0, not 7"):
+    with pytest.raises(CheckpointError, match=r"belongs to another run: its config\.seed is 0, not 7"):
         run_tiny(store, tmp_path / "set", resume=True, seed=7)
     select(store, output=tmp_path / "real")
-    with pytest.raises(CheckpointError, match="is the set of another run"):
+    with pytest.raises(CheckpointError, match="belongs to another run"):
         run_tiny(store, tmp_path / "real", resume=True)
     assert (tmp_path / "set").read_bytes() == written
     run_tiny(store, tmp_path / "set", resume=True, overwrite=True, seed=7)
