@@ -113,7 +113,15 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
             "insertion": "gradient",
         }
     },
-    "ablations/dm": {"condense": {"method": "dm"}},
+    "ablations/dm": {
+        "condense": {
+            "method": "dm",
+            "init": "real",
+            "initial_keyframes": 0,
+            "keyframe_scale": 1,
+            "insertion": "never",
+        }
+    },
     # Section 5, "Cross-Architecture Generalization".
     "networks/convnet3d": {"evaluate": {"model": "convnet3d"}},
     "networks/cnn-gru": {"evaluate": {"model": "cnn-gru"}},

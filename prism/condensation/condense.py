@@ -10,7 +10,7 @@ from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
-from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, overruled, settled
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
 from prism.errors import CheckpointError, ConfigError
@@ -21,6 +21,11 @@ from prism.machine.run import Run, parted
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
+FEWER_UNKNOWNS = {
+    "keyframe_scale": "smaller key-frames (--keyframe-scale)",
+    "initial_keyframes": "fewer of them (--initial-keyframes)",
+}
+"""Options by which less is trained."""
 
 
 def condense(
@@ -55,6 +60,8 @@ def condense(
     """
     store = ClipStore.of(store)
     config, run = parted(config or CondenseConfig(), run, options)
+    for said in overruled(config):
+        note(said)
     config = settled(config)
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
@@ -84,8 +91,7 @@ def condense_classes(
     def begin() -> Unseen | None:
         if not is_whole:
             return None
-        said = said_of_equations(store, config)
-        note(said, enabled=run.progress or said.startswith("Caution"))
+        say_equations(store, config, run)
         OBJECTIVES.make(config.objective, config).ahead(store, config, run)
         return Unseen(store, config, run)
 
@@ -137,20 +143,24 @@ def finished(output: Path | None, source: dict[str, Any]) -> CondensedSet | None
     return found
 
 
-def said_of_equations(store: ClipStore, config: CondenseConfig) -> str:
-    """How well the networks determine the videos: what they ask for, for each number that is trained."""
+def say_equations(store: ClipStore, config: CondenseConfig, run: Run) -> None:
+    """Say how well the networks determine the videos: what they ask for, for each number that is trained.
+
+    Too few are said without a progress bar, too.
+    """
     method, objective = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
     asked = objective.equations(build_for(store, config.model, "meta", width=config.width))
     unknowns = method.unknowns(store, config)
     if not (asked and unknowns and config.iterations):
-        return ""
+        return
     ratio = config.iterations * asked / unknowns
     said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"
     if ratio >= ENOUGH_EQUATIONS:
-        return f"{said}."
-    return (
-        f"Caution: {said} are too few. The videos will hold much that no network asked for. Try smaller "
-        "key-frames (--keyframe-scale), fewer of them (--initial-keyframes), or more --iterations."
+        return note(f"{said}.", enabled=run.progress)
+    fewer = [text for option, text in FEWER_UNKNOWNS.items() if option not in method.fixed]
+    note(
+        f"Caution: {said} are too few. The videos will hold much that no network asked for. Try "
+        f"{' or '.join(['more --iterations', *fewer])}."
     )
 
 

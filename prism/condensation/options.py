@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from prism.artifacts.options import STORAGES
-from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between
+from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between, chosen
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
 
@@ -125,6 +125,14 @@ has instructions for it. Class means, losses and gradients are float32 in either
         """Whether insertion is on: after the warm-up and before the cool-down (paper, section 3.3)."""
         first, last = self.insertion_span
         return first <= iteration < last
+
+
+def overruled(config: CondenseConfig) -> Iterator[str]:
+    """A sentence for each option that was chosen and that the method fixes otherwise."""
+    fixed, name = METHODS.make(config.method, config).fixed, METHODS.name_of(config.method)
+    for option, value in chosen(config).items():
+        if value != fixed.get(option, value):
+            yield f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used."
 
 
 def settled(config: CondenseConfig) -> CondenseConfig:

@@ -98,7 +98,9 @@ class StaticDynamic(Method):
 
     fixed: ClassVar[dict[str, Any]] = {
         "init": "real",
+        "initial_keyframes": 2,
         "keyframe_scale": 1,
+        "fully_learnable": False,
         "decay": "constant",
         "insertion": "never",
     }

@@ -102,6 +102,32 @@ def test_too_few_equations_are_said_without_a_progress_bar_and_enough_are_not(st
     assert capfd.readouterr().err == ""
 
 
+def test_dm_is_not_advised_the_key_frames_that_it_fixes(store, capfd):
+    condense(store, **TINY | {"method": "dm"})
+    said = capfd.readouterr().err
+    assert "are too few" in said
+    assert said.endswith("Try more --iterations.\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "said"),
+    [
+        ("dm", {"keyframe_scale": 2}, "Caution: method dm fixes keyframe_scale at 1: 2 is not used."),
+        ("static-dynamic", {"initial_keyframes": 4}, "fixes initial_keyframes at 2: 4 is not used."),
+        (
+            "dm",
+            {"insertion": "gradient"},
+            "Caution: method dm fixes insertion at 'never': 'gradient' is not used.",
+        ),
+        ("dm", {"init": "real", "insertion": "never"}, ""),
+    ],
+)
+def test_an_option_that_the_method_fixes_otherwise_is_said_not_to_be_used(store, capfd, method, options, said):
+    condense(store, **TINY | {"iterations": 0, "static_iterations": 0, "method": method} | options)
+    err = capfd.readouterr().err
+    assert said in err if said else "fixes" not in err
+
+
 @pytest.mark.parametrize(
     ("method", "advice"), [("prism", "smaller key-frames (--keyframe-scale)"), ("static-dynamic", "--dynamic-lr")]
 )
