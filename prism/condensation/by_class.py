@@ -21,11 +21,11 @@ import torch
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
-from prism.condensation.checkpoint import checkpoint_path, damaged, shards_path
+from prism.condensation.checkpoint import checkpoint_path, damaged, run_path, shards_path
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
-from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted
+from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted, OutputError
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file, discard, write_atomically
 from prism.machine.progress import progress_bar
@@ -66,6 +66,10 @@ class ClassOrder:
             except BusyError:
                 # Who was given this class before, and has not heard that it need not go on, makes the same.
                 time.sleep(PAUSE_SECONDS)
+            except OutputError:
+                # That one has ended between this look at the file and the claim on it.
+                if not path.exists():
+                    raise
 
 
 def has_independent_classes(config: CondenseConfig) -> bool:
@@ -123,8 +127,7 @@ def _check_output(output: Path, resume: bool, overwrite: bool) -> None:
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     """Make the folder of the shards, or take up that of the same run."""
-    folder, content = shards_path(output), {"source": source}
-    file = folder / "run.json"
+    folder, file, content = shards_path(output), run_path(output), {"source": source}
     discard(checkpoint_path(output))
     if resume and file.exists():
         try:
@@ -167,6 +170,7 @@ def _merge(order: ClassOrder, source: dict[str, Any], run: Run, telemetry: Telem
     telemetry.write("unseen", iteration=len(told[0].of_kind("step")), **condensed.source["unseen"])
     telemetry.sync()
     condensed.save(order.output)
+    run_path(order.output).unlink()
     shutil.rmtree(shards_path(order.output), ignore_errors=True)
     return condensed
 

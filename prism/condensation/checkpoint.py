@@ -27,6 +27,11 @@ def shards_path(output: Path) -> Path:
     return output.with_name(f".{output.name}.shards")
 
 
+def run_path(output: Path) -> Path:
+    """What the shards are made for: the first file of their folder, and the first to go when all is done."""
+    return shards_path(output) / "run.json"
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A run between two iterations.

@@ -1,12 +1,13 @@
 """The verb `prism condense`: checks, one run of the loop or one for each class, and the finished set."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
-from prism.condensation.checkpoint import checkpoint_path, shards_path
+from prism.condensation.checkpoint import checkpoint_path, run_path, shards_path
 from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
@@ -131,15 +132,13 @@ def finished(output: Path | None, source: dict[str, Any]) -> CondensedSet | None
         CheckpointError: the set is that of another run.
         CondensedError: it cannot be read.
     """
-    if (
-        output is None
-        or not output.exists()
-        or any(kept(output).exists() for kept in (checkpoint_path, shards_path))
-    ):
+    if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
     found = CondensedSet.load(output)
     known = {key: found.source.get(key) for key in source}
     check_same_run(f"set '{output}'", known, source, CheckpointError)
+    # A kill may have left some, after what they were made for had gone.
+    shutil.rmtree(shards_path(output), ignore_errors=True)
     return found
 
 

@@ -13,11 +13,12 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.info import describe
 from prism.artifacts.options import STORAGES
 from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation.by_class import ClassOrder
 from prism.condensation.checkpoint import checkpoint_path, shards_path
-from prism.condensation.condense import condense
+from prism.condensation.condense import condense, condense_classes
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import CondenseConfig, settled
 from prism.errors import CheckpointError, ConfigError
 from prism.reports.curves import Curves
 
@@ -55,6 +56,19 @@ VARIANTS = {
     "small frames": {"storage": "h264", "keyframe_scale": 2},
     "video": {"storage": "h264"},
 }
+
+
+def test_a_class_that_another_worker_finishes_meanwhile_is_taken_as_it_is(uneven, tmp_path):
+    def overtaken(*arguments):
+        (*_, run, _) = arguments
+        run.path.parent.mkdir()
+        run.path.write_bytes(b"of the other worker")
+        return condense_classes(*arguments)
+
+    config = settled(CondenseConfig(**{key: value for key, value in TINY.items() if key != "device"}))
+    order = ClassOrder(overtaken, uneven, config, tmp_path / "set", "cpu", 60.0)
+    order(1)
+    assert order.path(1).read_bytes() == b"of the other worker"
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -111,9 +125,10 @@ def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(
     assert describe(of_one)["videos"]
     assert CondensedSet.load(of_one).labels.tolist() == [0, 0]
     monkeypatch.undo()
-    # Killed between saving the set and dropping its shards, the run may finish again.
+    # Killed while it drops its shards, the run has ended: nothing is made again.
     before = (tmp_path / "set").read_bytes()
     assert folder.exists()
+    monkeypatch.setattr(Journal, "iterate", None)
     condense(uneven, output=tmp_path / "set", executor=executor, resume=True, **TINY)
     assert (tmp_path / "set").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(tmp_path / "set").name}
