@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev, variance
 from typing import Any
 
-from prism.artifacts.results import Result
+from prism.artifacts.results import SEEDS, Result
 from prism.errors import ResultError
 from prism.machine.texts import first_difference
 
@@ -122,10 +122,11 @@ def lead(
 ) -> Estimate:
     """How far some sets score above others, with a 95 % interval over sets.
 
-    Either group holds one result for each of several sets that were made alike from different seeds. Sets of one
-    seed are paired; where the groups share fewer than two seeds, Welch's interval is taken. Give the networks of
-    each set seeds of their own (`--seed`), as `prism reproduce` does: networks that all sets of a group share
-    leave an error that no interval over sets can see.
+    Either group holds one result for each of several sets that were made alike from different seeds, and scored
+    alike. Sets of one seed are paired; where the groups share fewer than two seeds, Welch's interval is taken.
+    Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that all sets
+    of a group share leave an error that no interval over sets can see. The schedules of the groups may differ, as
+    they do where one has more clips to show; their networks must not.
 
     Args:
         results: results, or their files.
@@ -133,8 +134,9 @@ def lead(
         metric: a score of their task; the leading one if empty.
 
     Raises:
-        ResultError: a result cannot be read, was scored otherwise than the first, or is of a set that its group
-            has already; or a group has fewer than two sets.
+        ResultError: a result cannot be read, was scored otherwise than the first of its group, is of another
+            network or other data than the other group, or of a set that its group has already; or a group has
+            fewer than two sets.
     """
     groups = [[one if isinstance(one, Result) else Result.load(one) for one in some] for some in (results, others)]
     if min(map(len, groups)) < 2:
@@ -143,10 +145,10 @@ def lead(
             "says nothing of the next one. Make more with other seeds (--seed)."
         )
     first = groups[0][0]
-    for result in (*groups[0], *groups[1]):
-        if _scored(result) != _scored(first):
-            difference = first_difference(_scored(result), _scored(first))
-            raise ResultError(f"'{result.label}' must not be compared with '{first.label}': {difference}.")
+    for group in groups:
+        _require_same(_judged(group[0]), _judged(first), group[0].label, first.label)
+        for result in group:
+            _require_same(_scored(result), _scored(group[0]), result.label, group[0].label)
     metric = metric or first.metrics[0]
     if metric not in first.metrics:
         raise ResultError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
@@ -156,24 +158,41 @@ def lead(
     return found
 
 
-def _scored(result: Result) -> dict[str, str]:
+def _require_same(found: dict[str, Any], wanted: dict[str, Any], label: str, first: str) -> None:
+    if found != wanted:
+        difference = first_difference(found, wanted)
+        raise ResultError(f"'{label}' must not be compared with '{first}': {difference}.")
+
+
+def _judged(result: Result) -> dict[str, Any]:
+    """By what a result is judged: that of the other group must be the same."""
     return {
         "task": result.task,
         "protocol": result.protocol,
         "data": result.data.fingerprint,
         "split": result.data.split,
+        "network": {key: result.config.get(key) for key in ("model", "width", "hidden")},
     }
 
 
+def _scored(result: Result) -> dict[str, Any]:
+    """How a result came about, but for its seeds: that of its own group must be the same."""
+    schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
+    return {**_judged(result), "config": schedule}
+
+
 def _sample(results: Sequence[Result], metric: str) -> Sample:
+    seeds = [result.subject.config.get("seed") for result in results]
+    # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
+    # without a seed has no partner in the other group, but it must not count twice.
+    alone = len(set(seeds)) == len(seeds)
     scores: dict[Any, list[float]] = {}
-    for result in results:
-        seed = result.subject.config.get("seed")
-        # A set without a seed has no partner in the other group, but it must not count twice.
-        key = seed if type(seed) is int else result.subject.fingerprint or id(result)
+    for result, seed in zip(results, seeds, strict=True):
+        told = seed if alone else tuple(result.subject.config.get(name) for name in SEEDS)
+        key = told if type(seed) is int else result.subject.fingerprint or id(result)
         if key in scores:
             raise ResultError(
-                f"two results of '{result.label}' are of one set, or of sets with one seed. A group has one "
+                f"two results of '{result.label}' are of one set, or of sets with the same seeds. A group has one "
                 "result for each set: add networks to it with --seeds and --resume."
             )
         scores[key] = [run.scores[metric] for run in result.runs]

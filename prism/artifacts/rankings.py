@@ -13,7 +13,17 @@ from torch import Tensor
 
 from prism.artifacts.estimates import LEVEL
 from prism.artifacts.ranks import Agreement, agreement, own_agreement
-from prism.artifacts.results import LARGEST, VERSION, Data, Subject, build_typed, check_counts, read_record, typed
+from prism.artifacts.results import (
+    LARGEST,
+    SEEDS,
+    VERSION,
+    Data,
+    Subject,
+    build_typed,
+    check_counts,
+    read_record,
+    typed,
+)
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
@@ -24,8 +34,6 @@ FULL = -1
 RANGES = {"seed": LARGEST, "seeds": 2**20, "full_seeds": 2**20, "steps": 2**40, "full_steps": 2**40}
 RANGES |= {"batch_size": 2**40, "resamples": 100_000}
 """The largest values that the options of a file may have."""
-SEEDS = ("seed", "embedder_seed")
-"""The options that differ between sets which were made alike."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ VERSION = 1
 LARGEST = 2**60
 """Counts in a file are below it."""
 
+SEEDS = ("seed", "embedder_seed", "network_seed")
+"""The options that differ between sets which were made alike."""
 METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
 """Task: the scores that each of its runs has, the leading one first."""
 HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "R@10", "r20": "R@20"}

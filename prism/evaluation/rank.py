@@ -119,14 +119,16 @@ class _Contest:
         """Read the sets, and refuse those that do not fit the store."""
         plain, output = EvaluateConfig(split=config.split), run.path
         _, full = store_material(store, store, plain, output)
-        materials, ranked = [], []
+        materials, ranked, names = [], [], dict[tuple[str, str], str]()
         for given in sets:
             material, subject = set_material(given, store, plain, output)
             file, condensed = material.path, material.condensed
-            twin = next((one for one in ranked if one.subject.fingerprint == subject.fingerprint), None)
             name = file.stem if file else subject.method
-            if twin is not None:
-                raise ConfigError(f"the sets '{twin.name}' and '{name}' are the same. Name each set once.")
+            # Herding and k-center draw nothing: another seed gives another record of the same clips.
+            told = subject.method, replace(condensed, source={}).fingerprint
+            if told in names:
+                raise ConfigError(f"the sets '{names[told]}' and '{name}' are the same. Name each set once.")
+            names[told] = name
             # A set in a file travels as its place.
             materials.append(file.absolute() if file and run.executor is not None else condensed)
             ranked.append(RankedSet(name, subject, seconds_to_make(file) if file else 0.0))

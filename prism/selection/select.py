@@ -17,7 +17,7 @@ from prism.errors import ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
-from prism.machine.progress import progress_bar
+from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
@@ -130,14 +130,23 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
     else:
         embeddings = torch.empty(sum(counts), 0)
     chosen: list[int] = []
+    is_random = False
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
-        within = list(map(int, method.choose(part.double(), num, generator(config.seed, "select", label))))
+        draw = generator(config.seed, "select", label)
+        before = draw.get_state()
+        within = list(map(int, method.choose(part.double(), num, draw)))
+        is_random |= not torch.equal(draw.get_state(), before)
         if len(within) != num or len(set(within) & set(range(len(part)))) != num:
             raise ConfigError(
                 f"the selection '{SELECTIONS.name_of(config.method)}' chose {len(set(within))} clips of class "
                 f"'{name}', but it must choose {num} different positions in 0..{len(part) - 1}."
             )
         chosen += [sum(counts[:label]) + position for position in within]
+    if config.seed and not is_random and not config.embedder_seed:
+        note(
+            f"Caution: {SELECTIONS.name_of(config.method)} draws nothing, so these are the clips of every other "
+            "--seed. Another --embedder-seed chooses others."
+        )
     return torch.tensor(chosen)
 
 

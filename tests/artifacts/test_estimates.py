@@ -238,12 +238,30 @@ def test_sets_without_seeds_are_independent():
     assert found == of_difference([0.2, 0.4], [0.1, 0.2])
 
 
+def test_sets_that_another_seed_tells_apart_are_two_sets():
+    herded = [
+        replace(one, subject=replace(one.subject, config={"seed": 0, "embedder_seed": number}))
+        for number, one in enumerate(OURS)
+    ]
+    assert prism.lead(herded, THEIRS) == of_difference([fmean([0.2, 0.4]), 0.4, 0.6], [0.3, 0.1, 0.2])
+
+
+def test_groups_may_have_schedules_of_their_own_but_not_networks():
+    longer = [replace(one, config=one.config | {"epochs": 5}) for one in OURS]
+    assert prism.lead(longer, THEIRS) == prism.lead(OURS, THEIRS)
+    with pytest.raises(ResultError, match=r"its config.epochs is 5, not 3\."):
+        prism.lead([*OURS[:2], longer[2]], THEIRS)
+    wider = [replace(one, config=one.config | {"width": 64}) for one in OURS]
+    with pytest.raises(ResultError, match=r"its network.width is None, not 64\."):
+        prism.lead(wider, THEIRS)
+
+
 @pytest.mark.parametrize(
     ("ours", "message"),
     [
         (OURS[:1], "a lead needs two sets or more on either side, got 1 and 3: one set says nothing"),
-        ([*OURS, OURS[1]], "two results of 'takes' are of one set, or of sets with one seed"),
-        ([*OURS, a_result(1, 0.9)], "two results of 'takes' are of one set, or of sets with one seed"),
+        ([*OURS, OURS[1]], "two results of 'takes' are of one set, or of sets with the same seeds"),
+        ([*OURS, a_result(1, 0.9)], "two results of 'takes' are of one set, or of sets with the same seeds"),
         ([a_result(None, 0.1), a_result(None, 0.1)], "two results of 'takes' are of one set"),
         (
             [*OURS, a_result(3, 0.9, protocol="wang2024")],

@@ -43,6 +43,12 @@ def test_sets_that_differ_in_their_seeds_alone_are_of_one_kind(ranking):
     other = replace(ranking.sets[1], subject=replace(ranking.sets[1].subject, config={"vpc": 2, "seed": 1}))
     apart = replace(ranking, sets=(ranking.sets[0], other, ranking.sets[2]))
     assert [kind.sets for kind in apart.kinds] == [(0,), (1,), (2,)]
+    # By their own networks, as condensed sets are, too.
+    drawn = tuple(
+        replace(one, subject=replace(one.subject, config=one.subject.config | {"network_seed": number}))
+        for number, one in enumerate(ranking.sets)
+    )
+    assert [kind.sets for kind in replace(ranking, sets=drawn).kinds] == [(0, 1), (2,)]
     # Of sets of which nothing is known, none belong together.
     unknown = tuple(replace(one, subject=replace(one.subject, config={})) for one in ranking.sets)
     assert [kind.sets for kind in replace(ranking, sets=unknown).kinds] == [(0,), (1,), (2,)]

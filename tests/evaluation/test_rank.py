@@ -221,14 +221,20 @@ def test_candidates_that_cannot_be_ranked_are_refused_with_their_names(name, tmp
         read_candidates(tmp_path / "missing.toml")
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_trained(ranked, make_store, sets, tmp_path, monkeypatch):
+def test_what_does_not_fit_is_refused_before_anything_is_trained(
+    ranked, store, make_store, sets, tmp_path, monkeypatch
+):
     monkeypatch.setattr(module, "evaluate", None)
     path = tmp_path / "ranking.json"
+    herded = [tmp_path / f"herded-{seed}.safetensors" for seed in (0, 1)]
+    for seed, file in enumerate(herded):
+        select(store, method="herding", epochs=0, seed=seed, output=file)
     small, other = select(make_store(size=32)), select(make_store(classes=["a", "b"]))
     for given, says in (
         ({"sets": []}, "at least one condensed set"),
         ({"sets": [sets[0], sets[0]]}, "the sets 'random-0' and 'random-0' are the same. Name each set once"),
         ({"sets": [sets[0], small]}, r"has size = \(32, 32\), but the data"),
+        ({"sets": herded}, "the sets 'herded-0' and 'herded-1' are the same. Name each set once"),
         ({"sets": [other]}, "have different classes"),
         (
             {"candidates": CANDIDATES | {"big": {"hidden": 3}}},

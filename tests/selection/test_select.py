@@ -173,6 +173,19 @@ def test_a_method_without_embeddings_trains_no_network(make_store):
     assert not (store.path / "cache").exists()
 
 
+def test_a_seed_that_chooses_nothing_is_said_to(store, capfd):
+    for options, is_said in (
+        ({"method": "herding", "seed": 3}, True),
+        ({"method": "herding", "seed": 3, "embedder_seed": 3}, False),
+        ({"method": "herding"}, False),
+        ({"method": "random", "seed": 3}, False),
+    ):
+        select(store, epochs=0, width=2, **options)
+        assert (
+            "herding draws nothing, so these are the clips of every other --seed" in capfd.readouterr().err
+        ) == is_said
+
+
 @pytest.mark.parametrize("chooses", ["few", "twice", "outside"])
 def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses):
     with pytest.raises(ConfigError, match=r"class 'class0', but it must choose 2 different positions in 0\.\.3"):
