@@ -77,8 +77,8 @@ class Method(ABC):
 
     Attributes:
         fixed: the options that the method does not leave open: without them it would be another one.
-        independent_classes: whether the videos of a class depend on no other class. Then the classes can be
-            condensed on many machines.
+        independent_classes: whether the videos of a class depend on no other class, and no `view` draws. Then the
+            classes can be condensed on many machines.
         advice: what to try, beside more iterations, where the videos say little of their classes.
     """
 

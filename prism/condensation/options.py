@@ -48,8 +48,8 @@ class CondenseConfig(Options, section="condense"):
     """Synthetic videos per class."""
     method: Annotated[str, METHODS] = "prism"
     """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
-every frame is trained (it fixes init, initial_keyframes and insertion); `static-dynamic`, two static images and \
-two dynamic memories for each video with one hallucinator for all (Wang et al.; it fixes init and insertion)."""
+every frame is trained; `static-dynamic`, two static images and two dynamic memories for each video with one \
+hallucinator for all (Wang et al.). The last two fix what would make them another method, and say so."""
     init: Init = "mean"
     """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
 among them; Gaussian noise (the paper); or frames of random real clips."""

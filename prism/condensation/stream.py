@@ -130,8 +130,8 @@ class NetworkStream:
     def class_means(self, number: int, view: View, classes: range) -> Tensor:
         """(C, D) class means under the network as it is, of `batch_real` clips of each of these classes.
 
-        Clips, flips and views are drawn for all classes, so that no class's means depend on which others are
-        computed.
+        Clips and flips are drawn for all classes, so that no class's means depend on which others are computed.
+        A view draws for the classes that are computed; a method that has one condenses all classes together.
         """
         seed = self.config.network_seed
         batch = self.store.sample(

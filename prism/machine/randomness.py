@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 def derive_seed(seed: int, name: str, *indices: int | str) -> int:
-    """A 63-bit seed for one named purpose; different names and indices give unrelated seeds."""
+    """A 63-bit seed for one named purpose; different names and indices give unrelated seeds.
+
+    PyTorch's generators on a CPU use its lower 32 bits.
+    """
     key = json.dumps([seed, name, *indices]).encode()
     return int.from_bytes(hashlib.sha256(key).digest()[:8], "big") >> 1
 

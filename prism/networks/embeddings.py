@@ -78,7 +78,8 @@ def train_embeddings(
         allocate(network, device)
         with in_one_thread(device):
             for draw in range(DRAWS):
-                drawn = derive_seed(seed, "another embedder", draw) if draw else seed
+                # Not the seed itself: it would choose clips by a network that an evaluation then trains.
+                drawn = derive_seed(seed, "embedder", draw)
                 with suppress(DivergedError):
                     _fill(network, store, epochs, drawn, progress)
                     embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
@@ -90,7 +91,7 @@ def train_embeddings(
 
     if not NETWORKS.ships(model):
         return compute()
-    key = {"model": name, "width": width, "epochs": epochs, "seed": seed, "draws": DRAWS}
+    key = {"model": name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
     return CacheFile.of(store, "embeddings", key, device, shape).get(compute)
 
 
