@@ -9,6 +9,7 @@ from prism.condensation.chunk import FIRST_CHUNK
 from prism.condensation.method import clip_bytes
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.errors import ConfigError
+from prism.machine.allocation import give_back_freed_memory
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.build import build_for
 from prism.networks.options import NETWORKS
@@ -76,6 +77,7 @@ def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device)
     Raises:
         ConfigError: it takes more than the device has free.
     """
+    give_back_freed_memory()
     needs, free = condensing_memory(store, config, device), available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return

@@ -24,3 +24,13 @@ def keep_freed_memory() -> None:
             mallopt = ctypes.CDLL(None).mallopt
             mallopt(MMAP_THRESHOLD, LARGEST)
             mallopt(TRIM_THRESHOLD, LARGEST)
+
+
+def give_back_freed_memory() -> None:
+    """Give the system what the process keeps, where what is free is about to be asked for.
+
+    Otherwise the second verb of a process is refused for memory that the first one has freed.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)

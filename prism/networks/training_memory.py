@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from prism.errors import ConfigError
+from prism.machine.allocation import give_back_freed_memory
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.network import Network
 
@@ -82,6 +83,7 @@ def check_memory(network: Network, batch_size: int, device: torch.device, *, rem
     Raises:
         ConfigError: that is more than the device has free.
     """
+    give_back_freed_memory()
     needs, free = training_memory(network, batch_size), available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return needs

@@ -190,3 +190,24 @@ def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(kept):
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     faults, pages = int(said.stdout), (2**24 + 2**26) // resource.getpagesize()
     assert faults < pages / 100 if kept else faults > pages / 100
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is freed goes back otherwise elsewhere")
+def test_memory_that_one_verb_has_freed_is_free_when_the_next_one_asks():
+    code = (
+        "from pathlib import Path\n"
+        "from prism.machine.allocation import keep_freed_memory\n"
+        "keep_freed_memory()\n"
+        "import torch\n"
+        "from prism.networks.build import build\n"
+        "from prism.networks.training_memory import check_memory\n"
+        "network = build('convnet3d', 'meta', num_classes=2, num_frames=4, size=48, width=2)\n"
+        "pages = lambda: int(Path('/proc/self/statm').read_text().split()[1])\n"
+        "before, work, small = pages(), [torch.ones(2**20) for _ in range(32)], torch.ones(10)\n"
+        "del work; kept = pages(); check_memory(network, 1, torch.device('cpu'))\n"
+        "print(kept - before, pages() - before)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    kept, left = (int(pages) * resource.getpagesize() for pages in said.stdout.split())
+    assert kept > 2**27 - 2**23
+    assert left < 2**25
