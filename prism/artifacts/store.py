@@ -32,6 +32,8 @@ FORMAT = "prism-clip-store"
 VERSION = 1
 SPLITS = ("train", "val", "test", "test-random")
 """In the order of the store. Only some stores have test-random: several random windows of each test video."""
+ENTRIES = ("cache", "clips.csv", "frames.u8", "skipped.csv", "store.json")
+"""All that PRISM writes into a store; `cache` is that of `prism.artifacts.cache`."""
 CLIP_COLUMNS = ("split", "label", "path", "start", "stride", "video_frames")
 
 

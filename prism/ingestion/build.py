@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.store import ClipStore
+from prism.artifacts.store import ENTRIES, ClipStore
 from prism.config import as_dict
 from prism.errors import Interrupted, SourceError
 from prism.ingestion.layouts import list_videos
@@ -149,7 +149,7 @@ def ingest(
         # A run that was killed after its store had got its name has left these.
         discard_older(output)
         discard_named(output)
-        check_output_folder(output, run.overwrite, "store.json", "a clip store")
+        check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
         if not isinstance(source, str | os.PathLike):
             from prism.ingestion.items import ingest_items
 

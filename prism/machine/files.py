@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from prism.errors import OutputError
@@ -41,15 +41,31 @@ def check_output(path: Path, overwrite: bool = False) -> None:
         raise OutputError(f"output '{path}' cannot be written: its folder is read-only. {ELSEWHERE}")
 
 
-def check_output_folder(path: Path, overwrite: bool, mark: str, what: str) -> None:
+def check_output_folder(
+    path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str] | None = None
+) -> None:
     """Like `check_output`, for a folder: one is replaced only if its file `mark` says that it is `what`.
 
+    Args:
+        path: the output.
+        overwrite: whether one that is there may be replaced.
+        mark: the file that tells it.
+        what: a noun for such a folder.
+        entries: all that such a folder may hold; None for anything.
+
     Raises:
-        OutputError: the path is something else, exists, or cannot be written.
+        OutputError: the path is something else, holds something else, exists, or cannot be written.
     """
     check_output(path, overwrite)
     if path.exists() and not (path / mark).is_file():
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
+    if path.exists() and entries is not None:
+        for entry in sorted(path.iterdir()):
+            if entry.name not in entries:
+                raise OutputError(
+                    f"'{entry}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose "
+                    "another path."
+                )
 
 
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:

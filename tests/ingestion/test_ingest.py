@@ -541,6 +541,16 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     assert ClipStore.open(tmp_path / "other").header.num_frames == 5
 
 
+def test_a_store_with_files_of_others_is_not_replaced(source, expected, tmp_path):
+    store = make(source, tmp_path / "store").path
+    (store / "cache").mkdir()
+    (store / "set.safetensors").write_bytes(b"days of work")
+    with pytest.raises(OutputError, match=r"set\.safetensors' is no part of a clip store, so '.*store' is not"):
+        make(source, store, overwrite=True)
+    (store / "set.safetensors").unlink()
+    assert files(make(source, store, overwrite=True).path) == expected
+
+
 def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):
     with pytest.raises(ConfigError, match="workers = 0, but it must be at least 1"):
         make(source, tmp_path / "store", workers=0)
