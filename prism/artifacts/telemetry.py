@@ -10,6 +10,7 @@
 The clock and the host belong here and nowhere else, so that the set itself is reproducible.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,18 @@ def telemetry_path(output: str | Path) -> Path:
     """The telemetry file of a condensed set, beside it."""
     output = Path(output)
     return output.with_name(output.name + ".telemetry.jsonl")
+
+
+def check_idle(path: Path) -> None:
+    """Refuse a telemetry file that another run is writing; one that is not there is no one's.
+
+    Raises:
+        BusyError: that run's process is named where the system tells it.
+    """
+    if path.is_file():
+        # Whether it can be written is not the question.
+        with contextlib.suppress(OSError), path.open("ab") as file:
+            hold(file.fileno(), path)
 
 
 class TelemetryWriter:

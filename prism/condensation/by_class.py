@@ -20,7 +20,7 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
+from prism.artifacts.telemetry import Telemetry, TelemetryWriter, check_idle, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, damaged, run_path, shards_path
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.condensation.unseen import Unseen
@@ -96,6 +96,8 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
             f"method {named['method']} with objective {named.get('objective', 'distribution')} condenses all "
             "classes together, so they cannot be condensed one by one. Leave out --engine."
         )
+    # A living run is named, not what it has left so far.
+    check_idle(telemetry_path(order.output))
     _check_output(order.output, run.resume, run.overwrite)
     with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
         # Again, now that no other run can finish in between.

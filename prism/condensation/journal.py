@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
+from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, check_idle, telemetry_path
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.rules import Conflict
@@ -39,6 +39,8 @@ class Journal:
     ) -> None:
         self.run, self.output, self.source = run, output, source
         self.checkpoint, self.seconds = checkpoint_path(output), 0.0
+        # A living run is named, not what it has left so far.
+        check_idle(telemetry_path(output))
         self._check_output(resume, overwrite)
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import pytest
 from conftest import write_store
 from videos import write_classes
 
+from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
-from prism.errors import OutputError
+from prism.errors import BusyError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.exports.export import export
@@ -114,6 +116,18 @@ def test_a_second_run_names_the_first_and_the_lock_of_a_dead_run_does_not_block(
         run(inputs, output)
     assert output.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("num_threads", [0, 1])
+def test_a_run_is_named_before_what_it_has_left_so_far(num_threads, inputs, tmp_path):
+    output = tmp_path / "output"
+    checkpoint_path(output).touch()
+    shards_path(output).mkdir()
+    options = {"width": 4, "batch_real": 1, "iterations": 1, "device": "cpu"}
+    with another_run("its telemetry", output) as first, ThreadPoolExecutor(1) as pool:
+        executor = pool if num_threads else None
+        with pytest.raises(BusyError, match=rf"\(process {first.pid}\)"):
+            condense(inputs / "store", output=output, executor=executor, **options)
 
 
 def test_a_claim_ends_with_its_block_and_leaves_nothing(tmp_path):
