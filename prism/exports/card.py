@@ -30,6 +30,7 @@ def card_text(
         loss: what readers of the export do not see.
         num_bytes: bytes of the exported files.
     """
+    program = form.program(condensed.stored_clips)
     return "\n".join(
         [
             *("---", *_front_matter(condensed, form), "---", ""),
@@ -40,7 +41,7 @@ def card_text(
             "They are made to train networks on, and were written by PRISM.",
             *("", "| | |", "|---|---|", *_facts(condensed, loss, num_bytes)),
             *("", "The label of a video is the position of its class:", "", *_fenced(list(condensed.classes))),
-            *(("", "## How to read it", "", *_fenced(form.reading, "python")) if form.reading else ()),
+            *(("", "## How to read it", "", *_fenced(program, "python")) if program else ()),
             *("", "## How it was made", "", *_fenced(_commands(condensed, config), "sh")),
             *("", *_fenced({key: condensed.source.get(key) for key in ("method", "versions", "store")})),
             *("", "## How it scores", "", *_scores(result)),

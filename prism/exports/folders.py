@@ -64,6 +64,11 @@ for mp4, label in videos:
 
     shard_videos: int = 1000
 
+    def program(self, num_videos: int) -> str:
+        """Read every shard."""
+        last = (num_videos - 1) // self.shard_videos
+        return self.reading.replace("000000", f"{{000000..{last:06}}}") if last else self.reading
+
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         """Write `train-000000.tar`, `train-000001.tar`, …; labels are positions in `classes.txt`."""
         labels = condensed.labels.tolist()

@@ -89,6 +89,10 @@ class Format(ABC):
             ConfigError: this set does not fit the format.
         """
 
+    def program(self, num_videos: int) -> str:
+        """`reading`, for a folder of so many videos."""
+        return self.reading
+
     @abstractmethod
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         """Write the videos of a set.

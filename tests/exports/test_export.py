@@ -245,6 +245,15 @@ def test_the_programs_on_the_cards_run(chosen, card, tmp_path, monkeypatch, caps
     assert "torch.Size([2, 8, 3, 48, 48])" in capsys.readouterr().out
 
 
+def test_the_program_on_the_card_reads_every_shard(chosen, card, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = card(chosen, to="webdataset", shard_videos=1).text
+    assert "FOLDER/train-{000000..000001}.tar" in text
+    program = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
+    exec(compile(program.replace("FOLDER", "out"), "card", "exec"), {})
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0", "1"]
+
+
 def test_no_name_breaks_out_of_its_place_on_the_card(chosen, card):
     hostile = '"]\n```\n---\nlicense: mit\n<script>alert(1)</script>'
     source = {"method": hostile, "config": {"seed": hostile}, "versions": {}, "store": hostile, "clips": []}
