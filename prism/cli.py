@@ -576,7 +576,7 @@ def export(
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")
     if made.path.is_dir():
         say(f"Next: fill in the licence in {made.path / 'README.md'}.")
-        say(f"Then: hf upload NAME {made.path} --repo-type dataset")
+        say(f"Then: {shlex.join(('hf', 'upload', 'NAME', str(made.path), '--repo-type', 'dataset'))}")
 
 
 @command()

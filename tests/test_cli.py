@@ -215,6 +215,12 @@ def test_every_verb_ends_with_what_it_wrote_and_a_command_to_paste_that_goes_on(
     assert (tmp_path / "my runs" / "page.html").exists()
 
 
+def test_the_command_that_uploads_an_export_can_be_pasted(prism, chosen, tmp_path):
+    folder = tmp_path / "my export"
+    last = prism.succeeds("export", chosen, "-o", folder).splitlines()[-1]
+    assert shlex.split(last) == ["Then:", "hf", "upload", "NAME", str(folder), "--repo-type", "dataset"]
+
+
 @pytest.mark.parametrize(
     "words", ["condense STORE -o OUT --iterations 2 --batch-real 2", "evaluate SET --data STORE -o OUT --epochs 1"]
 )
