@@ -20,7 +20,7 @@ from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Pool
 from prism.ingestion.shards import Shard, decode_shard
-from prism.ingestion.splits import in_order, said_of_recordings
+from prism.ingestion.splits import in_order, said_of_recordings, said_of_same_files
 from prism.ingestion.task import Task
 from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
 from prism.machine.executors import completed
@@ -176,6 +176,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
     """
     listing = list_videos(source, config)
     videos = in_order(listing.videos, config)
+    listing.notes.extend(said_of_same_files(videos))
     flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
     return Plan(config, listing, videos, flip)
 

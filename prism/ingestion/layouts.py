@@ -1,7 +1,8 @@
 """Finding the videos of a source by the names of its folders, or by a CSV list.
 
 Hidden files and files of other types are passed over. A link that leaves the source is listed as skipped,
-because what it points to is not part of the data set that was named. Published data sets are in `official`.
+because what it points to is not part of the data set that was named; so is a folder that is a link, because what
+it holds would be there twice. Published data sets are in `official`.
 """
 
 import csv
@@ -19,6 +20,8 @@ CSV_COLUMNS = ("path", "label", "split")
 EXPECTED = (
     f"Expected <class>/<video> with {', '.join(VIDEO_SUFFIXES)}, or <class>/<video>/ with .jpg or .png frames."
 )
+
+LINKED = "it is a folder that is a link, which is not searched."
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
@@ -59,6 +62,11 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         raise SourceError(f"source '{source}' has no videos{instead}. {EXPECTED}")
     listing.videos.sort(key=lambda video: video.relative)
     listing.notes.extend(said_of_capitals({video.label for video in listing.videos}))
+    if linked := sorted(path for path, reason in listing.skipped.items() if reason == LINKED):
+        listing.notes.append(
+            f"Caution: folders that are links are not searched: {len(linked):,}, such as '{linked[0]}'. Put the "
+            "folders themselves there if they belong to the data set."
+        )
     if passed := listing.passed_over:
         what = "file or folder" if len(passed) == 1 else "files and folders"
         listing.notes.append(
@@ -99,10 +107,10 @@ class SplitFolders(Layout):
         """Take the folders with names of splits; videos in others are an error."""
         require_folder(source)
         listing, others = Listing(source), Listing(source)
-        for folder in _entries(source):
-            if folder.is_dir() and folder.name in SPLIT_NAMES:
+        for folder in _folders(listing, source):
+            if folder.name in SPLIT_NAMES:
                 _add_classes(listing, folder, SPLIT_NAMES[folder.name])
-            elif folder.is_dir():
+            else:
                 _add_classes(others, folder, "")
                 _add_class(others, folder, "")
         if others.videos:
@@ -185,18 +193,28 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _add_classes(listing: Listing, folder: Path, split: str) -> None:
+    for entry in _folders(listing, folder):
+        _add_class(listing, entry, split)
+
+
+def _folders(listing: Listing, folder: Path) -> Iterator[Path]:
+    """The folders in a folder; one that is a link is skipped with its reason."""
     for entry in _entries(folder):
-        if entry.is_dir():
-            _add_class(listing, entry, split)
+        if entry.is_dir() and entry.is_symlink():
+            listing.skipped[as_text(entry.relative_to(listing.root).as_posix())] = LINKED
+        elif entry.is_dir():
+            yield entry
 
 
 def _add_class(listing: Listing, folder: Path, split: str) -> None:
     for entry in _entries(folder):
+        relative = as_text(entry.relative_to(listing.root).as_posix())
         try:
-            if _is_video(entry) or (entry.is_dir() and frame_files(entry)):
+            if entry.is_symlink() and entry.is_dir():
+                listing.skipped[relative] = LINKED
+            elif _is_video(entry) or (entry.is_dir() and frame_files(entry)):
                 listing.add(entry, folder.name, split)
             else:
-                listing.passed_over.append(as_text(entry.relative_to(listing.root).as_posix()))
+                listing.passed_over.append(relative)
         except OSError as error:
-            relative = as_text(entry.relative_to(listing.root).as_posix())
             listing.skipped[relative] = f"it cannot be read: {error.strerror}."

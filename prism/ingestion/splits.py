@@ -6,8 +6,9 @@ a network that remembers places look as if it knew actions.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from prism.artifacts.store import SPLITS
 from prism.errors import SourceError
@@ -105,3 +106,31 @@ def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSour
         "more than one split. They look alike, so scores will be too high. Set recordings apart whole with "
         "--group-pattern '_(g\\d+)_'."
     )
+
+
+def said_of_same_files(videos: Sequence[VideoSource]) -> Iterator[str]:
+    """A caution where two names lead to one and the same file.
+
+    Args:
+        videos: all videos, with their splits.
+
+    Raises:
+        SourceError: the two are in different splits.
+    """
+    firsts: dict[Path, VideoSource] = {}
+    again: list[tuple[VideoSource, VideoSource]] = []
+    for video in videos:
+        first = firsts.setdefault(video.path.resolve(), video)
+        if first.split != video.split:
+            raise SourceError(
+                f"'{first.relative}' ({first.split}) and '{video.relative}' ({video.split}) are one and the same "
+                "file. Keep one."
+            )
+        if first is not video:
+            again.append((first, video))
+    if again:
+        first, video = again[0]
+        yield (
+            f"Caution: {len(again):,} of {len(videos):,} videos are the file of another one, such as "
+            f"'{video.relative}' that of '{first.relative}'. It counts twice. Remove the link if it should not."
+        )

@@ -15,6 +15,7 @@ from videos import write_classes
 
 import prism
 from prism.errors import ConfigError, SourceError
+from prism.ingestion.build import make_plan
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Layout, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
@@ -202,13 +203,44 @@ def test_a_source_that_holds_no_videos_gets_one_sentence(tmp_path):
 
 def test_a_link_that_leaves_the_source_is_skipped_and_one_inside_is_not(tmp_path):
     root = touch(tmp_path / "root", "jump/a.mp4", "walk/b.mp4")
-    touch(tmp_path, "secret.mp4", "swim/d.mp4")
+    touch(tmp_path, "secret.mp4")
     (root / "jump/out.mp4").symlink_to(tmp_path / "secret.mp4")
     (root / "jump/in.mp4").symlink_to(root / "walk/b.mp4")
-    (root / "swim").symlink_to(tmp_path / "swim")
     listing = list_videos(root)
     assert [video.relative for video in listing.videos] == ["jump/a.mp4", "jump/in.mp4", "walk/b.mp4"]
-    assert listing.skipped == dict.fromkeys(["jump/out.mp4", "swim/d.mp4"], "it is a link that leaves the source.")
+    assert listing.skipped == {"jump/out.mp4": "it is a link that leaves the source."}
+
+
+def test_folders_that_are_links_are_not_searched_and_are_named(tmp_path):
+    root = touch(tmp_path, "train/jump/a.mp4", "train/walk/frames/0.jpg", "test/jump/c.mp4")
+    (root / "val").symlink_to(root / "train")
+    (root / "train/leap").symlink_to(root / "train/jump")
+    (root / "train/walk/again").symlink_to(root / "train/walk/frames")
+    for source, skipped in (
+        (root, ["train/leap", "train/walk/again", "val"]),
+        (root / "train", ["leap", "walk/again"]),
+    ):
+        listing = list_videos(source)
+        assert listing.skipped == dict.fromkeys(skipped, "it is a folder that is a link, which is not searched.")
+        assert not {video.relative for video in listing.videos} & set(skipped)
+        (note,) = listing.notes
+        assert note.startswith(
+            f"Caution: folders that are links are not searched: {len(skipped)}, such as '{skipped[0]}'."
+        )
+
+
+def test_one_file_under_two_names_is_pointed_out_and_refused_in_two_splits(tmp_path):
+    root = touch(
+        tmp_path, *(f"{split}/{label}/a.mp4" for split in ("train", "test") for label in ("jump", "walk"))
+    )
+    (root / "train/jump/b.mp4").symlink_to(root / "train/jump/a.mp4")
+    config = IngestConfig(val_fraction=0)
+    (note,) = make_plan(root, config).listing.notes
+    assert re.search(r"1 of 5 videos .* 'train/jump/b\.mp4' that of 'train/jump/a\.mp4'\.", note)
+    (root / "test/jump/c.mp4").symlink_to(root / "train/jump/a.mp4")
+    said = r"'train/jump/a\.mp4' \(train\) and 'test/jump/c\.mp4' \(test\) are one and the same file\. Keep one"
+    with pytest.raises(SourceError, match=said):
+        make_plan(root, config)
 
 
 def test_the_source_itself_may_be_a_link(tmp_path):
