@@ -35,8 +35,8 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         The listing, its videos sorted by their relative path.
 
     Raises:
-        SourceError: the source is missing, has no videos, names a split that is unknown, or lists a path that
-            is twice in it or outside of it, or an annotation file is missing or wrong.
+        SourceError: the source is missing, has no videos, an annotation file is missing or wrong, or the list or
+            the layout names an unknown split, no class, or a path that is there twice or outside of the source.
     """
     config = config or IngestConfig()
     if not source.exists():
@@ -46,6 +46,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"source '{source}' is a file, but it must be a folder of videos or a .csv list of them."
         )
     listing = LAYOUTS.make(config.layout, config).videos_of(source, config)
+    _check_videos(listing, LAYOUTS.name_of(config.layout))
     if not listing.videos:
         instead = ""
         if listing.skipped:
@@ -74,6 +75,22 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"and hold no frames, such as '{min(passed)}'."
         )
     return listing
+
+
+def _check_videos(listing: Listing, layout: str) -> None:
+    """Refuse what only a layout of the user's own gives."""
+    seen: set[str] = set()
+    for video in listing.videos:
+        problem = ""
+        if video.split not in ("", *SPLIT_NAMES.values()):
+            problem = f"the split {video.split!r}, but it must be one of train, val, test, or empty"
+        elif not isinstance(video.label, str) or not video.label:
+            problem = f"the class {video.label!r}, but it must be a text"
+        elif video.relative in seen:
+            problem = "more than one place, but a video is listed once"
+        if problem:
+            raise SourceError(f"layout {layout} gives '{video.relative}' {problem}.")
+        seen.add(video.relative)
 
 
 def said_of_capitals(labels: set[str]) -> Iterator[str]:

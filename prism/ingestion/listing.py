@@ -50,7 +50,13 @@ class Listing:
     notes: list[str] = field(default_factory=list)
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
-        """Take a video in, or note why it cannot be."""
+        """Take a video in, or note why it cannot be.
+
+        Raises:
+            SourceError: the path does not begin with that of the source.
+        """
+        if not path.is_relative_to(self.root):
+            raise SourceError(f"'{path}' is listed, but lies outside the source '{self.root}'.")
         relative = path.relative_to(self.root).as_posix()
         if relative != as_text(relative):
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."

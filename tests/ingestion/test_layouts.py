@@ -300,6 +300,42 @@ def test_a_strangers_layout_is_used_and_recorded_by_its_name(layout, recorded, t
     assert store.header.settings["layout"] == recorded
 
 
+@dataclass(frozen=True)
+class Broken(Layout):
+    """Lists one video."""
+
+    video: str = "a.mp4"
+    label: str = "jump"
+    split: str = "train"
+    times: int = 1
+
+    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
+        listing = Listing(source)
+        for _ in range(self.times):
+            listing.add(source / self.video, self.label, self.split)
+        return listing
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("split='dev'", "gives 'a.mp4' the split 'dev', but it must be one of train, val, test, or empty."),
+        ("split=None", "gives 'a.mp4' the split None, but it must be one of train, val, test, or empty."),
+        ("label=3", "gives 'a.mp4' the class 3, but it must be a text."),
+        ("label=''", "gives 'a.mp4' the class '', but it must be a text."),
+        ("times=2", "gives 'a.mp4' more than one place, but a video is listed once."),
+    ],
+)
+def test_a_strangers_layout_that_lists_wrongly_is_named(tmp_path, options, message):
+    with pytest.raises(SourceError, match=re.escape(f"layout {__name__}:Broken({options}) {message}")):
+        found(touch(tmp_path, "a.mp4"), f"{__name__}:Broken({options})")
+
+
+def test_a_strangers_layout_cannot_list_what_lies_outside_the_source(tmp_path):
+    with pytest.raises(SourceError, match=r"^'/etc/a\.mp4' is listed, but lies outside the source '.*'\.$"):
+        found(tmp_path, f"{__name__}:Broken(video='/etc/a.mp4')")
+
+
 def test_a_layout_refuses_options_that_it_has_no_use_for():
     for option, value in {"official_split": 2, "train_list": "all-but-test", "annotations": "lists"}.items():
         with pytest.raises(ConfigError, match=f"^ingest.{option} = {value!r}, but it must be "):
