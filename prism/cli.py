@@ -249,6 +249,7 @@ def ingest(
         Processes that decode; all cores by default.
     """
     from prism.ingestion.build import ingest as build
+    from prism.networks.build import build_for
 
     store = call(build, source, output, config=config, run=run, workers=workers)
     wrote(output, store.contents)
@@ -259,6 +260,13 @@ def ingest(
         without = [name for name, count in counts if count == 0]
         if without and len(store.positions(split)):
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
+    model = read_recipe(*run.recipe or ()).get("condense", {}).get("model", CondenseConfig().model)
+    reach_own_parts(str, model)
+    try:
+        build_for(store, model, "meta")
+    except ConfigError as error:
+        say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
+        return
     next_is("condense", output, "-o", output.parent / "prism.safetensors", run=run)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from exhibits import Exhibit
+from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
@@ -213,6 +214,16 @@ def test_every_verb_ends_with_what_it_wrote_and_a_command_to_paste_that_goes_on(
     assert verbs == ["motion", "ingest", "condense", "evaluate"]
     prism.succeeds(*words)
     assert (tmp_path / "my runs" / "page.html").exists()
+
+
+def test_clips_too_small_for_the_network_are_said_to_be_so_in_place_of_a_command_that_fails(prism, tmp_path):
+    videos, given = write_classes(tmp_path / "videos"), ["--num-frames", 8, "--size", 16, "--workers", 1]
+    last = prism.succeeds("ingest", videos, "-o", tmp_path / "store", *given).splitlines()[-1]
+    assert last.startswith("Caution: clips of 8 frames, 16×16 pixels, are too small for convnet3d: it needs")
+    assert last.endswith("Ingest them larger. Of those that come with PRISM, --model cnn-gru takes the smallest.")
+    (tmp_path / "small.toml").write_text("condense.model = 'cnn-gru'\n")
+    again = [*given, "--overwrite", "--recipe", tmp_path / "small.toml"]
+    assert "Next: prism condense" in prism.succeeds("ingest", videos, "-o", tmp_path / "store", *again)
 
 
 def test_the_command_that_uploads_an_export_can_be_pasted(prism, chosen, tmp_path):
