@@ -476,7 +476,7 @@ MISTAKES = {
         "info {at}/file",
         "is text, and neither a clip store, a condensed set, a result nor a ranking",
     ),
-    "info on an empty folder": ("info {at}/empty", "not a clip store"),
+    "info on an empty folder": ("info {at}/empty", "is a folder, and neither a clip store"),
 }
 """Every mistake: what was typed, and what the one line has to say."""
 

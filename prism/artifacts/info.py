@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import JSON, RANKING, RESULT, SET, TENSORS, kind_of
+from prism.artifacts.kinds import FOLDER, JSON, RANKING, RESULT, SET, STORE, TENSORS, kind_of
 from prism.artifacts.rankings import Ranking
 from prism.artifacts.results import Result, percent
 from prism.artifacts.store import ClipStore
@@ -21,18 +21,21 @@ def describe(path: str | Path) -> dict[str, Any]:
         ArtifactError: there is nothing at the path, or PRISM does not know what it is.
     """
     path = Path(path)
-    if path.is_dir():
-        return _of_store(ClipStore.open(path))
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     kind = kind_of(path)
+    if kind == STORE:
+        return _of_store(ClipStore.open(path))
     if kind == RANKING:
         return _of_ranking(Ranking.load(path))
     if kind in (RESULT, JSON):
         return _of_result(Result.load(path))
     if kind in (SET, TENSORS):
         return _of_set(CondensedSet.load(path))
-    raise ArtifactError(f"'{path}' is {kind}, and neither a clip store, a condensed set, a result nor a ranking.")
+    remedy = " prism ingest makes a store of a folder of videos." if kind == FOLDER else ""
+    raise ArtifactError(
+        f"'{path}' is {kind}, and neither a clip store, a condensed set, a result nor a ranking.{remedy}"
+    )
 
 
 def _of_store(store: ClipStore) -> dict[str, Any]:

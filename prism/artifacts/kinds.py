@@ -7,6 +7,7 @@ OTHER = "a file that is not PRISM's"
 FIRST_BYTES = 2**16
 
 STORE, SET, RESULT, RANKING = "a clip store", "a condensed set", "a result", "a ranking"
+TELEMETRY, EXPORT, FOLDER = "the telemetry of a condensed set", "a folder of prism export", "a folder"
 TENSORS, JSON = "a safetensors file", "JSON"
 """Files of these two may be a damaged or a stranger's set, and result or ranking."""
 
@@ -18,7 +19,9 @@ def kind_of(path: Path) -> str:
         OSError: it cannot be read.
     """
     if path.is_dir():
-        return STORE if (path / "store.json").is_file() else "a folder"
+        if (path / "store.json").is_file():
+            return STORE
+        return EXPORT if (path / "prism.json").is_file() and (path / "classes.txt").is_file() else FOLDER
     if not path.is_file():
         return "a pipe or a device"
     with path.open("rb") as file:
@@ -27,7 +30,7 @@ def kind_of(path: Path) -> str:
     if start[8:9] == b"{" and b"\0" in start[:8]:
         return SET if b"prism-condensed-set" in start else TENSORS
     if start.lstrip().startswith(b"{") and b"\0" not in start:
-        names = {b'"prism-result"': RESULT, b'"prism-ranking"': RANKING}
+        names = {b'"prism-result"': RESULT, b'"prism-ranking"': RANKING, b'"kind": "start"': TELEMETRY}
         return next((kind for name, kind in names.items() if name in start), JSON)
     if not start:
         return "an empty file"

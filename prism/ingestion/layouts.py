@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from prism.artifacts.kinds import STORE, kind_of
 from prism.errors import SourceError
 from prism.ingestion.annotations import column_names, csv_rows, delimiter_of
 from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, as_text, frame_files, require_folder
@@ -41,6 +42,8 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     config = config or IngestConfig()
     if not source.exists():
         raise SourceError(f"source '{source}' does not exist.")
+    if source.is_dir() and kind_of(source) == STORE:
+        raise SourceError(f"source '{source}' is a clip store already. Name the videos that it was made from.")
     if source.is_file() and source.suffix.lower() != ".csv":
         raise SourceError(
             f"source '{source}' is a file, but it must be a folder of videos or a .csv list of them."

@@ -2,6 +2,7 @@
 
 import json
 import struct
+from contextlib import closing
 
 import pytest
 import torch
@@ -10,8 +11,10 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import Float32
 from prism.artifacts.info import describe
+from prism.artifacts.telemetry import TelemetryWriter
 from prism.errors import ArtifactError
 from prism.evaluation.evaluate import evaluate
+from prism.exports.export import export
 from prism.machine.texts import canonical_json
 from prism.selection.select import select
 
@@ -88,5 +91,18 @@ def test_what_is_none_of_them_is_refused(tmp_path, content):
 def test_missing_files_and_foreign_folders_are_refused(tmp_path):
     with pytest.raises(ArtifactError, match="does not exist"):
         describe(tmp_path / "missing")
-    with pytest.raises(ArtifactError, match="not a clip store"):
+    with pytest.raises(ArtifactError, match=r"is a folder, and neither .* makes a store of a folder of videos\.$"):
         describe(tmp_path)
+
+
+def test_telemetry_and_exports_are_called_by_their_names(store, tmp_path):
+    chosen = select(store)
+    with closing(TelemetryWriter(tmp_path / "telemetry")) as telemetry:
+        telemetry.write("start", config={})
+        telemetry.write("end", seconds=1)
+    export(chosen, tmp_path / "export")
+    for name, kind in (("telemetry", "the telemetry of a condensed set"), ("export", "a folder of prism export")):
+        with pytest.raises(
+            ArtifactError, match=f"' is {kind}, and neither a clip store, .*, a result nor a ranking"
+        ):
+            describe(tmp_path / name)

@@ -201,6 +201,13 @@ def test_a_source_that_holds_no_videos_gets_one_sentence(tmp_path):
         found(write_list(tmp_path, "path,label,split\n"), "classes")
 
 
+def test_a_store_is_no_source(store):
+    with pytest.raises(
+        SourceError, match=r"source '.*' is a clip store already\. Name the videos that it was made"
+    ):
+        found(store.path)
+
+
 def test_a_link_that_leaves_the_source_is_skipped_and_one_inside_is_not(tmp_path):
     root = touch(tmp_path / "root", "jump/a.mp4", "walk/b.mp4")
     touch(tmp_path, "secret.mp4")
