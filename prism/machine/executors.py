@@ -113,11 +113,14 @@ def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
         raise ConfigError("engine = 'dask', which needs the --address of its scheduler, as tcp://127.0.0.1:8786.")
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ImportError:
         raise ConfigError(
             "engine = 'dask' needs Dask, which is not installed. Try pip install 'prism-condense[dask]'."
         ) from None
     try:
+        # A client that is given no address fails half-built, and then cannot be closed.
+        get_address_host_port(address)
         # No heartbeat or log of ours opens a port: a client only calls.
         client: Any = Client(address, timeout=20, set_as_default=False)
     except (OSError, ValueError) as error:

@@ -271,6 +271,15 @@ def test_an_engine_that_cannot_be_had_is_refused_in_one_sentence(engine, address
         pass
 
 
+def test_an_address_that_is_none_makes_no_client_that_could_not_be_closed(monkeypatch):
+    monkeypatch.setattr(distributed, "Client", None)
+    with (
+        pytest.raises(EngineError, match="no Dask scheduler answers at 'foo': missing port"),
+        opened("dask", "foo"),
+    ):
+        pass
+
+
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
     says = r"lost what it was to compute \(BrokenProcessPool\)\. Run the same command again to go on\."
     with (
