@@ -76,7 +76,13 @@ def completed(
         raise
     finally:
         for future in futures:
+            # Dask may still end a future that is cancelled, and would log a traceback.
+            vars(future).update(set_result=_ignored, set_exception=_ignored)
             future.cancel()
+
+
+def _ignored(outcome: object) -> None:
+    """What nobody waits for."""
 
 
 def _missing_module(error: BaseException | None) -> str | None:
@@ -113,7 +119,7 @@ def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
         raise ConfigError("engine = 'dask', which needs the --address of its scheduler, as tcp://127.0.0.1:8786.")
     try:
         from distributed import Client
-        from distributed.comm import get_address_host_port
+        from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise ConfigError(
             "engine = 'dask' needs Dask, which is not installed. Try pip install 'prism-condense[dask]'."

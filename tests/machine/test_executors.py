@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -278,6 +278,23 @@ def test_an_address_that_is_none_makes_no_client_that_could_not_be_closed(monkey
         opened("dask", "foo"),
     ):
         pass
+
+
+def test_a_result_that_comes_after_all_was_given_up_is_taken_in_silence():
+    futures = [Future(), Future()]
+    futures[0].set_exception(DivergedError("nan"))
+
+    class Late(ThreadPoolExecutor):
+        """Like Dask, it may end a future that was cancelled."""
+
+        def submit(self, function, item):
+            return futures[item]
+
+    with pytest.raises(DivergedError):
+        list(completed(Late(), diverge, [0, 1]))
+    assert futures[1].cancelled()
+    futures[1].set_result(1)
+    futures[1].set_exception(DivergedError("nan"))
 
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
