@@ -178,10 +178,8 @@ def verdicts(ranking: Ranking) -> list[str]:
             said = f"{first.name} ranks better than {other.name}"
         elif high < 0:
             said = f"{other.name} ranks better than {first.name}"
-        elif difference > 0:
-            said = f"{other.name} may rank as well as {first.name}, for the interval holds 0"
         else:
-            said = f"{other.name} ranks as well as {first.name}"
+            said = f"{other.name} may rank as well as {first.name}, for the interval holds 0"
         found.append(f"{said}: the difference of their τ is {difference:+z.2f} [{low:+z.2f}, {high:+z.2f}].")
     return found
 
