@@ -114,6 +114,8 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
     if seeds < 1:
         raise ConfigError(f"seeds = {seeds}, but it must be at least 1.")
+    if vpc and min(vpc) < 1:
+        raise ConfigError(f"vpc = {min(vpc)}, but it must be at least 1: training on all clips is there anyway.")
     last, places = read_recipe(*recipes), []
     for store in stores:
         data, is_same = _data_of(store, exhibit)
@@ -124,7 +126,7 @@ def plan(
             there = ", ".join(str(number) for number in sorted({cell.vpc for cell in exhibit.cells[data]} - {0}))
             raise ConfigError(f"vpc = {min(vpc)}, but {exhibit.name} has {there}.")
         for cell in cells + [cell for cell in exhibit.cells[data] if vpc and cell.vpc == 0]:
-            store.require_vpc(max(1, cell.vpc), f"{exhibit.name}: vpc")
+            store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
             is_scored = cell.metric != STORAGE
             scores = [_score_step(cell, own, options, made) for made in sets or (None,) if is_scored]

@@ -467,6 +467,12 @@ def test_an_exhibit_is_restricted_to_some_numbers_of_videos_and_keeps_training_o
     assert {cell.vpc for cell in cells} == {0, 1}
     with pytest.raises(ConfigError, match=r"vpc = 7, but table1 has 1, 5, 10\."):
         plan(exhibit("table1"), [store], tmp_path, vpc=[7])
+    with pytest.raises(ConfigError, match=r"vpc = 0, but it must be at least 1: training on all clips is there"):
+        plan(exhibit("table1"), [store], tmp_path, vpc=[0, 1])
+    with pytest.raises(
+        ConfigError, match=r"table1\.vpc = 5, but class 'class0' has 4 training clips\. Lower vpc, or"
+    ):
+        plan(exhibit("table1"), [store], tmp_path)
 
 
 def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny):
