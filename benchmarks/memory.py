@@ -95,7 +95,8 @@ def predicted_bytes(problem: Sizes, options: dict[str, Any]) -> int:
     side = (problem.size, problem.size)
     header = StoreHeader(problem.num_frames, side, names, {}, 0, True, (0.5,) * 3, (0.29,) * 3, {}, {})
     config = settled(CondenseConfig(**options))
-    return condensing_memory(ClipStore(Path(), header, []), config, torch.device("cpu")).total_bytes
+    together = min(problem.classes, torch.get_num_threads())
+    return condensing_memory(ClipStore(Path(), header, []), config, torch.device("cpu"), together).total_bytes
 
 
 def measure(sizes: Memory) -> dict[str, Any]:

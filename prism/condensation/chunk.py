@@ -1,11 +1,13 @@
 """Chunks: how many clips go through a network together, and what happens where memory runs out."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
 
 from prism.errors import ConfigError
+from prism.machine.devices import in_one_thread
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.training_memory import gib
 
@@ -22,15 +24,16 @@ class Chunk:
     Args:
         size: clips at first.
         device: whose memory it is.
+        side_by_side: units of work that a CPU does at a time, each in a thread, where they go `apart`.
     """
 
-    def __init__(self, size: int, device: torch.device | str = "cpu") -> None:
-        self.size, self.device = size, torch.device(device)
+    def __init__(self, size: int, device: torch.device | str = "cpu", side_by_side: int = 1) -> None:
+        self.size, self.device, self.side_by_side = size, torch.device(device), side_by_side
 
     @classmethod
-    def on(cls, device: torch.device) -> "Chunk":
+    def on(cls, device: torch.device, side_by_side: int = 1) -> "Chunk":
         """As many clips as are tried first on this device."""
-        return cls(FIRST_CHUNK[device.type], device)
+        return cls(FIRST_CHUNK[device.type], device, side_by_side)
 
     def each(
         self,
@@ -70,6 +73,37 @@ class Chunk:
             # After the handler: the error holds on to what the work had allocated.
             self._halve(last - first, clips)
         return found
+
+    def apart(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
+        """Do units of work that no other unit and no number of threads may change by a bit.
+
+        How a convolution rounds depends on the clips beside a clip and on the threads that share them. So on a
+        CPU each unit is alone in a thread, and `side_by_side` threads are at work; a GPU, whose rounding is its
+        own, does them in parts, as `each` does.
+
+        Args:
+            num: units of work.
+            work: does the units from its first argument up to its second.
+            clips: clips that a unit takes.
+
+        Returns:
+            What the parts gave, in their order.
+
+        Raises:
+            ConfigError: there is no memory for a single unit.
+        """
+        if self.device.type != "cpu":
+            return self.each(num, work, clips=clips)
+
+        def alone(unit: int) -> T:
+            # The thread's own number of threads: another one may set that of the process meanwhile.
+            with in_one_thread(self.device):
+                return work(unit, unit + 1)
+
+        if self.side_by_side == 1:
+            return [alone(unit) for unit in range(num)]
+        with in_one_thread(self.device), ThreadPoolExecutor(self.side_by_side, "prism-match") as threads:
+            return list(threads.map(alone, range(num)))
 
     def _halve(self, units: int, clips: int) -> None:
         """Remember that so many units were too many."""

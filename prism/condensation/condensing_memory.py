@@ -45,12 +45,20 @@ class CondensingMemory:
         return self.video_bytes + self.chunk_bytes + self.network_bytes
 
 
-def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> CondensingMemory:
-    """Count what a condensation takes: with the chunk that a CPU uses, or the least that a GPU can do with."""
+def condensing_memory(
+    store: ClipStore, config: CondenseConfig, device: torch.device, side_by_side: int = 1
+) -> CondensingMemory:
+    """Count what a condensation takes.
+
+    Args:
+        store: the data set.
+        config: the options of the run.
+        device: where networks run.
+        side_by_side: classes whose clips are differentiated at a time.
+    """
     method = METHODS.make(config.method, config)
-    of_class, classes = method.clips_together(config), len(store.classes)
+    together = side_by_side * method.clips_together(config)
     chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
-    together = min(classes, max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
     of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_CLIPS))
@@ -58,6 +66,17 @@ def condensing_memory(store: ClipStore, config: CondenseConfig, device: torch.de
     of_videos = method.video_bytes(store, config) + max(0, clip_bytes(store, config) - of_clips)
     of_others = OTHER_NETWORKS * sum(parameter.nbytes for parameter in network.parameters())
     return CondensingMemory(together, of_videos, of_clips, of_network + of_others)
+
+
+def classes_side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device, num: int) -> int:
+    """How many of `num` classes are differentiated at a time: as many as there are threads and memory for."""
+    if device.type != "cpu":
+        return 1
+    most, free = min(num, torch.get_num_threads()), available_memory_bytes(device)
+    if free is None:
+        return most
+    takes = (condensing_memory(store, config, device, some).total_bytes for some in range(2, most + 1))
+    return 1 + sum(num_bytes <= free for num_bytes in takes)
 
 
 def side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device) -> int:

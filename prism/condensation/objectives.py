@@ -12,6 +12,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import View, between_class_energy
+from prism.condensation.condensing_memory import classes_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream, Numbers
 from prism.machine.run import Run
@@ -108,7 +109,8 @@ class DistributionMatching(Objective):
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
         """A network of its own for every iteration, from a stream that all sets share."""
-        stream, numbers, chunk = NetworkStream(store, config, device, classes), Numbers(config), Chunk.on(device)
+        stream, numbers = NetworkStream(store, config, device, classes), Numbers(config)
+        chunk = Chunk.on(device, classes_side_by_side(store, config, device, len(classes)))
 
         def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
             real = stream.at(numbers.of(iteration), view)
@@ -153,8 +155,7 @@ def match(
 ) -> tuple[Tensor, Tensor]:
     """Compare the class means of synthetic clips with those of real ones.
 
-    Whole classes go through the network together, as many as fit a chunk: the loss of a class needs all its
-    clips, and no other's.
+    The loss of a class needs all its clips, and no other's, so classes go through the network apart.
 
     Args:
         network: the same random network that embedded the real clips.
@@ -176,5 +177,5 @@ def match(
         (gradient,) = torch.autograd.grad(loss.sum(), part)
         return loss.detach(), gradient
 
-    losses, gradients = zip(*chunk.each(num_classes, compare, clips=vpc), strict=True)
+    losses, gradients = zip(*chunk.apart(num_classes, compare, clips=vpc), strict=True)
     return torch.cat(losses), torch.cat(gradients)

@@ -13,6 +13,7 @@ from torch import Tensor
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import BlockOrder, keep_ahead
+from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.run import Run
@@ -93,7 +94,7 @@ class Unseen:
         found = []
         for number, real in enumerate(self.real):
             self.stream.draw(number)
-            found.append(Likeness.of(self._class_means(clips, len(real)), real))
+            found.append(Likeness.of(self._class_means(clips.detach(), len(real)), real))
         return Likeness.mean(found)
 
     def judged(self, condensed: CondensedSet) -> CondensedSet:
@@ -105,5 +106,6 @@ class Unseen:
         def embed(first: int, last: int) -> Tensor:
             return self.stream.network.embed(clips[first:last].transpose(1, 2))
 
-        embeddings = torch.cat(self.stream.chunk.each(len(clips), embed))
+        chunk = Chunk.on(self.stream.device, torch.get_num_threads())
+        embeddings = torch.cat(chunk.apart(len(clips), embed))
         return embeddings.view(num_classes, len(clips) // num_classes, -1).mean(dim=1)

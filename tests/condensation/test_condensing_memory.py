@@ -9,7 +9,7 @@ from settings import PAPER
 from prism.artifacts.store import ClipStore
 from prism.condensation import condensing_memory as memory
 from prism.condensation.condense import condense
-from prism.condensation.condensing_memory import condensing_memory
+from prism.condensation.condensing_memory import classes_side_by_side, condensing_memory
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
@@ -24,7 +24,7 @@ STATUS = Path("/proc/self/status")
 def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store):
     config = CondenseConfig(vpc=3, width=4, keyframe_scale=2)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
-    needs = condensing_memory(store, config, CPU)
+    needs = condensing_memory(store, config, CPU, side_by_side=2)
     # The clips and their gradients; a quarter of that for values, gradients and momentum of the key-frames each.
     assert needs.video_bytes == (2 + 3 / 4) * 6 * clip
     assert needs.num_together == 6
@@ -36,7 +36,7 @@ def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_
 
 def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store):
     # Two classes of one video are fewer than the eight real clips of a chunk.
-    needs = condensing_memory(store, CondenseConfig(width=4), CPU)
+    needs = condensing_memory(store, CondenseConfig(width=4), CPU, side_by_side=2)
     assert needs.num_together == 2
     assert needs.chunk_bytes == 8 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
 
@@ -56,6 +56,17 @@ def test_embedding_keeps_less_than_training_does(store):
     kept = embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
     first = 4 * 4 * store.num_frames * (store.size[0] // 2) * (store.size[1] // 2)
     assert kept > first
+
+
+def test_as_many_classes_are_differentiated_at_a_time_as_there_are_threads_and_memory_for(make_store, monkeypatch):
+    store, config = make_store(classes=5), CondenseConfig(vpc=3, width=4)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    for fitting in (1, 2, 3, 4):
+        needs = condensing_memory(store, config, CPU, fitting).total_bytes
+        monkeypatch.setattr(memory, "available_memory_bytes", lambda device, needs=needs: needs)
+        assert classes_side_by_side(store, config, CPU, 5) == fitting
+    assert classes_side_by_side(store, config, CPU, 2) == 2
+    assert classes_side_by_side(store, config, torch.device("cuda"), 5) == 1
 
 
 def test_what_does_not_fit_is_refused_before_it_starts_with_what_it_takes(store, tmp_path, monkeypatch):

@@ -364,17 +364,21 @@ def test_a_scale_that_does_not_divide_the_clips_is_refused(make_store):
 # Determinism.
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_one_seed_gives_the_same_file_in_one_thread_and_in_two(store, precision):
-    small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03, "precision": precision}
+VARIANTS = [{"precision": precision} for precision in PRECISIONS]
+VARIANTS += [{"model": "r2plus1d-18", "width": 16, "iterations": 2, "batch_real": 1}, {"method": "static-dynamic"}]
+
+
+@pytest.mark.parametrize("options", VARIANTS)
+def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options):
+    small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03} | options
     before, files = torch.get_num_threads(), []
     try:
-        for threads in (1, 2):
+        for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             files.append(run_tiny(store, **small).to_bytes())
     finally:
         torch.set_num_threads(before)
-    assert files[0] == files[1]
+    assert files[0] == files[1] == files[2]
 
 
 # Real signals and real kills, on the real command.
