@@ -74,17 +74,18 @@ class Chunk:
             self._halve(last - first, clips)
         return found
 
-    def apart(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
+    def apart(self, num: int, work: Callable[[int, int], T], *, clips: int = 1, is_invariant: bool) -> list[T]:
         """Do units of work that no other unit and no number of threads may change by a bit.
 
-        How a convolution rounds depends on the clips beside a clip and on the threads that share them. So on a
-        CPU each unit is alone in a thread, and `side_by_side` threads are at work; a GPU, whose rounding is its
-        own, does them in parts, as `each` does.
+        How a network rounds depends on the threads that share a batch, and for most on the clips beside a clip. So
+        on a CPU a part is done in one thread, `side_by_side` of them at a time; a GPU, whose rounding is its own,
+        does them as `each` does.
 
         Args:
             num: units of work.
             work: does the units from its first argument up to its second.
             clips: clips that a unit takes.
+            is_invariant: whether units may share a part: `Network.IS_BATCH_INVARIANT`.
 
         Returns:
             What the parts gave, in their order.
@@ -95,15 +96,17 @@ class Chunk:
         if self.device.type != "cpu":
             return self.each(num, work, clips=clips)
 
-        def alone(unit: int) -> T:
+        shares, size = (self.side_by_side, self.size // self.side_by_side) if is_invariant else (num, clips)
+        ends = [num * share // shares for share in range(shares + 1)]
+
+        def alone(first: int, last: int) -> list[T]:
             # The thread's own number of threads: another one may set that of the process meanwhile.
             with in_one_thread(self.device):
-                return work(unit, unit + 1)
+                part = Chunk(size, self.device)
+                return part.each(last - first, lambda a, b: work(first + a, first + b), clips=clips)
 
-        if self.side_by_side == 1:
-            return [alone(unit) for unit in range(num)]
         with in_one_thread(self.device), ThreadPoolExecutor(self.side_by_side, "prism-match") as threads:
-            return list(threads.map(alone, range(num)))
+            return [part for share in threads.map(alone, ends, ends[1:]) for part in share]
 
     def _halve(self, units: int, clips: int) -> None:
         """Remember that so many units were too many."""

@@ -54,11 +54,12 @@ def condensing_memory(
         store: the data set.
         config: the options of the run.
         device: where networks run.
-        side_by_side: classes whose clips are differentiated at a time.
+        side_by_side: classes that are differentiated at a time, or more where a chunk has room for them.
     """
     method = METHODS.make(config.method, config)
-    together = side_by_side * method.clips_together(config)
     chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
+    of_class, classes = method.clips_together(config), len(store.classes)
+    together = min(classes, max(side_by_side, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
     of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_CLIPS))

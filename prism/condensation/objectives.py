@@ -177,5 +177,6 @@ def match(
         (gradient,) = torch.autograd.grad(loss.sum(), part)
         return loss.detach(), gradient
 
-    losses, gradients = zip(*chunk.apart(num_classes, compare, clips=vpc), strict=True)
+    parts = chunk.apart(num_classes, compare, clips=vpc, is_invariant=network.IS_BATCH_INVARIANT)
+    losses, gradients = zip(*parts, strict=True)
     return torch.cat(losses), torch.cat(gradients)

@@ -103,9 +103,10 @@ class Unseen:
         return replace(condensed, source=condensed.source | {"unseen": asdict(self.measure(clips))})
 
     def _class_means(self, clips: Tensor, num_classes: int) -> Tensor:
-        def embed(first: int, last: int) -> Tensor:
-            return self.stream.network.embed(clips[first:last].transpose(1, 2))
+        network, chunk = self.stream.network, Chunk.on(self.stream.device, torch.get_num_threads())
 
-        chunk = Chunk.on(self.stream.device, torch.get_num_threads())
-        embeddings = torch.cat(chunk.apart(len(clips), embed))
+        def embed(first: int, last: int) -> Tensor:
+            return network.embed(clips[first:last].transpose(1, 2))
+
+        embeddings = torch.cat(chunk.apart(len(clips), embed, is_invariant=network.IS_BATCH_INVARIANT))
         return embeddings.view(num_classes, len(clips) // num_classes, -1).mean(dim=1)

@@ -49,6 +49,8 @@ class Network(nn.Module, ABC):
         WIDTH: channels of its first block, as published; 0 for a network without an option `width`.
         MIN_FRAMES, MIN_SIZE: the shortest and smallest clips it takes.
         SHRUNK_BY: `width` or `hidden`, where a smaller one saves most memory; empty without such an option.
+        IS_BATCH_INVARIANT: whether, in one thread of a CPU, the clips beside a clip change no bit of its embedding
+            or gradient. Otherwise each class is condensed with no other beside it, which takes longer.
         CPU_LAYOUT: how the weights of 3D convolutions lie in a CPU's memory; their outputs lie alike.
         embed_dim: length of an embedding (D).
 
@@ -60,6 +62,7 @@ class Network(nn.Module, ABC):
     MIN_FRAMES: ClassVar[int] = 1
     MIN_SIZE: ClassVar[int] = 1
     SHRUNK_BY: ClassVar[str] = ""
+    IS_BATCH_INVARIANT: ClassVar[bool] = False
     CPU_LAYOUT: ClassVar[torch.memory_format] = torch.preserve_format
     embed_dim: int
 

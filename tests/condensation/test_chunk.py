@@ -69,6 +69,19 @@ def running_out(monkeypatch: pytest.MonkeyPatch, room: int) -> list[int]:
     return tried
 
 
+@given(num=st.integers(1, 40), clips=st.integers(1, 12), size=st.integers(1, 16), threads=st.integers(1, 5))
+def test_units_that_go_apart_are_done_once_in_their_order_and_alone_unless_the_network_is_invariant(
+    num, clips, size, threads
+):
+    for is_invariant in (False, True):
+        parts = Chunk(size, side_by_side=threads).apart(
+            num, lambda first, last: range(first, last), clips=clips, is_invariant=is_invariant
+        )
+        assert [unit for part in parts for unit in part] == list(range(num))
+        assert all(len(part) == 1 or (is_invariant and len(part) * clips <= size // threads) for part in parts)
+        assert all(parts)
+
+
 def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_videos(make_store, monkeypatch):
     options = PAPER | {"width": 2, "batch_real": 5, "vpc": 2, "iterations": 3}
 
@@ -79,9 +92,10 @@ def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_vid
     tried = running_out(monkeypatch, room=2)
     torch.testing.assert_close(videos(), expected, rtol=1e-4, atol=1e-5)
     assert FIRST_CHUNK["cpu"] in tried
-    # Found once by whoever embeds, and kept: a block of networks ahead, and each of the judges. The two synthetic
-    # clips of a class are alone.
-    assert [num for num in tried if num > 2] == [8, 4] * (1 + NETWORKS)
+    # Found once by whoever embeds real clips, and kept: a block of networks ahead, and each of the judges.
+    too_many = [num for num in tried if num > 2]
+    assert too_many[: 2 * (1 + NETWORKS)] == [8, 4] * (1 + NETWORKS)
+    assert 8 not in too_many[2 * (1 + NETWORKS) :]
 
 
 @pytest.mark.parametrize(("room", "what"), [(0, "one clip"), (1, "the 2 videos of one class")])

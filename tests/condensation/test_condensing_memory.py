@@ -59,7 +59,7 @@ def test_embedding_keeps_less_than_training_does(store):
 
 
 def test_as_many_classes_are_differentiated_at_a_time_as_there_are_threads_and_memory_for(make_store, monkeypatch):
-    store, config = make_store(classes=5), CondenseConfig(vpc=3, width=4)
+    store, config = make_store(classes=5), CondenseConfig(vpc=8, width=4)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     for fitting in (1, 2, 3, 4):
         needs = condensing_memory(store, config, CPU, fitting).total_bytes

@@ -21,6 +21,8 @@ SHAPE = (3, 3, 2, 2)
 class TinyNetwork(nn.Module):
     """A smooth stand-in for a network: an embedding of every value of the clip, in float64."""
 
+    IS_BATCH_INVARIANT = True
+
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
         values = np.random.default_rng(seed).standard_normal((int(np.prod(SHAPE)), 5))

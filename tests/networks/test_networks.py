@@ -13,6 +13,7 @@ from torch.nn import functional
 from prism.artifacts.clips import Clips, Normalisation
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
+from prism.machine.devices import in_one_thread
 from prism.machine.randomness import generator
 from prism.networks.build import allocate, build
 from prism.networks.dropout import Dropout, use_generator
@@ -296,3 +297,22 @@ def test_width_scales_every_block_alike():
     channels = [layer.out_channels for layer in network.blocks if isinstance(layer, nn.Conv3d)]
     assert channels == [5, 10, 10]
     assert all(after >= before for before, after in pairwise(channels))
+
+
+@pytest.mark.parametrize("width", [4, 16, 64])
+def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(width):
+    """The promise behind IS_BATCH_INVARIANT, at sizes at which the processor's fast kernels are used."""
+    network = build("convnet3d", "cpu", num_classes=2, num_frames=8, size=64, width=width).eval()
+    initialise(network, generator(0, "init"))
+    clips = torch.randn(6, 3, 8, 64, 64, generator=generator(0, "clips"))
+
+    def embedded(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        part = part.detach().requires_grad_()
+        embedding = network.embed(part)
+        return embedding.detach(), torch.autograd.grad(embedding.square().sum(), part)[0]
+
+    with in_one_thread(torch.device("cpu")):
+        alone = [torch.cat(values) for values in zip(*map(embedded, clips.split(1)), strict=True)]
+        for first, last in ((0, 6), (0, 2), (1, 4), (2, 6), (1, 6)):
+            for together, single in zip(embedded(clips[first:last]), alone, strict=True):
+                assert torch.equal(together, single[first:last])
