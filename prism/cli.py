@@ -19,6 +19,7 @@ from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.allocation import keep_freed_memory
+from prism.machine.devices import let_waiting_threads_sleep
 from prism.machine.devices import Device
 from prism.machine.executors import Engine, opened
 from prism.machine.provenance import versions
@@ -676,5 +677,6 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
     if arguments is None:
         keep_freed_memory()
+        let_waiting_threads_sleep()
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))

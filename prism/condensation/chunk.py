@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import TypeVar
 
 import torch
@@ -96,7 +97,7 @@ class Chunk:
         if self.device.type != "cpu":
             return self.each(num, work, clips=clips)
 
-        shares, size = (self.side_by_side, self.size // self.side_by_side) if is_invariant else (num, clips)
+        shares, size = (self.side_by_side, self.size) if is_invariant else (num, clips)
         ends = [num * share // shares for share in range(shares + 1)]
 
         def alone(first: int, last: int) -> list[T]:
@@ -105,8 +106,13 @@ class Chunk:
                 part = Chunk(size, self.device)
                 return part.each(last - first, lambda a, b: work(first + a, first + b), clips=clips)
 
-        with in_one_thread(self.device), ThreadPoolExecutor(self.side_by_side, "prism-match") as threads:
-            return [part for share in threads.map(alone, ends, ends[1:]) for part in share]
+        with in_one_thread(self.device):
+            return [part for share in self._threads.map(alone, ends, ends[1:]) for part in share]
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """Threads that stay, with the memory that they have."""
+        return ThreadPoolExecutor(self.side_by_side, "prism-part")
 
     def _halve(self, units: int, clips: int) -> None:
         """Remember that so many units were too many."""

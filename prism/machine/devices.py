@@ -1,6 +1,7 @@
 """Where networks run, and with how many threads."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -28,6 +29,16 @@ def pick_device(name: str) -> "torch.device":
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
+
+
+def let_waiting_threads_sleep() -> None:
+    """Let PyTorch's threads sleep between their turns; before PyTorch is imported.
+
+    By default they keep their cores busy for some milliseconds, in which other threads could work: with it, the
+    parts of a batch that go through a network side by side take 0.7 of the time. (Measured: ten clips of
+    8×64×64, width 16, two cores.) This is for programs, as `keep_freed_memory` is.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def send(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":

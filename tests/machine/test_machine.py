@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from prism.errors import ConfigError, OutputError
 from prism.machine import progress
-from prism.machine.devices import pick_device
+from prism.machine.devices import let_waiting_threads_sleep, pick_device
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
@@ -190,6 +190,15 @@ def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(kept):
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     faults, pages = int(said.stdout), (2**24 + 2**26) // resource.getpagesize()
     assert faults < pages / 100 if kept else faults > pages / 100
+
+
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(monkeypatch):
+    for said, expected in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+        if said:
+            monkeypatch.setenv("OMP_WAIT_POLICY", said)
+        let_waiting_threads_sleep()
+        assert os.environ["OMP_WAIT_POLICY"] == expected
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is freed goes back otherwise elsewhere")
