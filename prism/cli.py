@@ -19,8 +19,7 @@ from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.allocation import keep_freed_memory
-from prism.machine.devices import let_waiting_threads_sleep
-from prism.machine.devices import Device
+from prism.machine.devices import Device, let_waiting_threads_sleep
 from prism.machine.executors import Engine, opened
 from prism.machine.provenance import versions
 from prism.machine.run import Run

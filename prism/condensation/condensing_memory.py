@@ -54,12 +54,12 @@ def condensing_memory(
         store: the data set.
         config: the options of the run.
         device: where networks run.
-        side_by_side: classes that are differentiated at a time, or more where a chunk has room for them.
+        side_by_side: chunks of synthetic clips, or classes that are larger, which are differentiated at a time.
     """
     method = METHODS.make(config.method, config)
     chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
     of_class, classes = method.clips_together(config), len(store.classes)
-    together = min(classes, max(side_by_side, chunk // of_class)) * of_class
+    together = min(classes, side_by_side * max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
     of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_CLIPS))
@@ -69,8 +69,8 @@ def condensing_memory(
     return CondensingMemory(together, of_videos, of_clips, of_network + of_others)
 
 
-def classes_side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device, num: int) -> int:
-    """How many of `num` classes are differentiated at a time: as many as there are threads and memory for."""
+def parts_side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device, num: int) -> int:
+    """Parts of `num` classes that are differentiated at a time: as many as there are threads and memory for."""
     if device.type != "cpu":
         return 1
     most, free = min(num, torch.get_num_threads()), available_memory_bytes(device)

@@ -12,7 +12,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import View, between_class_energy
-from prism.condensation.condensing_memory import classes_side_by_side
+from prism.condensation.condensing_memory import parts_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream, Numbers
 from prism.machine.run import Run
@@ -110,7 +110,7 @@ class DistributionMatching(Objective):
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
         """A network of its own for every iteration, from a stream that all sets share."""
         stream, numbers = NetworkStream(store, config, device, classes), Numbers(config)
-        chunk = Chunk.on(device, classes_side_by_side(store, config, device, len(classes)))
+        chunk = Chunk.on(device, parts_side_by_side(store, config, device, len(classes)))
 
         def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
             real = stream.at(numbers.of(iteration), view)

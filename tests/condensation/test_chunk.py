@@ -78,7 +78,7 @@ def test_units_that_go_apart_are_done_once_in_their_order_and_alone_unless_the_n
             num, lambda first, last: range(first, last), clips=clips, is_invariant=is_invariant
         )
         assert [unit for part in parts for unit in part] == list(range(num))
-        assert all(len(part) == 1 or (is_invariant and len(part) * clips <= size // threads) for part in parts)
+        assert all(len(part) == 1 or (is_invariant and len(part) * clips <= size) for part in parts)
         assert all(parts)
 
 

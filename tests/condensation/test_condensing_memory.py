@@ -9,7 +9,7 @@ from settings import PAPER
 from prism.artifacts.store import ClipStore
 from prism.condensation import condensing_memory as memory
 from prism.condensation.condense import condense
-from prism.condensation.condensing_memory import classes_side_by_side, condensing_memory
+from prism.condensation.condensing_memory import condensing_memory, parts_side_by_side
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
@@ -64,9 +64,9 @@ def test_as_many_classes_are_differentiated_at_a_time_as_there_are_threads_and_m
     for fitting in (1, 2, 3, 4):
         needs = condensing_memory(store, config, CPU, fitting).total_bytes
         monkeypatch.setattr(memory, "available_memory_bytes", lambda device, needs=needs: needs)
-        assert classes_side_by_side(store, config, CPU, 5) == fitting
-    assert classes_side_by_side(store, config, CPU, 2) == 2
-    assert classes_side_by_side(store, config, torch.device("cuda"), 5) == 1
+        assert parts_side_by_side(store, config, CPU, 5) == fitting
+    assert parts_side_by_side(store, config, CPU, 2) == 2
+    assert parts_side_by_side(store, config, torch.device("cuda"), 5) == 1
 
 
 def test_what_does_not_fit_is_refused_before_it_starts_with_what_it_takes(store, tmp_path, monkeypatch):
