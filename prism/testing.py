@@ -21,6 +21,7 @@ from torch import Tensor
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.encoding import Encoding
+from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.checkpoint import Checkpoint
@@ -29,6 +30,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import with_options
+from prism.errors import ConfigError
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
@@ -229,8 +231,12 @@ def check_storage(storage: Any, path: Path, encodings: tuple[type[Encoding], ...
     """
     check_name(STORAGES, storage)
     storage.check()
-    frames = torch.rand((2, 4, 3, 16, 16), generator=generator(0, "frames"))
-    encoding = storage.encode(frames, torch.ones(2, 4, dtype=torch.bool), 1)
+    frames, every = torch.rand((2, 4, 3, 16, 16), generator=generator(0, "frames")), torch.ones(2, 4).bool()
+    try:
+        encoded(storage, frames, every, scale=4)
+        encoding = encoded(storage, frames, every)
+    except ConfigError as error:
+        raise AssertionError(str(error)) from error
     made = CondensedSet(encoding, torch.tensor([0, 1]), ("a", "b"), Normalisation((0.5,) * 3, (0.25,) * 3), True)
     made.save(path)
     loaded = CondensedSet.load(path, encodings=encodings)

@@ -14,7 +14,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, overruled, settled
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
-from prism.errors import CheckpointError, ConfigError
+from prism.errors import CheckpointError, ConfigError, DivergedError
 from prism.machine.devices import pick_device
 from prism.machine.progress import note
 from prism.machine.provenance import check_same_run, versions
@@ -109,7 +109,15 @@ def condense_classes(
             condensation.step()
         return finish(unseen)
     with Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal:
-        condensed = finish(journal.iterate(checkpoint_seconds, run.progress, begin))
+        unseen = journal.iterate(checkpoint_seconds, run.progress, begin)
+        try:
+            condensed = finish(unseen)
+        except DivergedError:
+            raise
+        except BaseException:
+            # A storage may be somebody else's: the iterations are not lost with what is wrong in it.
+            journal.save_checkpoint()
+            raise
         journal.finish(condensed)
     return condensed
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
@@ -74,11 +75,12 @@ class KeyFrameVideos:
 
         Raises:
             DivergedError: a key-frame holds a value that its storage cannot.
+            ConfigError: the storage fails.
         """
         frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
         storage = STORAGES.make(config.storage, config)
         check_storable("a key-frame", frames[mask], storage.largest, config.storage, self.trainable)
-        encoding = storage.encode(frames, mask, self.scale)
+        encoding = encoded(storage, frames, mask, self.scale)
         return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
 
 
@@ -97,7 +99,7 @@ class KeyFrames(Method):
         return int(copies * clip_bytes(store, config))
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
-        """Refuse more key-frames than frames, sizes that cannot be divided, and a storage without an encoder."""
+        """Refuse more key-frames than frames, sizes that cannot be divided, and a storage that cannot encode."""
         if config.initial_keyframes > store.num_frames:
             raise ConfigError(
                 f"condense.initial_keyframes = {config.initial_keyframes}, "
@@ -109,7 +111,10 @@ class KeyFrames(Method):
                 f"condense.keyframe_scale = {scale}, but the clips have {height}×{width} pixels. "
                 "Choose a number that divides both."
             )
-        STORAGES.make(config.storage, config).check()
+        storage = STORAGES.make(config.storage, config)
+        storage.check()
+        grey = torch.full((1, store.num_frames, 3, height // scale, width // scale), 0.5)
+        encoded(storage, grey, evenly_spread(1, store.num_frames, config.initial_keyframes or len(grey[0])), scale)
 
     def start(
         self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None

@@ -9,6 +9,7 @@ from torch import Tensor
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
+from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
@@ -162,7 +163,7 @@ def _packed(
     counts = counts if STORAGES.ships(config.storage) else [len(frames)]
     with progress_bar("Storing", len(counts), "classes", enabled=progress) as advance:
         for part in frames.split(counts):
-            parts.append(storage.encode(part, torch.ones(part.shape[:2], dtype=torch.bool)))
+            parts.append(encoded(storage, part, torch.ones(part.shape[:2], dtype=torch.bool)))
             advance()
     encoding = parts[0] if len(parts) == 1 else parts[0].join(parts)
     return CondensedSet(

@@ -1,4 +1,4 @@
-"""A rule or objective of one's own: an object or a name, recorded, resumed, and spread over classes."""
+"""A rule, objective or storage of one's own: an object or a name, recorded, resumed, and spread over classes."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,8 +9,10 @@ from conftest import CrashingAt
 from settings import PAPER
 from torch.nn.functional import cross_entropy
 
+from prism.artifacts.encodings.storages import Float32, Storage
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
 from prism.condensation.objectives import Compared, Objective
 from prism.condensation.rules import InsertionRule
 from prism.errors import CheckpointError, ConfigError
@@ -107,3 +109,57 @@ def test_an_objective_whose_classes_depend_on_each_other_is_not_spread_over_mach
 
 def test_the_objective_of_the_paper_is_not_recorded_so_that_sets_keep_their_bytes(store):
     assert "objective" not in condense(store, **TINY).source["config"]
+
+
+class Failing(Storage):
+    """Fails on key-frames that were trained."""
+
+    is_mended = False
+
+    def encode(self, frames, mask, scale=1):
+        if frames.std() > 0 and not self.is_mended:
+            raise RuntimeError("no bits left")
+        return Float32().encode(frames, mask, scale)
+
+
+class Odd(Storage):
+    """Gives something else than it should."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def encode(self, frames, mask, scale=1):
+        return self.given(frames, mask, scale)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (lambda *frames: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda *frames: None, "it gives a NoneType, not an Encoding"),
+        (lambda frames, mask, scale: Float32().encode(frames, mask), r"clips of \(8, 24, 24\), not \(8, 48, 48\)"),
+        (
+            lambda frames, mask, scale: Float32().encode(frames.repeat(2, 1, 1, 1, 1), mask.repeat(2, 1), scale),
+            "its tensors do not belong together",
+        ),
+    ],
+)
+def test_a_storage_that_cannot_encode_is_refused_before_the_first_iteration(store, tmp_path, given, sentence):
+    options = TINY | {"keyframe_scale": 2, "storage": Odd(given), "output": tmp_path / "set"}
+    with pytest.raises(
+        ConfigError, match=rf"the storage '.*Odd.*' cannot store key-frames at scale 2: .*{sentence}"
+    ):
+        condense(store, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_storage_that_fails_at_the_end_loses_no_iteration(store, tmp_path, monkeypatch):
+    options = TINY | {"storage": Failing(), "output": tmp_path / "set"}
+    with pytest.raises(ConfigError, match="RuntimeError: no bits left"):
+        condense(store, **options)
+    monkeypatch.setattr(Failing, "is_mended", True)
+    monkeypatch.setattr(Condensation, "step", None)
+    resumed = condense(store, resume=True, **options)
+    monkeypatch.undo()
+    exact = condense(store, **TINY)
+    assert torch.equal(resumed.render(), exact.render())

@@ -11,6 +11,8 @@ from prism.artifacts.encodings.coded import Coded
 from prism.artifacts.encodings.encoding import Encoding
 from prism.artifacts.encodings.images import DTYPES, Encoded
 from prism.artifacts.encodings.sparse import H264Encoding, KeyFrameEncoding
+from prism.artifacts.options import STORAGES
+from prism.errors import ConfigError, PrismError
 
 
 class Storage(ABC):
@@ -36,6 +38,9 @@ class Storage(ABC):
             frames: (V, T, 3, h, w) float pixels in units of [0, 1] (they may exceed it).
             mask: (V, T) bool, True at key-frames, the first and the last frame among them.
             scale: how many times as high and wide as these frames the clips are.
+
+        Returns:
+            An encoding of clips of T frames with `scale` times the height and width.
 
         Raises:
             ConfigError: this installation cannot encode them.
@@ -90,3 +95,34 @@ class H264(Storage):
     def check(self) -> None:
         """Look for the encoder."""
         h264.require_encoder()
+
+
+def encoded(storage: Storage, frames: Tensor, mask: Tensor, scale: int = 1) -> Encoding:
+    """What a storage makes of key-frames, which `Storage.encode` describes.
+
+    Raises:
+        ConfigError: the storage fails, or gives something else than these videos.
+    """
+    name, (height, width) = STORAGES.name_of(storage), frames.shape[3:]
+    try:
+        encoding = storage.encode(frames, mask, scale)
+        wanted = frames.shape[1], height * scale, width * scale
+        if not isinstance(encoding, Encoding):
+            problem = f"it gives a {type(encoding).__name__}, not an Encoding"
+        elif tuple(encoding.clip_shape) != wanted:
+            problem = f"it gives clips of {encoding.clip_shape}, not {wanted} frames, height and width"
+        else:
+            problem = encoding.problem(len(frames))
+    except PrismError:
+        raise
+    except Exception as error:
+        # Somebody else's code runs here, whatever it raises.
+        raise ConfigError(_unfit(name, f"{type(error).__name__}: {error}", scale)) from error
+    if problem:
+        raise ConfigError(_unfit(name, problem, scale))
+    return encoding
+
+
+def _unfit(name: str, problem: str, scale: int) -> str:
+    said = f"the storage '{name}' cannot store key-frames at scale {scale}: {problem.rstrip('.')}."
+    return f"{said} docs/extending.md shows one."
