@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation
-from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, tensor_problem
+from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, reading_problem, tensor_problem
 from prism.artifacts.encodings.encoding import checked
 from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.kinds import SET, TENSORS, kind_of
@@ -186,8 +186,12 @@ class CondensedSet:
         """Write the set, or leave what stood under its name before.
 
         Raises:
+            CondensedError: the encoding is such that the file could not be read again.
             OutputError: the file cannot be written, or the disk is full.
         """
+        # Of takes the file has the encoding that is wrapped.
+        if problem := reading_problem(self.encoding.apart):
+            raise CondensedError(f"'{path}' cannot be written: {problem}.")
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod

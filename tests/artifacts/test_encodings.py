@@ -1,6 +1,6 @@
 """Encodings and storages of a stranger's own: saved, read by those who name them, trained on and shown."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -99,6 +99,39 @@ def test_what_is_wrong_with_every_file_is_refused_for_the_encoding(thrifty, tmp_
     with pytest.raises(CondensedError) as caught:
         CondensedSet.load(tmp_path / "set", encodings=[EverySecond])
     assert "checksum" not in str(caught.value)
+
+
+class Clash(EverySecond):
+    NAME = "h264"
+
+
+class OfLabels(EverySecond):
+    TENSORS: ClassVar = {"labels": (torch.uint8, 5)}
+
+    def tensors(self):
+        return {"labels": self.levels}
+
+
+UNREADABLE = [
+    (Clash, torch.uint8, "has the name of one of PRISM's. Choose another NAME"),
+    (OfLabels, torch.uint8, "has a tensor 'labels', which every set has itself. Choose another name"),
+    (EverySecond, torch.float32, "has a tensor 'levels' of torch.float32 and shape"),
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "sentence"), UNREADABLE)
+def test_what_could_not_be_read_again_is_not_written(store, thrifty, tmp_path, kind, dtype, sentence):
+    encoding = kind(thrifty.encoding.levels.to(dtype), thrifty.num_frames)
+    with pytest.raises(CondensedError, match=rf"the encoding '{kind.NAME}' {sentence}"):
+        replace(thrifty, encoding=encoding).save(tmp_path / "set")
+
+    class Careless(Thrifty):
+        def encode(self, frames, mask, scale=1):
+            return kind(super().encode(frames, mask).levels.to(dtype), frames.shape[1])
+
+    with pytest.raises(ConfigError, match=rf"the storage '.*Careless' .*the encoding '{kind.NAME}' {sentence}"):
+        select(store, storage=Careless(), takes=2, output=tmp_path / "set")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_takes_training_and_the_page_need_nothing_more_of_it(store):

@@ -33,3 +33,14 @@ def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str 
         if any(len(tensors[key]) != len(tensors[name]) for key in scale_names(name) if key in tensors):
             return f"must hold a scale and a minimum for each image of '{name}'"
     return None
+
+
+def reading_problem(encoding: Encoding) -> str | None:
+    """The first thing because of which no reader could open a file of an encoding, or None."""
+    tensors, said = encoding.tensors(), f"the encoding '{encoding.NAME}'"
+    if encoding.NAME in {ours.NAME for ours in ENCODINGS} and not isinstance(encoding, ENCODINGS):
+        return f"{said} has the name of one of PRISM's. Choose another NAME"
+    if "labels" in tensors:
+        return f"{said} has a tensor 'labels', which every set has itself. Choose another name"
+    problem = tensor_problem(type(encoding), {**tensors, "labels": torch.zeros(1, dtype=torch.int32)})
+    return problem and f"{said} {problem}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings import h264
+from prism.artifacts.encodings import h264, reading_problem
 from prism.artifacts.encodings.coded import Coded
 from prism.artifacts.encodings.encoding import Encoding
 from prism.artifacts.encodings.images import DTYPES, Encoded
@@ -112,7 +112,7 @@ def encoded(storage: Storage, frames: Tensor, mask: Tensor, scale: int = 1) -> E
         elif tuple(encoding.clip_shape) != wanted:
             problem = f"it gives clips of {encoding.clip_shape}, not {wanted} frames, height and width"
         else:
-            problem = encoding.problem(len(frames))
+            problem = encoding.problem(len(frames)) or reading_problem(encoding)
     except PrismError:
         raise
     except Exception as error:
