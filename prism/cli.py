@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
 from cyclopts import App, ArgumentCollection, CycloptsError, Group, MissingArgumentError, Parameter
 from cyclopts.config import Dict
@@ -27,6 +27,9 @@ from prism.parts import NAME
 from prism.recipes import SECTIONS, read_recipe
 from prism.reports.text import printable
 from prism.selection.options import SelectConfig
+
+if TYPE_CHECKING:
+    from prism.artifacts.condensed import CondensedSet
 
 WHERE = Group("Where it runs", sort_key=99)
 FLAT = Parameter(name="*")
@@ -301,7 +304,7 @@ def condense(
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     wrote(output, condensed.contents)
     say(sentence_of(condensed))
-    next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
+    evaluate_next(condensed, output, store, run)
 
 
 @command(SelectConfig, without=("resume", "engine", "address"))
@@ -334,7 +337,7 @@ def select(
     if without := [name for name, count in counts if count == 0]:
         say(f"Caution: the list has no clip of {', '.join(without)}, which no network can then learn.")
     wrote(output, made.contents)
-    next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
+    evaluate_next(made, output, store, run)
 
 
 @command(EvaluateConfig)
@@ -632,6 +635,16 @@ def next_is(*words: object, run: Running = LOCAL) -> None:
     shared = [recipe for recipe in run.recipe or () if words[0] in read_recipe(recipe)]
     recipes = [word for recipe in shared for word in ("--recipe", recipe)]
     say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
+
+
+def evaluate_next(made: "CondensedSet", output: Path, store: Path, run: Running) -> None:
+    """Say how a set is evaluated, or how it is read where no command can."""
+    from prism.artifacts.encodings import ENCODINGS
+
+    if isinstance(encoding := made.encoding.apart, ENCODINGS):
+        return next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
+    load = f"prism.CondensedSet.load({str(output)!r}, encodings=[{type(encoding).__name__}])"
+    say(f"Read it in Python: {load}. No command imports an encoding.")
 
 
 def complain(text: str) -> None:

@@ -155,6 +155,21 @@ def test_rank_prints_the_orders_and_writes_what_report_and_info_read(prism, stor
     assert json.loads(prism.succeeds("info", output, "--json"))["kind"] == "ranking"
 
 
+@pytest.mark.parametrize("verb", ["select", "condense"])
+def test_a_set_in_an_encoding_of_ones_own_is_read_in_python_and_no_command_follows(prism, store, tmp_path, verb):
+    output, options = (
+        tmp_path / "set.safetensors",
+        [*TINY_CONDENSE, "--keyframe-scale", 1] if verb == "condense" else [],
+    )
+    name = "tests.artifacts.test_encodings:Thrifty"
+    out = prism.succeeds(verb, store.path, "-o", output, "--storage", name, *options)
+    load = f"CondensedSet.load('{output}', encodings=[EverySecond])"
+    assert out.splitlines()[-1] == f"Read it in Python: prism.{load}. No command imports an encoding."
+    err = prism.refuses("evaluate", output, "--data", store.path)
+    assert "Update prism-condense, or if the encoding is somebody's own, read it in Python" in err
+    assert "CondensedSet.load(path, encodings=[…])" in err
+
+
 def test_info_prints_facts_or_json(prism, store, chosen):
     assert "condensed set" in prism.succeeds("info", chosen)
     assert "clip store" in prism.succeeds("info", store.path)

@@ -257,7 +257,8 @@ def _read(
             if name not in list(known):
                 raise CondensedError(
                     f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. "
-                    "Update prism-condense."
+                    "Update prism-condense, or if the encoding is somebody's own, read it in Python with "
+                    "CondensedSet.load(path, encodings=[…])."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
