@@ -238,6 +238,7 @@ def test_a_run_that_died_resumes_to_the_same_bytes(store, tmp_path, crashing_at:
 def test_a_divergence_names_the_options_to_lower(store, method):
     config = settled(CondenseConfig(**CONDENSES, method=method))
     run = Condensation(store, config, torch.device("cpu"))
+    run.iteration = 1
     with pytest.raises(DivergedError) as caught:
         run.check_finite(torch.tensor([1.0, float("nan")]))
     for part in run.videos.trainable:

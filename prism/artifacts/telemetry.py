@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prism.errors import ResultError
+from prism.errors import DivergedError, ResultError
 from prism.machine.files import writing
 from prism.machine.locks import hold
 from prism.machine.texts import canonical_json, parse_json, read_text
@@ -68,9 +68,21 @@ class TelemetryWriter:
             self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
-        """Append one record."""
+        """Append one record.
+
+        Raises:
+            DivergedError: a number is not finite.
+        """
+        try:
+            line = canonical_json({"kind": kind, **values})
+        except ValueError:
+            spoiled = next(key for key in sorted(values) if not _is_json(values[key]))
+            raise DivergedError(
+                f"'{spoiled}' in the telemetry is not finite, in the record '{kind}' of iteration "
+                f"{values.get('iteration')}. Look at the objective and the network."
+            ) from None
         with writing(self.path):
-            self._file.write(canonical_json({"kind": kind, **values}).encode() + b"\n")
+            self._file.write(line.encode() + b"\n")
 
     def sync(self) -> int:
         """Put every record on disk.
@@ -87,6 +99,14 @@ class TelemetryWriter:
         """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
         with writing(self.path):
             self._file.close()
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        canonical_json(value)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from prism.condensation.rules import Conflict, Occasion
 from prism.errors import DivergedError
 from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
+from prism.networks.options import NETWORKS
 
 PROBED = 10
 """Classes on which the curvature is measured, at most."""
@@ -139,7 +140,16 @@ class Condensation:
                 found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
                 return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
 
-        return 1 / max(largest_curvature(tensors, gradients, self.config.seed), 1e-30)
+        curvature = largest_curvature(tensors, gradients, self.config.seed)
+        if not math.isfinite(curvature):
+            raise DivergedError(f"the gradients are not finite before the first iteration. Look at {self.judges}.")
+        return 1 / max(curvature, 1e-30)
+
+    @property
+    def judges(self) -> str:
+        """What gives the losses, in words."""
+        objective, network = OBJECTIVES.name_of(self.config.objective), NETWORKS.name_of(self.config.model)
+        return f"objective {objective} with network {network}"
 
     def insert(self, gradients: Tensor) -> tuple[Conflict, Tensor] | tuple[None, None]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
@@ -161,10 +171,10 @@ class Condensation:
         if losses.isfinite().all():
             return
         name = self.store.classes[self.classes[int(losses.isfinite().int().argmin())]]
-        raise DivergedError(
-            f"the loss of class '{name}' is not finite at iteration {self.iteration}. "
-            f"{remedy(self.videos.trainable)} The last checkpoint stays."
-        )
+        said = f"the loss of class '{name}' is not finite at iteration {self.iteration}"
+        if self.iteration == 0:
+            raise DivergedError(f"{said}, before anything has moved. Look at {self.judges}.")
+        raise DivergedError(f"{said}. {remedy(self.videos.trainable)} The last checkpoint, if any, stays.")
 
     def check_good(self, state: dict[str, Tensor]) -> None:
         """Stop before a checkpoint of values that the next iteration could not go on from replaces a good one."""
@@ -172,7 +182,7 @@ class Condensation:
         if spoiled:
             raise DivergedError(
                 f"the values of {', '.join(spoiled)} are not finite after iteration {self.iteration - 1}. "
-                f"{remedy(self.videos.trainable)} The last checkpoint stays."
+                f"{remedy(self.videos.trainable)} The last checkpoint, if any, stays."
             )
 
     def tensors(self) -> dict[str, Tensor]:

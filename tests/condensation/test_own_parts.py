@@ -7,6 +7,7 @@ import pytest
 import torch
 from conftest import CrashingAt
 from settings import PAPER
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 from prism.artifacts.encodings.storages import Float32, Storage
@@ -15,8 +16,9 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.objectives import Compared, Objective
 from prism.condensation.rules import InsertionRule
-from prism.errors import CheckpointError, ConfigError
+from prism.errors import CheckpointError, ConfigError, DivergedError
 from prism.networks.build import build_for
+from prism.networks.network import Network
 from prism.networks.options import Schedule
 from prism.networks.training import train
 
@@ -63,6 +65,22 @@ class Recognised(Objective):
             return Compared(losses.detach(), gradients, {"draw": float(torch.rand((), generator=generator))})
 
         return compare
+
+
+class TwoColours(Network):
+    """The mean colour of a clip, and that of its first frame."""
+
+    embed_dim = 6
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.classifier = nn.Linear(6, self.num_classes)
+
+    def embed(self, clips):
+        return torch.cat([clips.mean(dim=(2, 3, 4)), clips[:, :, 0].mean(dim=(2, 3))], dim=1)
+
+    def forward(self, clips):
+        return self.classifier(self.embed(clips))
 
 
 NAME = f"{__name__}:Loud(times=1.1)"
@@ -163,3 +181,55 @@ def test_a_storage_that_fails_at_the_end_loses_no_iteration(store, tmp_path, mon
     monkeypatch.undo()
     exact = condense(store, **TINY)
     assert torch.equal(resumed.render(), exact.render())
+
+
+class Given(Objective):
+    """One that compares nothing."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def start(self, store, config, device, classes):
+        return lambda clips, iteration, generator, view: self.given(torch.zeros(len(classes)), clips)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "sentence"),
+    [
+        (
+            lambda losses, clips: Compared(losses, clips * NAN),
+            {"lr": 0.0},
+            "gradients are not finite before the first iteration. Look at obj",
+        ),
+        (lambda losses, clips: Compared(losses * NAN, clips), {}, "'class0' is not finite at iteration 0, before"),
+        (
+            lambda losses, clips: Compared(losses, clips, {"mine": NAN, "other": 1.0}),
+            {},
+            "'mine' in the telemetry is not finite, in the record 'step' of iteration 0",
+        ),
+        (
+            lambda losses, clips: Compared(losses, clips * NAN),
+            {"insertion": "gradient", "iterations": 1},
+            "'quantiles' in the telemetry is not finite, in the record 'cosines' of iteration 0",
+        ),
+    ],
+)
+def test_an_objective_that_is_not_finite_is_named_with_what_is_not(store, tmp_path, given, options, sentence):
+    with pytest.raises(DivergedError, match=sentence) as caught:
+        condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | options))
+    assert "learning rate is too high" not in str(caught.value)
+
+
+class Overflowing(TwoColours):
+    def embed(self, clips):
+        return super().embed(clips) * NAN
+
+
+@pytest.mark.parametrize("output", ["set", None])
+def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(store, tmp_path, output):
+    options = TINY | {"model": Overflowing, "width": 0, "lr": 0.0, "output": output and tmp_path / output}
+    with pytest.raises(DivergedError, match="not finite"):
+        condense(store, **options)
