@@ -529,7 +529,7 @@ def test_a_store_of_a_newer_format_is_refused(prism, make_store, tmp_path):
 
 def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
     arguments = ["--lr", "1e30", "--iterations", 48, "--keyframe-scale", 16, "--width", 2, "--no-progress"]
-    assert "start again with --lr 1e+29 --overwrite" in prism.refuses(
+    assert "start again with --lr 0 --overwrite" in prism.refuses(
         "condense", store.path, "-o", tmp_path / "x", *arguments
     )
 

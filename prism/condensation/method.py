@@ -18,6 +18,8 @@ TRAINED_COPIES = 3
 RENDERED_COPIES = 2
 """Of the clips as float32: they and their gradients in parts, which are joined when the network is done. (With
 the joined ones all are 6.1 copies for 200 and 400 videos of 8×64×64 on a CPU, and 3.2 with keyframe_scale 4.)"""
+HOPELESS = 1e6
+"""No rate from here on makes sense: a thousand times the highest that is published."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,14 @@ def clip_bytes(store: ClipStore, config: CondenseConfig) -> int:
 
 def remedy(trainable: list[Trainable]) -> str:
     """The advice for values that grow without bound."""
-    smaller = " or ".join(f"--{part.option.replace('_', '-')} {part.lr / 10:g}" for part in trainable)
+    smaller = " or ".join(f"--{part.option.replace('_', '-')} {_lowered(part):g}" for part in trainable)
     return f"The learning rate is too high: start again with {smaller} --overwrite."
+
+
+def _lowered(part: Trainable) -> float:
+    """A tenth of the rate, or the default where that would be as hopeless."""
+    tenth = part.lr / 10
+    return tenth if tenth < HOPELESS else getattr(CondenseConfig, part.option, tenth)
 
 
 def check_storable(what: str, values: Tensor, largest: float, storage: str, trainable: list[Trainable]) -> None:

@@ -29,6 +29,7 @@ from prism.condensation import journal
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
+from prism.condensation.method import Trainable, remedy
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.stream import PRECISIONS, NetworkStream, Numbers
 from prism.condensation.videos import KeyFrames
@@ -603,11 +604,25 @@ def test_a_checkpoint_holds_what_was_saved(tmp_path):
 
 def test_a_loss_that_is_not_finite_names_iteration_class_and_remedy_and_keeps_the_checkpoint(store, tmp_path):
     output = tmp_path / "set"
-    with pytest.raises(DivergedError, match=r"class 'class0' .* iteration 1\..*--lr 1e\+29") as caught:
+    with pytest.raises(DivergedError, match=r"class 'class0' .* iteration 1\..*--lr 0 ") as caught:
         run_tiny(store, output, lr=1e30, checkpoint_seconds=0)
     assert "\n" not in str(caught.value)
     assert not output.exists()
     assert checkpoint_path(output).exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "lr", "advice"),
+    [
+        ("lr", 30.0, "--lr 3"),
+        ("lr", 1e30, "--lr 0"),
+        ("relative_lr", 0.5, "--relative-lr 0.05"),
+        ("relative_lr", 1e30, "--relative-lr 0.2"),
+        ("own_lr", 1e30, "--own-lr 1e+29"),
+    ],
+)
+def test_a_rate_that_is_far_too_high_is_not_lowered_step_by_step(option, lr, advice):
+    assert f"with {advice} --overwrite" in remedy([Trainable(option, lr, [])])
 
 
 def test_the_class_that_diverged_is_the_one_that_is_named(store):
@@ -636,7 +651,7 @@ def test_a_checkpoint_of_spoiled_values_is_not_written_and_the_good_one_stays(st
 
 
 def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp_path):
-    sentence = r"a key-frame has reached .*, which float16 cannot hold.*start again with --lr 1e\+29 --overwrite"
+    sentence = r"a key-frame has reached .*, which float16 cannot hold.*start again with --lr 0 --overwrite"
     with pytest.raises(DivergedError, match=sentence):
         run_tiny(store, tmp_path / "set", iterations=1, lr=1e30, storage="float16")
     assert not (tmp_path / "set").exists()
