@@ -16,13 +16,15 @@ from prism.condensation.method import remedy
 from prism.condensation.objectives import Compared
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
-from prism.errors import DivergedError
+from prism.errors import ConfigError, DivergedError
 from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
 from prism.networks.options import NETWORKS
 
 PROBED = 10
 """Classes on which the curvature is measured, at most."""
+OWN_NAMES = ("kind", "iteration", "loss", "keyframes", "lr", "seconds")
+"""In the record of an iteration; an objective can give `between_class` and any others."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Condensation:
         clips = self.videos.render(self.iteration)
         draw = generator(self.config.seed, "objective", self.iteration)
         compared = self.compare(clips, self.iteration, draw, self.method.view(self.config, self.iteration))
+        check_compared(compared, self.config, clips, len(self.classes))
         loss, recorded = self.read(compared)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
@@ -137,6 +140,7 @@ class Condensation:
                 draw = generator(self.config.seed, "curvature", step)
                 view = self.method.view(self.config, self.preparation)
                 compared = compare(clips, self.preparation + step, draw, view)
+                check_compared(compared, self.config, clips, len(started[-1]))
                 found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
                 return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
 
@@ -162,7 +166,9 @@ class Condensation:
         others = self.classes.start * self.config.vpc * self.store.num_frames
         draw = skip(generator(self.config.seed, "insertion", self.iteration), others)
         occasion = Occasion(gradients, conflict, iteration, len(self.classes), self.store, self.config, draw)
-        proposed = self.rule.propose(occasion) & ~self.videos.mask
+        proposed = self.rule.propose(occasion)
+        check_proposed(proposed, self.config, self.videos.mask)
+        proposed = proposed & ~self.videos.mask
         self.videos.insert(proposed)
         return conflict, proposed
 
@@ -216,3 +222,44 @@ class Condensation:
                 raise ValueError(f"its {name} is not finite")
         if checkpoint.iteration > self.num_iterations:
             raise ValueError(f"it is of iteration {checkpoint.iteration} of {self.num_iterations}")
+
+
+def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, num_classes: int) -> None:
+    """Refuse what an objective must not give, without a look at a value: no device is waited for.
+
+    Raises:
+        ConfigError: losses, gradients or further numbers are not what `Compared` says.
+    """
+    problem = ""
+    if not isinstance(compared, Compared):
+        problem = f"it gives a {type(compared).__name__}, not a Compared"
+    elif _shape(compared.losses) != (num_classes,):
+        problem = f"losses must be (C,) = {(num_classes,)}, got {_shape(compared.losses)}"
+    elif _shape(compared.gradients) != clips.shape:
+        problem = f"gradients must be {tuple(clips.shape)}, got {_shape(compared.gradients)}"
+    else:
+        for name, value in compared.recorded.items():
+            if name in OWN_NAMES:
+                problem = f"'{name}' is a name of the telemetry's own. Choose another"
+            elif value is not None and not isinstance(value, int | float) and _shape(value) != ():
+                problem = f"'{name}' must be one number, got {_shape(value)}"
+    if problem:
+        name = OBJECTIVES.name_of(config.objective)
+        raise ConfigError(f"objective '{name}' cannot be used: {problem}. docs/extending.md shows one.")
+
+
+def check_proposed(proposed: Tensor, config: CondenseConfig, mask: Tensor) -> None:
+    """Refuse what a rule must not propose, without a look at a value.
+
+    Raises:
+        ConfigError: they are not booleans, one for each frame of each video.
+    """
+    if _shape(proposed) != mask.shape or proposed.dtype != torch.bool:
+        got = f"{_shape(proposed)} of {proposed.dtype}" if isinstance(proposed, Tensor) else _shape(proposed)
+        name, wanted = RULES.name_of(config.insertion), tuple(mask.shape)
+        raise ConfigError(f"insertion rule '{name}' must propose (V, T) = {wanted} booleans, got {got}.")
+
+
+def _shape(value: Any) -> tuple[int, ...] | str:
+    """The shape of a tensor, or what else there is in its place."""
+    return tuple(value.shape) if isinstance(value, Tensor) else f"a {type(value).__name__}"

@@ -233,3 +233,51 @@ def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(st
     options = TINY | {"model": Overflowing, "width": 0, "lr": 0.0, "output": output and tmp_path / output}
     with pytest.raises(DivergedError, match="not finite"):
         condense(store, **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (lambda losses, clips: None, "it gives a NoneType, not a Compared"),
+        (lambda losses, clips: Compared(losses.tolist(), clips), r"losses must be \(C,\) = \(2,\), got a list"),
+        (lambda losses, clips: Compared(losses.sum(), clips), r"losses must be \(C,\) = \(2,\), got \(\)"),
+        (
+            lambda losses, clips: Compared(losses.repeat(2), clips),
+            r"losses must be \(C,\) = \(2,\), got \(4,\)",
+        ),
+        (lambda losses, clips: Compared(losses, clips[:1]), r"gradients must be \(2, 8, 3, 48, 48\), got \(1, 8,"),
+        (lambda losses, clips: Compared(losses, clips, {"lr": 1.0}), "'lr' is a name of the telemetry's own"),
+        (lambda losses, clips: Compared(losses, clips, {"kind": 1}), "'kind' is a name of the telemetry's own"),
+        (lambda losses, clips: Compared(losses, clips, {"mine": losses}), "'mine' must be one number"),
+        (lambda losses, clips: Compared(losses, clips, {"mine": object()}), "'mine' must be one number"),
+    ],
+)
+@pytest.mark.parametrize("lr", [0.0, 1.0])
+def test_an_objective_that_gives_something_else_is_refused_in_one_sentence(store, tmp_path, given, sentence, lr):
+    with pytest.raises(ConfigError, match=rf"objective '{__name__}:Given\(.*\)' cannot be used: {sentence}"):
+        condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | {"lr": lr}))
+
+
+class Proposing(InsertionRule):
+    def __init__(self, given):
+        self.given = given
+
+    def propose(self, occasion):
+        return self.given(occasion.conflict.mask)
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (lambda mask: None, "None"),
+        (lambda mask: mask.numpy(), "ndarray"),
+        (lambda mask: mask[:1], r"\(1, 8\) of torch.bool"),
+        (lambda mask: mask.flatten(), r"\(16,\) of torch.bool"),
+        (lambda mask: mask.float(), r"\(2, 8\) of torch.float32"),
+        (lambda mask: mask.long(), r"\(2, 8\) of torch.int64"),
+    ],
+)
+def test_a_rule_that_proposes_something_else_is_refused_in_one_sentence(store, tmp_path, given, got):
+    sentence = rf"rule '{__name__}:Proposing\(.*\)' must propose \(V, T\) = \(2, 8\) booleans, got .*{got}"
+    with pytest.raises(ConfigError, match=sentence):
+        condense(store, insertion=Proposing(given), output=tmp_path / "set", **TINY)
