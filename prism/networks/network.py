@@ -103,6 +103,9 @@ class Network(nn.Module, ABC):
 
         Args:
             output_of: the network itself, or its `embed`.
+
+        Raises:
+            ConfigError: it has such operations, and no method of its own.
         """
         kept: dict[int, Tensor] = {}
 
@@ -111,14 +114,21 @@ class Network(nn.Module, ABC):
             kept[_storage(tensor)] = tensor
             return tensor
 
-        clip = torch.empty(1, 3, self.num_frames, *self.size, device="meta", requires_grad=True)
-        with saved_tensors_hooks(keep, lambda tensor: tensor):
-            # The result holds on to the storages, so that none of them can take the place of another.
-            output = output_of(clip)
+        # Half of two: layers that standardise a batch refuse to train on a single clip.
+        clips = torch.empty(2, 3, self.num_frames, *self.size, device="meta", requires_grad=True)
+        try:
+            with saved_tensors_hooks(keep, lambda tensor: tensor):
+                # The result holds on to the storages, so that none of them can take the place of another.
+                output = output_of(clips)
+        except Exception as error:
+            raise ConfigError(
+                f"the memory of network '{self.name}' cannot be counted: {error}. Write its kept_bytes(…), or use "
+                "operations that the meta device of PyTorch has."
+            ) from error
         weights = {_storage(parameter) for parameter in self.parameters()}
         num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
         del output
-        return num_bytes
+        return num_bytes // 2
 
 
 def _storage(tensor: Tensor) -> int:

@@ -15,6 +15,7 @@ from prism.errors import ConfigError, ResultError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.networks import training_memory as memory
+from prism.networks.build import build_for
 from prism.networks.dropout import Dropout
 from prism.networks.network import Network
 from prism.selection.select import select
@@ -182,6 +183,35 @@ def test_a_layer_that_would_draw_from_global_randomness_is_refused(roomy, chosen
         ConfigError, match=rf"dropout = 0\.5 of the layer {type(layer).__name__} does not depend on"
     ):
         evaluate(chosen, roomy, model=partial(Wrapped, layer=layer), **TINY)
+
+
+class Standardised(Own):
+    """Layers that need more than one clip while they train."""
+
+    def __init__(self, **shape: int) -> None:
+        super().__init__(**shape)
+        self.layers.append(nn.BatchNorm1d(12))
+
+
+def test_a_network_that_trains_on_several_clips_only_is_evaluated_and_its_memory_counted(roomy, chosen):
+    assert evaluate(chosen, roomy, model=Standardised, **TINY).runs
+    plain, ours = (build_for(roomy, model, "meta") for model in (Own, Standardised))
+    # It keeps its 12 inputs of every clip, and of the two that are counted half the mean and deviation, which it
+    # also has as buffers.
+    assert ours.kept_bytes(ours.train()) - plain.kept_bytes(plain.train()) == 3 * 4 * 12
+
+
+class Reading(Own):
+    """Looks at a value, which no meta device has."""
+
+    def embed(self, clips: Tensor) -> Tensor:
+        return super().embed(clips) * (1 if clips.mean().item() > 0 else 2)
+
+
+def test_a_network_that_the_meta_device_cannot_run_is_told_what_to_do(roomy, chosen):
+    sentence = rf"the memory of network '{__name__}:Reading' cannot be counted: .*item.* Write its kept_bytes\(…\)"
+    with pytest.raises(ConfigError, match=sentence):
+        evaluate(chosen, roomy, model=Reading, **TINY)
 
 
 def test_dropout_that_draws_from_its_seed_is_repeated(roomy, chosen):
