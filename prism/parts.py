@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prism.errors import ConfigError
+from prism.errors import ConfigError, PrismError
 
 WORDS = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 NAME = re.compile(rf"({WORDS}):({WORDS})(\(.*\))?", re.ASCII | re.DOTALL)
@@ -94,9 +94,10 @@ class Parts:
             shared = {key: item for key, item in getattr(options, "__dict__", {}).items() if key in open_options}
             try:
                 part = part(**shared, **given)
-            except (TypeError, ValueError) as error:
-                problem = str(error).rstrip(".")
-                raise ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.") from error
+            except PrismError:
+                raise
+            except Exception as error:
+                raise self.unmade(value, error) from error
         elif given:
             raise ConfigError(f"the {self.kind} '{self.name_of(value)}' takes no options, as it is not a class.")
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
@@ -105,6 +106,13 @@ class Parts:
                 f"the {self.kind} '{self.name_of(value)}' has no {lacking[0]}(…). docs/extending.md shows one."
             )
         return part
+
+    def unmade(self, value: Any, error: Exception) -> ConfigError:
+        """The sentence for an error of a constructor."""
+        # The usual mistakes explain themselves.
+        kind = "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
+        problem = f"{kind}{error}".rstrip(".")
+        return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.")
 
     def ships(self, value: Any) -> bool:
         """Whether a part is one of those with a short name; somebody else's code may change under one name."""

@@ -53,6 +53,13 @@ class Plain:
         """A part inside a class."""
 
 
+class Moody:
+    """A part whose constructor raises what it likes."""
+
+    def __init__(self, mood):
+        raise KeyError("no such mood") if mood == 1 else ConfigError("there is no mood 2.")
+
+
 class Without:
     """No part: it lacks the method."""
 
@@ -224,6 +231,8 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
         ),
         (f"{HERE}:Plain", "made: Plain.__init__() missing 1 required positional argument: 'threshold'."),
         (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),
+        (functools.partial(Moody, 1), "Moody(mood=1)' cannot be made: KeyError: 'no such mood'."),
+        (functools.partial(Moody, 2), "there is no mood 2."),
         (Without, f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
         (Without(), f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
         (function, f"the rule '{HERE}:function' has no propose(…). docs/extending.md shows one."),

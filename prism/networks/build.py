@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError
+from prism.errors import ConfigError, PrismError
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
@@ -54,11 +54,15 @@ def build(
             raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
     arguments = given | own | {"num_classes": num_classes, "num_frames": num_frames, "size": size}
     try:
-        inspect.signature(network_type).bind(**arguments)
-    except TypeError as error:
-        raise ConfigError(f"the network '{name}' cannot be made: {error}.") from None
-    with torch.device("meta"):
-        network = network_type(**arguments)
+        with torch.device("meta"):
+            network = network_type(**arguments)
+    except PrismError:
+        raise
+    except Exception as error:
+        raise NETWORKS.unmade(model, error) from error
+    if not hasattr(network, "size"):
+        begins = "super().__init__(num_classes=…, num_frames=…, size=…)"
+        raise ConfigError(f"the network '{name}' does not begin with {begins}. docs/extending.md shows one.")
     if not hasattr(network, "embed_dim"):
         raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
     return allocate(network, torch.device(device))

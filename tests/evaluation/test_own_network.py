@@ -64,6 +64,12 @@ class WithoutEmbedding(Network):
         return clips
 
 
+class Hasty(Own):
+    def __init__(self, *, num_classes: int, num_frames: int, size: int | tuple[int, int]) -> None:
+        nn.Module.__init__(self)
+        self.classifier = nn.Linear(3, num_classes)
+
+
 class Wrapped(Own):
     """One that holds any layer."""
 
@@ -142,6 +148,8 @@ def test_clips_are_chosen_by_its_embeddings_which_are_never_taken_from_a_cache(r
         (WithoutEmbedding, rf"the network '{__name__}:WithoutEmbedding' has no embed\(…\)"),
         (nn.Linear, "the network '.*Linear' must be a class that derives from prism.networks.network.Network"),
         (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),
+        (f"{NAME}(depth=3.5)", r"Own\(depth=3\.5\)' cannot be made: ."),
+        (Hasty, r"the network '.*Hasty' does not begin with super\(\).__init__\(num_classes=…, .*, size=…\)"),
         (f"{__name__}:Onw", f"module '{__name__}' has no network 'Onw'"),
     ],
 )
