@@ -12,7 +12,7 @@ import pytest
 
 import prism
 from prism.condensation.options import CondenseConfig
-from prism.errors import OutputError
+from prism.errors import ConfigError, OutputError
 from prism.machine.run import Run
 from tests.stub import STUB, stub
 
@@ -52,6 +52,31 @@ def test_a_misspelt_option_of_a_verb_names_the_nearest(store):
 def test_a_misspelt_field_of_the_run_names_the_nearest(store):
     with pytest.raises(prism.PrismError, match=r"unknown key 'select.overwite'. Did you mean 'overwrite'\?"):
         prism.select(store, overwite=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda store: prism.condense(store, 5),
+            "config = 5, but it must be a CondenseConfig. Give options as",
+        ),
+        (
+            lambda store: prism.evaluate(None, store, CondenseConfig()),
+            "config = CondenseConfig(vpc=1, ..., but it must be an EvaluateConfig.",
+        ),
+        (lambda store: prism.ingest("v", "s", None, 5), "run = 5, but it must be a Run."),
+        (
+            lambda store: prism.rank(["s"], store, candidates=[]),
+            "the candidates are [], but they must be a mapping",
+        ),
+        (lambda store: prism.rank("set", store), "rank takes a list of sets: ['set']."),
+        (lambda store: prism.report("prism.json", "x.html"), "report takes a list of files: ['prism.json']."),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_in_one_sentence(store, call, sentence):
+    with pytest.raises(ConfigError, match=re.escape(sentence)):
+        call(store)
 
 
 def test_the_version_is_that_of_the_installed_package_and_brings_no_heavy_library():

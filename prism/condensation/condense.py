@@ -60,7 +60,7 @@ def condense(
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     store = ClipStore.of(store)
-    config, run = parted(config or CondenseConfig(), run, options)
+    config, run = parted(CondenseConfig, config, run, options)
     for said in overruled(config):
         note(said)
     config = settled(config)

@@ -33,6 +33,8 @@ def read_candidates(given: Candidates | str | Path | None = None) -> dict[str, C
     if given is None or isinstance(given, str | Path):
         source = f"candidates '{given or BUILT_IN.name}'"
         given = _tables(Path(given or BUILT_IN), source)
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"{source} are {given!r}, but they must be a mapping of names, or a TOML file.")
     found: dict[str, Candidate] = {}
     for name, options in given.items():
         found[name] = candidate = _candidate(name, options, source)

@@ -50,7 +50,7 @@ def evaluate(
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
     """
-    config, run = parted(config or EvaluateConfig(), run, options)
+    config, run = parted(EvaluateConfig, config, run, options)
     return run_trials(Trials(condensed, data, train_store, label, workers), Classification, config, run)
 
 

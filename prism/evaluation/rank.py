@@ -68,7 +68,9 @@ def rank(
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the ranking of another run.
     """
-    config, run = parted(config or RankConfig(), run, options)
+    config, run = parted(RankConfig, config, run, options)
+    if isinstance(sets, str | Path | CondensedSet):
+        raise ConfigError(f"rank takes a list of sets: [{sets!r}].")
     if not sets:
         raise ConfigError("rank needs at least one condensed set.")
     Trials(sets[0], data, workers=workers).check(config.section, run)

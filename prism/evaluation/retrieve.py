@@ -55,7 +55,7 @@ def retrieve(
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
     """
-    config, run = parted(config or RetrieveConfig(), run, options)
+    config, run = parted(RetrieveConfig, config, run, options)
     return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)
 
 

@@ -83,7 +83,7 @@ def export(
         CondensedError, ResultError: the set's file or the result cannot be used.
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
-    config, run = parted(config or ExportConfig(), run, options)
+    config, run = parted(ExportConfig, config, run, options)
     reads = condensed, result
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     form: Format = FORMATS.make(config.to, config)

@@ -140,7 +140,7 @@ def ingest(
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
         EngineError: the executor lost what it was to decode; what is done stays.
     """
-    config, run = parted(config or IngestConfig(), run or Run(progress=True), options)
+    config, run = parted(IngestConfig, config, run or Run(progress=True), options)
     output = Path(os.path.abspath(output))
     run.check_workers(workers)
     # A folder that cannot be written is named as such before it is claimed.

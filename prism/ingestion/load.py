@@ -1,6 +1,7 @@
 """`prism.load`: a set, a store or a folder of videos as a PyTorch data set, in one line."""
 
 import csv
+import inspect
 import tempfile
 from dataclasses import fields
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.dataset import VideoDataset
 from prism.artifacts.store import ClipStore
-from prism.config import with_options
+from prism.config import nearest, with_options
 from prism.errors import ConfigError
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
@@ -39,9 +40,12 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
     path, names = Path(path), {field.name for field in fields(IngestConfig)}
     ingesting = {key: value for key, value in options.items() if key in names}
     others = {key: value for key, value in options.items() if key not in names}
+    known = inspect.signature(VideoDataset).parameters.keys() - {"source"}
+    if unknown := min(others.keys() - known, default=""):
+        raise ConfigError(f"unknown key 'load.{unknown}'.{nearest(unknown, sorted(known | names))}")
     is_store = (path / "store.json").exists()
     if path.suffix.lower() == ".csv" or (path.is_dir() and not is_store):
-        return _decoded(path, with_options(WHOLE, ingesting), others)
+        return _decoded(path, with_options(WHOLE, ingesting), others | {"in_memory": True})
     if ingesting:
         kind = "store" if is_store else "condensed set"
         raise ConfigError(f"{min(ingesting)} is an option for videos, but '{path}' is a {kind}. Leave it out.")
@@ -56,4 +60,4 @@ def _decoded(source: Path, config: IngestConfig, options: dict[str, Any]) -> Vid
                 first = next(csv.DictReader(file))
             others = store.header.num_skipped - 1
             note(f"Skipped '{first['path']}'{f' and {others} more' if others else ''}: {first['reason']}")
-        return VideoDataset(store, in_memory=True, **options)
+        return VideoDataset(store, **options)

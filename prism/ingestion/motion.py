@@ -84,7 +84,7 @@ def write_motion(
     Raises:
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
     """
-    config, run = parted(config or MotionConfig(), run or Run(progress=True), options)
+    config, run = parted(MotionConfig, config, run or Run(progress=True), options)
     output = Path(os.path.abspath(output))
     with claim(output):
         discard_older(output)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from prism.config import AnyOptions, with_options
@@ -46,18 +47,28 @@ class Run:
             raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
 
 
-def parted(config: AnyOptions, run: Run | None, given: Mapping[str, Any]) -> tuple[AnyOptions, Run]:
+def parted(
+    kind: type[AnyOptions], config: AnyOptions | None, run: Run | None, given: Mapping[str, Any]
+) -> tuple[AnyOptions, Run]:
     """The options and the run of a verb, with what it was given in place of their fields.
 
     Args:
-        config: options of the verb.
+        kind: of its options.
+        config: options of the verb; the defaults for None.
         run: how it runs; the defaults for None.
         given: keyword arguments of the verb: fields of either.
 
     Raises:
-        ConfigError: a key is neither, or an option is out of range.
+        ConfigError: `config` or `run` is something else, a key is neither, or an option is out of range.
     """
+    for name, value, wanted in (("config", config, kind), ("run", run, Run)):
+        if value is not None and not isinstance(value, wanted):
+            article = "an" if wanted.__name__[0] in "AEIOU" else "a"
+            raise ConfigError(
+                f"{name} = {shorten(repr(value), 30, placeholder=' ...')}, but it must be {article} "
+                f"{wanted.__name__}. Give options as keyword arguments."
+            )
     names = {field.name for field in fields(Run)}
     of_run = {key: value for key, value in given.items() if key in names}
     options = {key: value for key, value in given.items() if key not in names}
-    return with_options(config, options, names), replace(run or Run(), **of_run)
+    return with_options(config or kind(), options, names), replace(run or Run(), **of_run)

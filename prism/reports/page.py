@@ -10,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from prism.artifacts.rankings import Ranking
+from prism.errors import ConfigError
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.locks import claim
 from prism.reports.rankings import ranking_sheets
@@ -37,10 +38,12 @@ def report(
         overwrite: replace an output.
 
     Raises:
-        ConfigError: there is nothing to show.
+        ConfigError: there is nothing to show, or no list of it.
         ResultError: a result file is missing or damaged, or a ranking is not finished.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
+    if isinstance(results, str | Path):
+        raise ConfigError(f"report takes a list of files: [{str(results)!r}].")
     output = Path(output)
     results, rankings = apart_from_rankings(results)
     sheets = [*sheets, *(sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))]

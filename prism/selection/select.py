@@ -61,7 +61,7 @@ def select(
         StoreError: the store is damaged, or was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
-    config, run = parted(config or SelectConfig(), run, options)
+    config, run = parted(SelectConfig, config, run, options)
     store = ClipStore.of(store)
     method = SELECTIONS.make(config.method, config)
     listed = None if from_list is None else taken_from(store, config, Path(from_list))

@@ -83,5 +83,10 @@ def test_what_is_neither_is_refused(store, tmp_path):
         prism.load(tmp_path / "empty")
     with pytest.raises(ConfigError, match=r"num_frames is an option for videos, but '.*' is a store\."):
         prism.load(store.path, num_frames=8)
+    for path in (store.path, tmp_path / "missing.safetensors", tmp_path / "empty"):
+        with pytest.raises(
+            ConfigError, match=r"unknown key 'load\.output_fromat'\. Did you mean 'output_format'\?"
+        ):
+            prism.load(path, output_fromat="TCHW")
     with pytest.raises(ConfigError, match=r"ingest.num_frames = 1, but it must be between 2 and 4096"):
         prism.load(tmp_path / "empty", num_frames=1)
