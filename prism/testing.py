@@ -9,7 +9,8 @@ The loop relies on these promises. Each check runs in seconds on a CPU, and rais
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
@@ -26,17 +28,19 @@ from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.class_means import whole_clips
-from prism.condensation.loop import Condensation
+from prism.condensation.loop import Condensation, check_compared, check_proposed
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import with_options
-from prism.errors import ConfigError
+from prism.errors import PrismError
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 from prism.networks.build import build
+from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
 from prism.networks.options import NETWORKS
+from prism.networks.training_memory import embedding_bytes, training_memory
 from prism.parts import Parts
 from prism.selection.options import SELECTIONS
 
@@ -52,6 +56,19 @@ TINY = {
     "warmup": 0.0,
     "cooldown": 0.0,
 }
+
+
+@contextmanager
+def _in_a_sentence() -> Iterator[None]:
+    """Whatever a part raises, the check of it fails."""
+    try:
+        yield
+    except AssertionError:
+        raise
+    except PrismError as error:
+        raise AssertionError(str(error)) from error
+    except Exception as error:
+        raise AssertionError(f"the part fails: {type(error).__name__}: {error}") from error
 
 
 def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48) -> ClipStore:
@@ -115,6 +132,7 @@ def check_name(parts: Parts, part: Any) -> None:
         assert parts.name_of(again) == name, f"{name} is another part when it is looked up"
 
 
+@_in_a_sentence()
 def check_rule(rule: Any, store: ClipStore) -> None:
     """An insertion rule proposes frames, draws from nothing but its generator, and leaves what it judges alone."""
     check_name(RULES, rule)
@@ -131,13 +149,13 @@ def check_rule(rule: Any, store: ClipStore) -> None:
         return rule.propose(Occasion(gradients, conflict, 1, 2, store, config, generator(0, "draw")))
 
     proposed = _drawing_nothing_global(propose)
-    assert proposed.dtype == torch.bool, "a rule must propose booleans"
-    assert proposed.shape == mask.shape, f"a rule must propose (V, T) = {tuple(mask.shape)}"
+    check_proposed(proposed, config, mask)
     assert torch.equal(propose(), proposed), "the same occasion must give the same proposal"
     assert torch.equal(gradients, before), "a rule must not change the gradients that it judges"
     _check_resumes(store, config)
 
 
+@_in_a_sentence()
 def check_objective(objective: Any, store: ClipStore) -> None:
     """An objective gives a loss for each class and the gradient of their sum, the same whenever it is asked."""
     check_name(OBJECTIVES, objective)
@@ -145,8 +163,7 @@ def check_objective(objective: Any, store: ClipStore) -> None:
     compare = objective.start(store, config, CPU, classes)
     clips = torch.randn((len(classes), store.num_frames, 3, *store.size), generator=generator(0, "clips"))
     found = _drawing_nothing_global(lambda: compare(clips, 1, generator(0, "draw"), whole_clips))
-    assert found.losses.shape == (len(classes),), "an objective must give a loss for each class"
-    assert found.gradients.shape == clips.shape, "the gradients must have the shape of the clips"
+    check_compared(found, config, clips, len(classes))
     assert bool(found.losses.isfinite().all() and found.gradients.isfinite().all()), "losses must be finite"
     again = objective.start(store, config, CPU, classes)(clips, 1, generator(0, "draw"), whole_clips)
     assert torch.equal(again.losses, found.losses), "an iteration must not depend on those before it"
@@ -157,6 +174,7 @@ def check_objective(objective: Any, store: ClipStore) -> None:
     _check_resumes(store, config)
 
 
+@_in_a_sentence()
 def check_method(method: Any, store: ClipStore) -> None:
     """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
     check_name(METHODS, method)
@@ -180,24 +198,37 @@ def check_method(method: Any, store: ClipStore) -> None:
         assert torch.allclose(among_others, own, atol=1e-5), said
 
 
+@_in_a_sentence()
 def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
-    """A network embeds and classifies clips, one by one, from values that its generator draws."""
+    """A network embeds and classifies clips, one by one, from values that a generator draws, and learns."""
     check_name(NETWORKS, network)
-    made = [build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2)]
+    shape: dict[str, Any] = {"num_classes": 3, "num_frames": num_frames, "size": size}
+    training_memory(build(network, "meta", **shape), 2)
+    embedding_bytes(build(network, "meta", **shape))
+    made = [build(network, **shape).eval() for _ in range(2)]
+    use_generator(made[0], generator(0, "dropout"))
     for one in made:
         _drawing_nothing_global(lambda one=one: initialise(one, generator(0, "init")))
     clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
     embeddings, logits = made[0].embed(clips), made[0](clips)
     assert embeddings.shape == (4, made[0].embed_dim), f"embed must give (N, {made[0].embed_dim}), its embed_dim"
     assert logits.shape == (4, 3), "forward must give (N, num_classes)"
+    assert bool(embeddings.isfinite().all() and logits.isfinite().all()), "embeddings and logits must be finite"
     assert torch.equal(made[1](clips), logits), "the same generator must give the same values"
     alone = torch.cat([made[0].embed(clip[None]) for clip in clips])
     assert torch.allclose(alone, embeddings, atol=1e-4), "in eval mode no clip may depend on those beside it"
-    (gradient,) = torch.autograd.grad(embeddings.sum(), clips)
+    assert embeddings.requires_grad, "embeddings must be differentiable in the clips"
+    (gradient,) = torch.autograd.grad(embeddings.sum(), clips, materialize_grads=True)
     assert bool(gradient.any()), "embeddings must be differentiable in the clips"
     assert bool(gradient.isfinite().all()), "the gradient of an embedding must be finite"
+    loss = cross_entropy(made[0].train()(clips.detach()), torch.tensor([0, 1, 2, 0]))
+    said = "a loss of the logits must have a gradient with respect to the weights"
+    assert loss.requires_grad, said
+    found = torch.autograd.grad(loss, list(made[0].parameters()), materialize_grads=True)
+    assert any(bool(gradient.any()) for gradient in found), said
 
 
+@_in_a_sentence()
 def check_selection(selection: Any) -> None:
     """A selection picks as many different clips as it was asked for, and draws from its generator only."""
     check_name(SELECTIONS, selection)
@@ -209,6 +240,7 @@ def check_selection(selection: Any) -> None:
         assert selection.choose(embeddings, num, generator(0, "draw")) == chosen, "the same draw, the same clips"
 
 
+@_in_a_sentence()
 def check_layout(layout: Any, source: Path) -> None:
     """A layout finds the videos of a source, each once and inside it, with a class and a known split."""
     check_name(LAYOUTS, layout)
@@ -222,6 +254,7 @@ def check_layout(layout: Any, source: Path) -> None:
         assert video.split in ("", "train", "val", "test"), f"'{video.relative}' has an unknown split"
 
 
+@_in_a_sentence()
 def check_storage(storage: Any, path: Path, encodings: tuple[type[Encoding], ...] = ()) -> None:
     """A storage keeps videos: a set is read back as it was saved, and shows the key-frames that it was given.
 
@@ -232,11 +265,8 @@ def check_storage(storage: Any, path: Path, encodings: tuple[type[Encoding], ...
     check_name(STORAGES, storage)
     storage.check()
     frames, every = torch.rand((2, 4, 3, 16, 16), generator=generator(0, "frames")), torch.ones(2, 4).bool()
-    try:
-        encoded(storage, frames, every, scale=4)
-        encoding = encoded(storage, frames, every)
-    except ConfigError as error:
-        raise AssertionError(str(error)) from error
+    encoded(storage, frames, every, scale=4)
+    encoding = encoded(storage, frames, every)
     made = CondensedSet(encoding, torch.tensor([0, 1]), ("a", "b"), Normalisation((0.5,) * 3, (0.25,) * 3), True)
     made.save(path)
     loaded = CondensedSet.load(path, encodings=encodings)

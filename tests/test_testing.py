@@ -111,6 +111,99 @@ def test_a_network_that_mixes_the_clips_of_a_batch_is_caught():
         testing.check_network(Crowded)
 
 
+class Colours(Network):
+    """Embeds a clip by its mean colour."""
+
+    embed_dim = 3
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.classifier = torch.nn.Linear(3, self.num_classes)
+
+    def embed(self, clips):
+        return clips.mean(dim=(2, 3, 4))
+
+    def forward(self, clips):
+        return self.classifier(self.embed(clips))
+
+
+class Dropping(Colours):
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.dropout = torch.nn.Dropout(0.5)
+
+
+class Hasty(Colours):
+    def __init__(self, *, num_classes, num_frames, size):
+        torch.nn.Module.__init__(self)
+
+
+class Reading(Colours):
+    def embed(self, clips):
+        return super().embed(clips) * (1 if clips.mean().item() > 0 else 2)
+
+
+class Constant(Colours):
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.places = torch.arange(3.0)
+
+    def embed(self, clips):
+        return super().embed(clips) + self.places
+
+
+class Detached(Colours):
+    def forward(self, clips):
+        return self.embed(clips) @ torch.ones(3, self.num_classes)
+
+
+class Overflowing(Colours):
+    def embed(self, clips):
+        return super().embed(clips) * float("nan")
+
+
+class Cut(Colours):
+    def embed(self, clips):
+        return super().embed(clips.detach())
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (Dropping, "dropout = 0.5 of the layer Dropout does not depend on the seed"),
+        (Hasty, "does not begin with super"),
+        (Reading, "the memory of network .* cannot be counted"),
+        (Constant, "the part fails: RuntimeError: .*meta"),
+        (Detached, "a loss of the logits must have a gradient with respect to the weights"),
+        (Overflowing, "embeddings and logits must be finite"),
+        (Cut, "embeddings must be differentiable in the clips"),
+    ],
+)
+def test_a_network_that_the_verbs_could_not_use_is_caught_with_a_sentence(network, sentence):
+    testing.check_network(Colours)
+    with pytest.raises(AssertionError, match=sentence):
+        testing.check_network(network)
+
+
+class Nothing(InsertionRule):
+    def propose(self, occasion):
+        return None
+
+
+class Raising(InsertionRule):
+    def propose(self, occasion):
+        raise KeyError("no frame")
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [(Nothing(), r"must propose \(V, T\) = \(4, 8\) booleans, got a None"), (Raising(), "KeyError: 'no frame'")],
+)
+def test_whatever_a_part_does_a_check_fails_with_a_sentence(tiny, rule, sentence):
+    with pytest.raises(AssertionError, match=sentence):
+        testing.check_rule(rule, tiny)
+
+
 class First(Selection):
     """Picks one clip again and again."""
 
