@@ -365,11 +365,11 @@ def test_a_scale_that_does_not_divide_the_clips_is_refused(make_store):
 # Determinism.
 
 
-VARIANTS = [{"precision": precision} for precision in PRECISIONS]
-VARIANTS += [{"model": "r2plus1d-18", "width": 16, "iterations": 2, "batch_real": 1}, {"method": "static-dynamic"}]
+THREADED = [{"precision": precision} for precision in PRECISIONS]
+THREADED += [{"model": "r2plus1d-18", "width": 16, "iterations": 2, "batch_real": 1}, {"method": "static-dynamic"}]
 
 
-@pytest.mark.parametrize("options", VARIANTS)
+@pytest.mark.parametrize("options", THREADED)
 def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options):
     small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03} | options
     before, files = torch.get_num_threads(), []
