@@ -29,7 +29,7 @@ step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --meth
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
     --label "condensed"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
-    --label "the paper's recipe"
+    --label "PRISM with its rate transferred"
 step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
     --label "random clips"
 step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.json" --recipe "$recipe" \
