@@ -25,7 +25,7 @@ class Chunk:
     Args:
         size: clips at first.
         device: whose memory it is.
-        side_by_side: units of work that a CPU does at a time, each in a thread, where they go `apart`.
+        side_by_side: parts of the work that a CPU does at a time, each in a thread, where they go `apart`.
     """
 
     def __init__(self, size: int, device: torch.device | str = "cpu", side_by_side: int = 1) -> None:

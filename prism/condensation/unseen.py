@@ -86,6 +86,7 @@ class Unseen:
         order = BlockOrder(store, judging, run.device, name="unseen", block=1)
         keep_ahead(order, [(number, whole_clips) for number in range(NETWORKS)], replace(run, progress=False))
         self.stream = order.stream()
+        self.chunk = Chunk.on(self.stream.device, torch.get_num_threads())
         self.real = [self.stream.at(number).clone() for number in range(NETWORKS)]
 
     @torch.no_grad()
@@ -103,10 +104,10 @@ class Unseen:
         return replace(condensed, source=condensed.source | {"unseen": asdict(self.measure(clips))})
 
     def _class_means(self, clips: Tensor, num_classes: int) -> Tensor:
-        network, chunk = self.stream.network, Chunk.on(self.stream.device, torch.get_num_threads())
+        network = self.stream.network
 
         def embed(first: int, last: int) -> Tensor:
             return network.embed(clips[first:last].transpose(1, 2))
 
-        embeddings = torch.cat(chunk.apart(len(clips), embed, is_invariant=network.IS_BATCH_INVARIANT))
+        embeddings = torch.cat(self.chunk.apart(len(clips), embed, is_invariant=network.IS_BATCH_INVARIANT))
         return embeddings.view(num_classes, len(clips) // num_classes, -1).mean(dim=1)
