@@ -31,6 +31,7 @@ from prism.machine.texts import canonical_json
 from prism.reports.text import counted, in_bytes, printable
 
 MARK = "prism.json"
+MADE_BY = "prism export"
 """What marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
 
 
@@ -121,7 +122,7 @@ def _write(
     if not form.is_folder:
         return num or len(videos), path.stat().st_size, loss
     write_synced(path / "classes.txt", "".join(f"{printable(name)}\n" for name in condensed.classes).encode())
-    write_synced(path / MARK, (canonical_json({"flip": condensed.flip}) + "\n").encode())
+    write_synced(path / MARK, (canonical_json({"flip": condensed.flip, "made_by": MADE_BY}) + "\n").encode())
     num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     write_synced(path / "README.md", card_text(condensed, form, config, result, loss, num_bytes).encode())
     sync_folder(path)
@@ -156,7 +157,8 @@ def _check_ending(output: Path, form: Format, name: str) -> None:
 
 def _check_free(output: Path, form: Format, overwrite: bool, reads: Iterable[object]) -> None:
     if form.is_folder:
-        check_output_folder(output, overwrite, MARK, "a folder that prism export has written")
+        what = "a folder that prism export has written"
+        check_output_folder(output, overwrite, MARK, what, made_by=MADE_BY)
     else:
         check_output_file(output, overwrite, reads)
 

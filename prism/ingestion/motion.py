@@ -32,6 +32,9 @@ from prism.machine.run import Run, parted
 from prism.machine.texts import canonical_json
 
 FRAMES_PER_SECOND = 12
+ENTRIES = {"train", "test", "prism.json"}
+"""Entries of a built-in data set."""
+MADE_BY = "prism motion"
 KINDS: dict[str, tuple[Collection[str], Callable[[str, MotionConfig, np.random.Generator], Array]]] = {
     "pairs": (pairs.MOTIONS, pairs.draw),
     "glyphs": (glyphs.CLASSES, glyphs.draw),
@@ -88,7 +91,8 @@ def write_motion(
     output = Path(os.path.abspath(output))
     with claim(output):
         discard_older(output)
-        check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion")
+        what = "a data set of prism motion"
+        check_output_folder(output, run.overwrite, "prism.json", what, ENTRIES, MADE_BY)
         partial = partial_path(output)
         try:
             with writing(output):
@@ -103,7 +107,7 @@ def write_motion(
 def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:
     folder.mkdir()
     # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
-    write_synced(folder / "prism.json", (canonical_json({"flip": False}) + "\n").encode())
+    write_synced(folder / "prism.json", (canonical_json({"flip": False, "made_by": MADE_BY}) + "\n").encode())
     labels, draw = KINDS[config.kind]
     counts = {"train": config.train_per_class, "test": config.test_per_class}
     total = len(labels) * sum(counts.values())

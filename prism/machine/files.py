@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from prism.errors import OutputError
+from prism.machine.texts import parse_json, read_text
 
 ELSEWHERE = "Choose an output in a folder of your own."
 
@@ -42,7 +43,12 @@ def check_output(path: Path, overwrite: bool = False) -> None:
 
 
 def check_output_folder(
-    path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str] | None = None
+    path: Path,
+    overwrite: bool,
+    mark: str,
+    what: str,
+    entries: Collection[str] | None = None,
+    made_by: str = "",
 ) -> None:
     """Like `check_output`, for a folder: one is replaced only if its file `mark` says that it is `what`.
 
@@ -52,12 +58,13 @@ def check_output_folder(
         mark: the file that tells it.
         what: a noun for such a folder.
         entries: all that such a folder may hold; None for anything.
+        made_by: what the file must say of its maker, where people write such files as well.
 
     Raises:
         OutputError: the path is something else, holds something else, exists, or cannot be written.
     """
     check_output(path, overwrite)
-    if path.exists() and not (path / mark).is_file():
+    if path.exists() and not _is_marked(path / mark, made_by):
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
     if path.exists() and entries is not None:
         for entry in sorted(path.iterdir()):
@@ -66,6 +73,15 @@ def check_output_folder(
                     f"'{entry}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose "
                     "another path."
                 )
+
+
+def _is_marked(mark: Path, made_by: str) -> bool:
+    if not mark.is_file():
+        return False
+    try:
+        return not made_by or parse_json(read_text(mark))["made_by"] == made_by
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:

@@ -75,12 +75,14 @@ def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("precious")
     (tmp_path / "file").write_text("precious")
+    # A source of videos may say how it flips.
+    (tmp_path / "precious" / "prism.json").write_text('{"flip": true}')
     for path in (tmp_path / "precious", tmp_path / "file"):
         with pytest.raises(OutputError, match=r"is not a folder that prism export has written.*\.$"):
             export(chosen, path, overwrite=True)
     with pytest.raises(OutputError, match="is a folder, but a file is to be written"):
         export(chosen, tmp_path / "precious", to="gif", overwrite=True)
-    assert files(tmp_path) == {"file": b"precious", "precious/file": b"precious"}
+    assert (tmp_path / "precious" / "file").read_text() == (tmp_path / "file").read_text() == "precious"
 
 
 def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):

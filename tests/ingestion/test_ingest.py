@@ -563,6 +563,7 @@ def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):
     ("auto", None, True),
     ("auto", '{"flip": false}', False),
     ("auto", '{"flip": true}', True),
+    ("auto", '{"flip": false, "made_by": "prism motion"}', False),
     ("on", '{"flip": false}', True),
     ("off", None, False),
 ])  # fmt: skip

@@ -80,6 +80,26 @@ def test_an_output_that_is_there_is_kept(tmp_path):
     assert (other / "train/left/0000.mp4").exists()
 
 
+@pytest.mark.parametrize(
+    "text", ['{"flip": false}', '{"flip": false, "made_by": "prism export"}', "[]", "{", '"prism motion"']
+)
+def test_videos_of_ones_own_are_not_overwritten_though_they_say_how_they_flip(tmp_path, text):
+    (tmp_path / "own/train/jump").mkdir(parents=True)
+    (tmp_path / "own/train/jump/mine.mp4").write_text("years of work")
+    (tmp_path / "own/prism.json").write_text(text)
+    with pytest.raises(OutputError, match="is not a data set of prism motion"):
+        write_motion(tmp_path / "own", SMALL, overwrite=True, progress=False)
+    assert (tmp_path / "own/train/jump/mine.mp4").exists()
+
+
+def test_a_data_set_that_holds_files_of_ones_own_is_not_overwritten(tmp_path):
+    output = write_motion(tmp_path / "motion", SMALL, progress=False)
+    (output / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match=r"thesis\.tex' is no part of a data set of prism motion"):
+        write_motion(output, SMALL, overwrite=True, progress=False)
+    assert (output / "thesis.tex").exists()
+
+
 def test_a_data_set_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
     def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
