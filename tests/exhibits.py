@@ -85,8 +85,10 @@ class Exhibit:
     def save(self, subject: Subject, label: str, **changes: Any) -> Path:
         """Write a result.
 
-        `changes` replace its task, protocol, split, config, provenance, or shares of right answers.
+        `changes` replace its task, protocol, split, config, provenance, shares of right answers, or the seed of
+        the first of its networks.
         """
+        first = changes.pop("first_seed", 0)
         shares = changes.pop("shares", (0.4, 0.5, 0.6))
         num_train = len(self.store.positions("train"))
         task = changes.pop("task", "classification")
@@ -113,7 +115,7 @@ class Exhibit:
         }
         lead, *others = METRICS[task]
         scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]
-        runs = tuple(Run(seed, some, 0.1, 2.0) for seed, some in enumerate(scores))
+        runs = tuple(Run(seed, some, 0.1, 2.0) for seed, some in enumerate(scores, first))
         path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"
         Result(label=label, subject=subject, data=data, runs=runs, **{**fields, **changes}).save(path)
         return path

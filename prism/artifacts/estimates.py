@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean, stdev, variance
 from typing import Any
 
-from prism.artifacts.results import SEEDS, Result
+from prism.artifacts.results import SEEDS, Result, percent
 from prism.errors import ResultError
 from prism.machine.texts import first_difference
 
@@ -104,6 +104,15 @@ class Sample:
         """The networks of all sets."""
         return sum(map(len, self.scores.values()))
 
+    @property
+    def in_percent(self) -> str:
+        """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
+        if self.error is None:
+            return percent((self.mean, self.spread, self.num_networks))
+        counts = sorted({len(scores) for scores in self.scores.values()})
+        each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
+        return f"{100 * self.mean:.1f} ± {100 * self.spread:.1f} ({len(self.scores)} × {each})"
+
     def lead(self, other: "Sample") -> Estimate | None:
         """The lead over another sample; None where either has one set.
 
@@ -181,15 +190,23 @@ def _scored(result: Result) -> dict[str, Any]:
     return {**_judged(result), "config": schedule}
 
 
-def _sample(results: Sequence[Result], metric: str) -> Sample:
+def set_keys(results: Sequence[Result]) -> list[Any]:
+    """What tells the sets of results apart, which were made alike: equal where two results are of one set."""
     seeds = [result.subject.config.get("seed") for result in results]
     # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
     # without a seed has no partner in the other group, but it must not count twice.
     alone = len(set(seeds)) == len(seeds)
+    return [
+        (seed if alone else tuple(result.subject.config.get(name) for name in SEEDS))
+        if type(seed) is int
+        else result.subject.fingerprint or id(result)
+        for result, seed in zip(results, seeds, strict=True)
+    ]
+
+
+def _sample(results: Sequence[Result], metric: str) -> Sample:
     scores: dict[Any, list[float]] = {}
-    for result, seed in zip(results, seeds, strict=True):
-        told = seed if alone else tuple(result.subject.config.get(name) for name in SEEDS)
-        key = told if type(seed) is int else result.subject.fingerprint or id(result)
+    for result, key in zip(results, set_keys(results), strict=True):
         if key in scores:
             raise ResultError(
                 f"two results of '{result.label}' are of one set, or of sets with the same seeds. A group has one "

@@ -8,6 +8,7 @@ from prism.artifacts.results import HEADINGS, percent
 from prism.condensation.options import CondenseConfig
 from prism.config import Options, as_arguments, described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.reports.alike import Alike, alike, best_of, lead_over_floor
 from prism.reports.rows import Row
 from prism.reports.sources import Loaded
 from prism.reports.text import counted, in_bytes
@@ -17,8 +18,20 @@ OWN_OPTIONS = {"train_vpc", "seed"}
 """Options of a result that its floor and its ceiling do not share."""
 
 
-def conclusion_of(rows: Sequence[Row]) -> str:
-    """The best set of a group, where it lies between floor and ceiling, and what it costs; empty without a set."""
+def conclusion_of(rows: Sequence[Row], together: Sequence[Alike] = ()) -> str:
+    """The best set of a group, where it lies between floor and ceiling, and what it costs; empty without a set.
+
+    Where sets were made alike, the best of them would be the luckiest: they count by their mean.
+    """
+    if best := best_of(together):
+        lead = lead_over_floor(best, together)
+        over = f", {lead} points over the floor" if lead else ""
+        subject = best.results[0].subject
+        return (
+            f"The best sets that were made alike are “{best.label}”: {HEADINGS[rows[0].metric]} "
+            f"{best.sample.in_percent} %, mean ± standard error over sets{over}, for "
+            f"{in_bytes(subject.num_bytes)} on disk and {counted(subject.num_videos, 'clip')} in an epoch."
+        )
     sets = [row for row in rows if not row.role]
     if not sets:
         return ""
@@ -39,12 +52,14 @@ def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
     """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed."""
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
     item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
+    made_alike = next(one for one in alike([item.result for item in loaded]) if item.result in one.results)
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
         made = item.result.subject.config
         is_selected = bool(made) and "iterations" not in made
         name, config = ("select", SelectConfig) if is_selected else ("condense", CondenseConfig)
-        seed = made["seed"] + 1 if type(made.get("seed")) is int else 1
+        seeds = [result.subject.config.get("seed") for result in made_alike.results]
+        seed = max((seed for seed in seeds if type(seed) is int), default=0) + 1
         like = [*_options(made, config, {"seed"}), "--seed", seed]
         return _command(name, store, "-o", store.parent / f"set-{seed}.safetensors", *like)
     verb, config = ("evaluate", EvaluateConfig) if best.task == "classification" else ("retrieve", RetrieveConfig)

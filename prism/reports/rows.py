@@ -6,7 +6,7 @@ from pathlib import PurePath
 from statistics import fmean
 from typing import Any, TypeVar
 
-from prism.artifacts.results import METRICS, Result, Subject
+from prism.artifacts.results import METRICS, SEEDS, Result, Subject
 from prism.machine.texts import canonical_json
 from prism.networks.options import NETWORKS
 from prism.reports.text import Score
@@ -35,7 +35,7 @@ class Row:
         shown: clips that one network is trained on, over all epochs.
         scores: for each metric of the task its mean, deviation and number of runs.
         chance: for each metric of the task the score of a random guess.
-        variant: equal for rows that differ only in their budget.
+        variant: equal for rows that differ only in their budget and their seeds.
         group: rows may be compared only where this is equal.
         seconds: mean training and scoring time of one run.
     """
@@ -110,12 +110,12 @@ def apart(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[I
 
 def _row(result: Result) -> Row:
     subject, data = result.subject, result.data
-    network = _network(result.config)
-    variant = {key: value for key, value in subject.config.items() if key not in BUDGET_KEYS}
+    network = network_of(result.config)
+    variant = {key: value for key, value in subject.config.items() if key not in {*BUDGET_KEYS, *SEEDS}}
     return Row(
         label=result.label,
         task=result.task,
-        role=_role(result),
+        role=role_of(result),
         method=_method(subject),
         network=network,
         protocol=result.protocol,
@@ -145,7 +145,8 @@ def _place(row: Row) -> tuple[Any, ...]:
     return (row.data, *row.group, *budget, row.method, row.label, row.num_bytes, row.lead, row.variant)
 
 
-def _network(config: dict[str, Any]) -> str:
+def network_of(config: dict[str, Any]) -> str:
+    """The architecture that the options of an evaluation name, with its width where that is not the paper's."""
     model, sizes = str(config.get("model", "unknown")), {key: config.get(key) or 0 for key in ("width", "hidden")}
     # A result file is data: only our own networks are looked up, because that imports a module.
     if model in NETWORKS.homes and sizes["width"] == getattr(NETWORKS.found(model)[0], "WIDTH", None):
@@ -164,7 +165,8 @@ def _has_takes(subject: Subject) -> bool:
     return subject.config.get("takes", 1) != 1
 
 
-def _role(result: Result) -> str:
+def role_of(result: Result) -> str:
+    """`floor`, `ceiling`, or nothing."""
     subject = result.subject
     if subject.kind == "store" and subject.path != result.data.path:
         return ""  # Clips of another store are neither floor nor ceiling of this one.

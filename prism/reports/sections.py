@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from prism.artifacts.results import HEADINGS, percent
 from prism.artifacts.store import ClipStore
 from prism.reports.advice import conclusion_of, next_command
+from prism.reports.alike import alike, sheet_of
 from prism.reports.gallery import Gallery, galleries
 from prism.reports.notes import notes_on
 from prism.reports.plots import history_plots, score_plots
@@ -22,6 +23,7 @@ from prism.reports.text import counted, in_bytes, in_seconds, in_shares, listed
 MAX_SCALE = 4
 """Floors and ceilings that the sentence above a table lists; more of them are in the table only."""
 
+ONE_OF_THEM = "Of sets that were made alike the first one is shown."
 PROTOCOL_WORDS = {
     "clean": " The protocol clean normalises and scores every clip by itself.",
     "wang2024": " The protocol wang2024, of earlier work, standardises every batch and scores random windows.",
@@ -33,12 +35,14 @@ class Group(Sheet):
     """Rows that may be compared: their table and plots.
 
     Attributes:
+        alike: the sets that were made alike, put together; None where every set is alone.
         marks: the mark of each row, in the order of the rows.
         conclusion: the best set in one sentence; empty without a set.
         lead: the scale on which to read the table, and its protocol.
         following: the command to go on with.
     """
 
+    alike: Sheet | None
     series: list[Series]
     marks: list[Mark]
     conclusion: str
@@ -89,17 +93,29 @@ def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
         found = find_sets(part)
         sets.append([one for one in found if one.path not in seen])
         seen.update(one.path for one in found)
-    shown = galleries([(store, some) for (store, _), some in zip(stores, sets, strict=True)])
+    examples = [_examples(part, some) for part, some in zip(parts, sets, strict=True)]
+    shown = galleries([(store, some) for (store, _), some in zip(stores, examples, strict=True)])
     sections = []
-    for part, (store, problem), some, gallery in zip(parts, stores, sets, shown, strict=True):
+    for part, (store, problem), some, few, gallery in zip(parts, stores, sets, examples, shown, strict=True):
         rows = build_rows(item.result for item in part)
-        histories = [history for one in some if (history := _history(one)).plots or history.problems]
+        told = [_history(one) for one in some if one in few or one.problems]
+        histories = [history for history in told if history.plots or history.problems]
+        if len(few) < len(some):
+            gallery = replace(gallery, notes=(*gallery.notes, ONE_OF_THEM))
         facts = _store_facts(rows[0], store)
         comparable = [_group(group, part) for group in groups(rows)]
         details = [_details(item) for item in part]
         name = store.name if store else rows[0].data
         sections.append(Section(name, facts, problem, comparable, gallery, histories, details))
     return sections
+
+
+def _examples(part: Sequence[Loaded], found: Sequence[SetFile]) -> list[SetFile]:
+    """The sets, and of those that were made alike the first."""
+    paths = {id(item.result): item.locate(item.result.subject.path) for item in part}
+    groups = apart([item.result for item in part], lambda result: result.group)
+    firsts = {paths[id(one.results[0])] for some in groups for one in alike(some)}
+    return [one for one in found if one.path in firsts]
 
 
 def _store_facts(row: Row, store: ClipStore | None) -> str:
@@ -116,13 +132,15 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
     scored = "Retrieval: scored" if first.task == "retrieval" else "Scored"
     clips = counted(first.num_test_clips, "clip")
     mine = [item.result for item in loaded if item.result.group == first.group]
+    together = alike(mine)
     return Group(
         title=f"{scored} on the {first.split} split ({clips}), protocol {first.protocol}",
         columns=columns_of(first.task, rows),
         rows=rows,
+        alike=sheet_of(together),
         series=series,
         marks=[next(one.mark for one in series if row in one.rows) for row in rows],
-        conclusion=conclusion_of(rows),
+        conclusion=conclusion_of(rows, together),
         lead=f"{_lead(rows)}{PROTOCOL_WORDS.get(first.protocol, '')}",
         following=next_command(loaded, rows),
         notes=notes_on(mine, rows),

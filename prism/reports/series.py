@@ -33,7 +33,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Rows that differ only in their budget, smallest first."""
+    """Rows that differ only in their budget and their seeds, smallest first."""
 
     name: str
     role: str

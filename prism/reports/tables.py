@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from prism.artifacts.results import HEADINGS, METRICS, Result, percent
+from prism.reports.alike import alike, sheet_of
 from prism.reports.notes import cautions_on
 from prism.reports.rows import Row, apart, build_rows, groups
 from prism.reports.sheet import Column, terminal_table
@@ -59,7 +60,7 @@ def _scores(task: str) -> list[Column]:
 def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]:
     """A short table for a terminal for each data set and task, and the cautions of the page about its rows.
 
-    Rows that must not be compared stand in different sections.
+    Rows that must not be compared stand in different sections. Tables of the sets that were made alike follow.
     """
     results = list(results)
     found = []
@@ -70,6 +71,10 @@ def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]
             for caution in cautions_on([result for result in results if result.group == group[0].group], group)
         ]
         found.append((_summary_table(rows), cautions))
+    for some in apart(results, lambda result: result.group):
+        if sheet := sheet_of(alike(some)):
+            explained, *cautions = sheet.notes
+            found.append((terminal_table(sheet.columns, [sheet.rows], explained), cautions))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import LEVEL, Estimate, Sample
-from prism.artifacts.results import HEADINGS, Result, Run, percent
+from prism.artifacts.results import HEADINGS, Result, Run
 from prism.artifacts.telemetry import seconds_to_make
 from prism.machine.texts import csv_text
 from prism.reports.plots import Trade, trade_plot
@@ -114,16 +114,7 @@ def _ours(line: Line) -> str:
         return "diverged"
     if line.cell.metric == STORAGE:
         return significant(line.float32_bytes / 2**20) if line.float32_bytes else "–"
-    return _in_percent(line.ours) if line.ours else "–"
-
-
-def _in_percent(ours: Sample) -> str:
-    """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
-    if ours.error is None:
-        return percent((ours.mean, ours.spread, ours.num_networks))
-    counts = sorted({len(scores) for scores in ours.scores.values()})
-    each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-    return f"{100 * ours.mean:.1f} ± {100 * ours.spread:.1f} ({len(ours.scores)} × {each})"
+    return line.ours.in_percent if line.ours else "–"
 
 
 def _paper_storage(line: Line) -> str:

@@ -1,0 +1,128 @@
+"""Sets that were made alike, from different seeds: their mean, its error, and by how much they lead."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from prism.artifacts.estimates import Estimate, Sample, set_keys
+from prism.artifacts.results import HEADINGS, SEEDS, Result
+from prism.machine.texts import canonical_json
+from prism.reports.rows import apart, network_of, role_of
+from prism.reports.sheet import Column, Sheet
+from prism.reports.text import counted
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Sets that differ in nothing but their seeds, and were scored alike.
+
+    Attributes:
+        results: one or more of each set.
+        role: as that of a row.
+        network: architecture, with its width where that is not the paper's.
+    """
+
+    results: tuple[Result, ...]
+    role: str
+    network: str
+
+    @property
+    def label(self) -> str:
+        """Their name in tables."""
+        return self.results[0].label
+
+    @property
+    def budget(self) -> tuple[str, int]:
+        """Rivals share it: the network, and the clips of an epoch."""
+        return self.network, self.results[0].subject.num_videos
+
+    @cached_property
+    def runs(self) -> dict[Any, dict[int, float]]:
+        """For each set the leading score of each network that judged it, by the network's seed."""
+        runs: dict[Any, dict[int, float]] = {}
+        for key, result in zip(set_keys(self.results), self.results, strict=True):
+            for run in result.runs:
+                # Where each network draws its own real clips, these are a set of their own.
+                own = (key, run.seed) if result.subject.method == "subset" else key
+                runs.setdefault(own, {})[run.seed] = run.scores[result.metrics[0]]
+        return runs
+
+    @cached_property
+    def sample(self) -> Sample:
+        """These scores, by set."""
+        return Sample({key: list(scores.values()) for key, scores in self.runs.items()})
+
+    @property
+    def shared_seeds(self) -> list[int]:
+        """Seeds of networks that judge more than one of the sets."""
+        count = Counter(seed for scores in self.runs.values() for seed in scores)
+        return sorted(seed for seed, sets in count.items() if sets > 1)
+
+
+def alike(results: Sequence[Result]) -> list[Alike]:
+    """Results that may be compared, put together where their sets were made alike, by network, clips and score."""
+    found = [Alike(tuple(some), role_of(some[0]), network_of(some[0].config)) for some in apart(results, _making)]
+    return sorted(found, key=lambda one: (one.budget, one.sample.mean, one.label))
+
+
+def _making(result: Result) -> str:
+    """All that sets which were made alike share, and how they were scored."""
+    made = {key: value for key, value in result.subject.config.items() if key not in SEEDS}
+    scored = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
+    return canonical_json([result.label, result.subject.kind, result.subject.method, made, scored])
+
+
+def sheet_of(found: Sequence[Alike]) -> Sheet | None:
+    """The table of sets that were made alike; None where every set is alone but for real clips."""
+    if best_of(found) is None:
+        return None
+    heading = HEADINGS[found[0].results[0].metrics[0]]
+    several_networks = len({one.network for one in found}) > 1
+    columns = [
+        Column("sets", lambda one: f"{one.label} ({one.role})" if one.role else one.label, False),
+        *([Column("network", lambda one: one.network, False)] if several_networks else []),
+        Column("clips", lambda one: f"{one.budget[1]:,}"),
+        Column(f"{heading} %", lambda one: one.sample.in_percent),
+        Column("lead over the floor", lambda one: _text(lead_over_floor(one, found))),
+        Column("the best leads by", lambda one: _text(_behind(one, found))),
+    ]
+    return Sheet("Sets made alike", _notes(found), columns, found)
+
+
+def lead_over_floor(one: Alike, found: Sequence[Alike]) -> Estimate | None:
+    """The lead over random clips of the same number, under the same network; None where none is known."""
+    floors = [other for other in found if other.role == "floor" and other.budget == one.budget and other != one]
+    leads = [lead for floor in floors if (lead := one.sample.lead(floor.sample))]
+    return min(leads, key=lambda lead: lead.mean, default=None)
+
+
+def best_of(found: Sequence[Alike]) -> Alike | None:
+    """The sets with the highest mean, floor and ceiling aside; None where no set has a mean over sets."""
+    several = [one for one in found if not one.role and one.sample.error is not None]
+    return max(several, key=lambda one: one.sample.mean, default=None)
+
+
+def _behind(one: Alike, found: Sequence[Alike]) -> Estimate | None:
+    best = best_of([other for other in found if other.budget == one.budget])
+    return best.sample.lead(one.sample) if best and best is not one else None
+
+
+def _text(lead: Estimate | None) -> str:
+    return str(lead) if lead else "–"
+
+
+def _notes(found: Sequence[Alike]) -> list[str]:
+    said = [
+        "A set counts once, with the mean of its networks: mean ± standard error over sets (sets × networks of "
+        "each). Leads are those among as many clips under one network, in points, with 95 % intervals by "
+        "Student's t, paired where sets share a seed."
+    ]
+    return said + [
+        f"Caution: {counted(len(shared), 'network')} of “{one.label}” judge more than one of its sets, by their "
+        "seeds: what such networks have in common is an error that no interval over sets can see. Evaluate each "
+        "set with a --seed of its own."
+        for one in found
+        if (shared := one.shared_seeds)
+    ]

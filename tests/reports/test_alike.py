@@ -1,0 +1,204 @@
+"""Sets that were made alike count by their mean, never by the luckiest of them."""
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from exhibits import Exhibit
+
+import prism
+from prism.artifacts.estimates import Sample
+from prism.artifacts.results import Result, Subject
+from prism.reports.advice import next_command
+from prism.reports.alike import alike, best_of, lead_over_floor, sheet_of
+from prism.reports.page import build_page
+from prism.reports.rows import build_rows
+from prism.reports.sources import load_results
+from prism.reports.tables import summary_tables
+
+OURS = {0: (0.5, 0.6), 1: (0.6, 0.7), 2: (0.9, 1.0)}
+FLOOR = {0: (0.2, 0.3), 1: (0.2, 0.4), 2: (0.3, 0.3)}
+
+
+@pytest.fixture
+def exhibit(tmp_path) -> Exhibit:
+    return Exhibit.build(tmp_path / "runs", ["meeting", "parting"])
+
+
+def made(exhibit: Exhibit, method: str, scores: dict[int, tuple[float, ...]], **changes: Any) -> list[Path]:
+    """Results of sets of these seeds, each judged by networks of its own."""
+    own = changes.pop("own", {})
+    return [
+        exhibit.save(
+            Subject(
+                "condensed",
+                f"{method}{seed}",
+                method,
+                2,
+                4,
+                100,
+                400,
+                {"vpc": 1, "seed": seed, **own},
+                f"{method}{seed}",
+            ),
+            changes.get("label", method),
+            shares=shares,
+            **{"first_seed": 10 * seed, **{key: value for key, value in changes.items() if key != "label"}},
+        )
+        for seed, shares in scores.items()
+    ]
+
+
+def load(paths: list[Path]) -> list[Result]:
+    return [Result.load(path) for path in paths]
+
+
+def test_a_set_counts_once_and_leads_by_what_prism_lead_says(exhibit):
+    ours, floor = made(exhibit, "prism", OURS), made(exhibit, "random", FLOOR)
+    found = alike(load([*ours, *floor]))
+    assert [(one.label, one.role) for one in found] == [("random", "floor"), ("prism", "")]
+    best = best_of(found)
+    assert best is found[1]
+    assert best.sample.means == pytest.approx({0: 0.55, 1: 0.65, 2: 0.95})
+    assert best.sample.in_percent == "71.7 ± 12.0 (3 × 2)"
+    assert lead_over_floor(best, found) == prism.lead(ours, floor)
+    sheet = sheet_of(found)
+    assert sheet is not None
+    texts = [[column.text(row) for column in sheet.columns] for row in sheet.rows]
+    lead = str(prism.lead(ours, floor))
+    assert texts == [
+        ["random (floor)", "2", "28.3 ± 1.7 (3 × 2)", "–", lead],
+        ["prism", "2", "71.7 ± 12.0 (3 × 2)", lead, "–"],
+    ]
+    assert len(sheet.notes) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"own": {"iterations": 5}},
+        {"config": {"model": "convnet3d", "width": 64, "epochs": 9, "seed": 0}},
+        {"config": {"model": "cnn-gru", "width": 64, "epochs": 500, "seed": 0}},
+        {"label": "another"},
+        {"protocol": "wang2024"},
+        {"split": "val"},
+    ],
+)
+def test_what_was_made_or_scored_otherwise_stands_apart(exhibit, changes):
+    first, *_ = made(exhibit, "prism", OURS)
+    other = made(exhibit, "prism", {1: (0.6, 0.7)}, **changes)
+    loaded = load_results([first, *other])
+    groups = {item.result.group: [] for item in loaded}
+    for item in loaded:
+        groups[item.result.group].append(item.result)
+    assert [len(one.results) for some in groups.values() for one in alike(some)] == [1, 1]
+    assert "The best set is" in build_page(loaded)
+
+
+def test_seeds_of_an_evaluation_do_not_tell_sets_apart(exhibit):
+    config = {"model": "convnet3d", "width": 64, "epochs": 500}
+    paths = [
+        *made(exhibit, "prism", {0: (0.1, 0.2)}, config={**config, "seed": 0, "seeds": 2}),
+        *made(exhibit, "prism", {1: (0.3, 0.4)}, config={**config, "seed": 10, "seeds": 3}),
+    ]
+    (one,) = alike(load(paths))
+    assert one.sample.means == pytest.approx({0: 0.15, 1: 0.35})
+
+
+def test_more_networks_of_a_set_make_it_no_second_set(exhibit):
+    paths = [*made(exhibit, "prism", OURS), *made(exhibit, "prism", {0: (0.7, 0.8)}, first_seed=2)]
+    (one,) = alike(load(paths))
+    assert sorted(map(len, one.sample.scores.values())) == [2, 2, 4]
+    assert 0.65 in [pytest.approx(mean) for mean in one.sample.means.values()]
+    (again,) = alike(load([*paths, paths[0]]))
+    assert again.sample == one.sample
+
+
+def test_clips_that_each_network_draws_anew_are_sets_of_their_own(exhibit):
+    (one,) = alike(load([exhibit.of_store("subset", 2, shares=(0.2, 0.3, 0.4))]))
+    assert one.sample.mean == pytest.approx(0.3)
+    assert one.sample.in_percent == "30.0 ± 5.8 (3 × 1)"
+    # Their seeds are those of networks, and pair with no set's.
+    ours = made(exhibit, "prism", {0: (0.5,), 1: (0.7,), 2: (0.9,)})
+    found = alike([*one.results, *load(ours)])
+    lead = lead_over_floor(found[1], found)
+    assert lead is not None
+    assert lead.degrees == pytest.approx(Sample({1: [0.5], 2: [0.7], 3: [0.9]}).lead(one.sample).degrees)  # type: ignore[union-attr]
+    assert lead.degrees != 2
+
+
+def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
+    config = {"model": "cnn-gru", "width": 64, "epochs": 500, "seed": 0}
+    more = [with_more_clips(result) for result in load(made(exhibit, "random", FLOOR))]
+    other = load(made(exhibit, "random", FLOOR, config=config))
+    found = alike([*load(made(exhibit, "prism", OURS)), *more, *other])
+    best = best_of(found)
+    assert best is not None
+    assert lead_over_floor(best, found) is None
+
+
+def with_more_clips(result: Result) -> Result:
+    return replace(result, subject=replace(result.subject, num_videos=10, stored_clips=10))
+
+
+def test_networks_that_judge_several_sets_are_named(exhibit):
+    (one,) = alike(load(made(exhibit, "prism", OURS, first_seed=0)))
+    assert one.shared_seeds == [0, 1]
+    sheet = sheet_of([one])
+    assert sheet is not None
+    assert "2 networks of “prism” judge more than one of its sets" in sheet.notes[1]
+    ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))[1:]
+    assert len(cautions) == 1
+
+
+def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
+    paths = []
+    for seed, shares in OURS.items():
+        made_set = exhibit.condensed(f"set{seed}.safetensors")
+        size = made_set.stat().st_size
+        subject = Subject(
+            "condensed", made_set.name, "prism", 2, 6, size, exhibit_bytes(made_set), {"vpc": 1, "seed": seed}
+        )
+        paths.append(exhibit.save(subject, "ours", shares=shares, first_seed=10 * seed))
+    page = build_page(load_results([*paths, *made(exhibit, "random", FLOOR)]))
+    assert "The best sets that were made alike are “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
+    assert "points over the floor" in page
+    assert "Each set alone:" in page
+    assert "set0" in page.partition('class="gallery"')[2].partition("<h3>")[0]
+    assert "(set1)" not in page
+    assert "Of sets that were made alike the first one is shown." in page
+    alone = build_page(load_results(paths[:1]))
+    assert "Each set alone:" not in alone
+    assert "The best set is" in alone
+    assert "made alike" not in alone
+
+
+def exhibit_bytes(path: Path) -> int:
+    return prism.CondensedSet.load(path).float32_bytes
+
+
+def test_the_next_set_has_a_seed_that_none_has(exhibit):
+    paths = [
+        *made(exhibit, "prism", OURS),
+        exhibit.of_store("subset", 2, shares=(0.1,)),
+        exhibit.of_store("full", 8),
+    ]
+    loaded = load_results(paths)
+    words = shlex.split(next_command(loaded, build_rows([one.result for one in loaded])))
+    assert words[-2:] == ["--seed", "3"]
+    assert "set-3.safetensors" in words[4]
+
+
+def test_the_terminal_has_the_table_too(exhibit, capsys):
+    from rich.console import Console
+
+    (_, _), (table, cautions) = summary_tables(
+        load([*made(exhibit, "prism", OURS), *made(exhibit, "random", FLOOR)])
+    )
+    Console(width=80).print(table)
+    said = capsys.readouterr().out
+    assert "71.7 ± 12.0 (3 × 2)" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert cautions == []
