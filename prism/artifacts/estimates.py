@@ -13,7 +13,7 @@ from typing import Any
 
 from prism.artifacts.results import SEEDS, Result, percent
 from prism.errors import ResultError
-from prism.machine.texts import first_difference
+from prism.machine.texts import canonical_json, first_difference
 
 LEVEL = 0.95
 """The share of all intervals that hold the true value."""
@@ -192,15 +192,15 @@ def _scored(result: Result) -> dict[str, Any]:
 
 def set_keys(results: Sequence[Result]) -> list[Any]:
     """What tells the sets of results apart, which were made alike: equal where two results are of one set."""
-    seeds = [result.subject.config.get("seed") for result in results]
+    configs = [result.subject.config for result in results]
+    seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
     # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
     # without a seed has no partner in the other group, but it must not count twice.
-    alone = len(set(seeds)) == len(seeds)
+    every = [canonical_json([config.get(name) for name in SEEDS]) for config in configs]
+    alone = len(set(seeds)) == len(set(every))
     return [
-        (seed if alone else tuple(result.subject.config.get(name) for name in SEEDS))
-        if type(seed) is int
-        else result.subject.fingerprint or id(result)
-        for result, seed in zip(results, seeds, strict=True)
+        (result.subject.fingerprint or id(result)) if seed is None else seed if alone else told
+        for result, seed, told in zip(results, seeds, every, strict=True)
     ]
 
 
