@@ -63,15 +63,35 @@ class Alike:
 
 def alike(results: Sequence[Result]) -> list[Alike]:
     """Results that may be compared, put together where their sets were made alike, by network, clips and score."""
-    found = [Alike(tuple(some), role_of(some[0]), network_of(some[0].config)) for some in apart(results, _making)]
+    parts = [part for some in apart(results, _making) for part in _one_of_each_seed(some)]
+    found = [Alike(tuple(some), role_of(some[0]), network_of(some[0].config)) for some in parts]
     return sorted(found, key=lambda one: (one.budget, one.sample.mean, one.label))
 
 
 def _making(result: Result) -> str:
     """All that sets which were made alike share, and how they were scored."""
-    made = {key: value for key, value in result.subject.config.items() if key not in SEEDS}
+    subject = result.subject
+    made = {key: value for key, value in subject.config.items() if key not in SEEDS}
+    # Sets that say no seed, as of other tools, or of a list, may be anything: each is alike to itself alone.
+    has_seed = any(type(subject.config.get(name)) is int for name in SEEDS)
+    itself = "" if has_seed else subject.fingerprint or subject.path
     scored = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
-    return canonical_json([result.label, result.subject.kind, result.subject.method, made, scored])
+    kind = [role_of(result), subject.kind, subject.method, subject.num_videos]
+    return canonical_json([result.label, *kind, made, itself, scored])
+
+
+def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
+    """The results apart where two sets have the same seeds: something that they do not say made them differ."""
+    known: dict[str, list[str]] = {}
+
+    def rank(result: Result) -> int:
+        subject = result.subject
+        prints = known.setdefault(canonical_json([subject.config.get(name) for name in SEEDS]), [])
+        if subject.fingerprint not in prints:
+            prints.append(subject.fingerprint)
+        return prints.index(subject.fingerprint)
+
+    return apart(results, rank)
 
 
 def sheet_of(found: Sequence[Alike]) -> Sheet | None:
@@ -99,9 +119,11 @@ def lead_over_floor(one: Alike, found: Sequence[Alike]) -> Estimate | None:
 
 
 def best_of(found: Sequence[Alike]) -> Alike | None:
-    """The sets with the highest mean, floor and ceiling aside; None where no set has a mean over sets."""
+    """The sets with the highest mean, floor and ceiling aside; None where no condensed sets have one."""
     several = [one for one in found if not one.role and one.sample.error is not None]
-    return max(several, key=lambda one: one.sample.mean, default=None)
+    if all(one.results[0].subject.kind == "store" for one in several):
+        return None
+    return max(several, key=lambda one: one.sample.mean)
 
 
 def _behind(one: Alike, found: Sequence[Alike]) -> Estimate | None:
@@ -116,13 +138,14 @@ def _text(lead: Estimate | None) -> str:
 def _notes(found: Sequence[Alike]) -> list[str]:
     said = [
         "A set counts once, with the mean of its networks: mean ± standard error over sets (sets × networks of "
-        "each). Leads are those among as many clips under one network, in points, with 95 % intervals by "
-        "Student's t, paired where sets share a seed."
+        "each), or of one set mean ± sample standard deviation (networks). Leads are those "
+        "among as many clips under one network, in points, with 95 % intervals by Student's t, paired where sets "
+        "share a seed."
     ]
     return said + [
-        f"Caution: {counted(len(shared), 'network')} of “{one.label}” judge more than one of its sets, by their "
-        "seeds: what such networks have in common is an error that no interval over sets can see. Evaluate each "
-        "set with a --seed of its own."
+        f"Caution: {counted(len(shared), 'network judges', 'networks judge')} more than one set of “{one.label}”, "
+        "as the seeds say: what their scores have in common is an error that no interval over sets can see. Give "
+        "each set networks of its own: with --seeds 3 those of --seed 0, 3, 6 and so on."
         for one in found
         if (shared := one.shared_seeds)
     ]

@@ -11,7 +11,7 @@ from exhibits import Exhibit
 import prism
 from prism.artifacts.estimates import Sample
 from prism.artifacts.results import Result, Subject
-from prism.reports.advice import next_command
+from prism.reports.advice import conclusion_of, next_command
 from prism.reports.alike import alike, best_of, lead_over_floor, sheet_of
 from prism.reports.page import build_page
 from prism.reports.rows import build_rows
@@ -60,6 +60,7 @@ def test_a_set_counts_once_and_leads_by_what_prism_lead_says(exhibit):
     found = alike(load([*ours, *floor]))
     assert [(one.label, one.role) for one in found] == [("random", "floor"), ("prism", "")]
     best = best_of(found)
+    assert best is not None
     assert best is found[1]
     assert best.sample.means == pytest.approx({0: 0.55, 1: 0.65, 2: 0.95})
     assert best.sample.in_percent == "71.7 ± 12.0 (3 × 2)"
@@ -148,7 +149,7 @@ def test_networks_that_judge_several_sets_are_named(exhibit):
     assert one.shared_seeds == [0, 1]
     sheet = sheet_of([one])
     assert sheet is not None
-    assert "2 networks of “prism” judge more than one of its sets" in sheet.notes[1]
+    assert "2 networks judge more than one set of “prism”" in sheet.notes[1]
     ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))[1:]
     assert len(cautions) == 1
 
@@ -202,3 +203,51 @@ def test_the_terminal_has_the_table_too(exhibit, capsys):
     assert "71.7 ± 12.0 (3 × 2)" in said
     assert max(map(len, said.splitlines())) <= 80
     assert cautions == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fingerprint": "other"},  # Of the same seed, but made by another version, or of another store.
+        {"config": {}, "fingerprint": "other"},
+        {"config": {"vpc": 1, "seed": 1}, "num_videos": 10, "stored_clips": 10},
+    ],
+)
+def test_sets_that_only_seem_to_be_made_alike_stand_apart(exhibit, changes):
+    (one,) = load(made(exhibit, "prism", {0: (0.5, 0.6)}))
+    if changes.get("config") == {}:
+        one = replace(one, subject=replace(one.subject, config={}))
+    other = replace(one, subject=replace(one.subject, **changes))
+    assert [len(found.results) for found in alike([one, other])] == [1, 1]
+    assert sheet_of(alike([one, other])) is None
+
+
+def test_two_sets_of_each_seed_are_two_kinds_and_lose_no_network(exhibit):
+    older, newer = load(made(exhibit, "prism", OURS)), load(made(exhibit, "prism", {0: (0.1,), 1: (0.2,)}))
+    newer = [replace(one, subject=replace(one.subject, fingerprint=f"new{i}")) for i, one in enumerate(newer)]
+    found = alike([*older, *newer])
+    assert [one.sample.in_percent for one in found] == ["15.0 ± 5.0 (2 × 1)", "71.7 ± 12.0 (3 × 2)"]
+
+
+def test_all_clips_of_another_store_are_no_second_ceiling(exhibit):
+    own = Result.load(exhibit.of_store("full", 8))
+    other = replace(own, subject=replace(own.subject, path="elsewhere", fingerprint="elsewhere"))
+    assert sorted(one.role for one in alike([own, other])) == ["", "ceiling"]
+    copied = replace(own, subject=replace(own.subject, path="elsewhere"))
+    assert sorted(one.role for one in alike([own, copied])) == ["", "ceiling"]
+
+
+def test_random_clips_of_another_store_alone_make_no_table(exhibit):
+    (subset,) = load([exhibit.of_store("subset", 2, shares=(0.2, 0.3, 0.4))])
+    subset = replace(subset, subject=replace(subset.subject, path="elsewhere", fingerprint="elsewhere"))
+    (ours,) = load(made(exhibit, "prism", {0: (0.9, 0.9)}))
+    assert best_of(alike([subset, ours])) is None
+    assert "“prism”" in conclusion_of(build_rows([subset, ours]), alike([subset, ours]))
+
+
+def test_one_network_judges_and_several_judge(exhibit):
+    one, other = load(made(exhibit, "prism", {0: (0.5, 0.6), 1: (0.6, 0.7)}))
+    runs = tuple(replace(run, seed=run.seed - 9) for run in other.runs)
+    sheet = sheet_of(alike([one, replace(other, runs=runs)]))
+    assert sheet is not None
+    assert "Caution: 1 network judges more than one set of “prism”" in sheet.notes[1]
