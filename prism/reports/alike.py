@@ -105,8 +105,8 @@ def sheet_of(found: Sequence[Alike]) -> Sheet | None:
         *([Column("network", lambda one: one.network, False)] if several_networks else []),
         Column("clips", lambda one: f"{one.budget[1]:,}"),
         Column(f"{heading} %", lambda one: one.sample.in_percent),
-        Column("lead over the floor", lambda one: _text(lead_over_floor(one, found))),
-        Column("the best leads by", lambda one: _text(_behind(one, found))),
+        Column("lead over the floor", lambda one: _text(lead_over_floor(one, found)), wraps=True),
+        Column("the best leads by", lambda one: _text(_behind(one, found)), wraps=True),
     ]
     return Sheet("Sets made alike", _notes(found), columns, found)
 

@@ -17,11 +17,12 @@ LONGEST = 40
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, a row's text in it, and whether that is a number."""
+    """A column: its heading, a row's text in it, whether that is a number, and one that a terminal may wrap."""
 
     heading: str
     text: Callable[[Any], str]
     is_number: bool = True
+    wraps: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], c
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     for column in columns:
         side = "right" if column.is_number else "left"
-        table.add_column(column.heading, justify=side, no_wrap=column.is_number)
+        table.add_column(column.heading, justify=side, no_wrap=column.is_number and not column.wraps)
     for group in groups:
         for row in group:
             texts = (printable(column.text(row)) for column in columns)

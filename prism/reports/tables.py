@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from prism.artifacts.results import HEADINGS, METRICS, Result, percent
 from prism.reports.alike import alike, sheet_of
 from prism.reports.notes import cautions_on
-from prism.reports.rows import Row, apart, build_rows, groups
+from prism.reports.rows import Row, apart, build_rows, groups, network_of
 from prism.reports.sheet import Column, terminal_table
 from prism.reports.text import in_bytes, in_seconds, printable, significant
 
@@ -60,7 +60,8 @@ def _scores(task: str) -> list[Column]:
 def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]:
     """A short table for a terminal for each data set and task, and the cautions of the page about its rows.
 
-    Rows that must not be compared stand in different sections. Tables of the sets that were made alike follow.
+    Rows that must not be compared stand in different sections. Tables of the sets that were made alike follow,
+    one for each network, because a column of networks would not fit 80 characters.
     """
     results = list(results)
     found = []
@@ -71,10 +72,17 @@ def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]
             for caution in cautions_on([result for result in results if result.group == group[0].group], group)
         ]
         found.append((_summary_table(rows), cautions))
-    for some in apart(results, lambda result: result.group):
+    return [*found, *_alike_tables(results)]
+
+
+def _alike_tables(results: Sequence[Result]) -> list[tuple["Table", list[str]]]:
+    found = []
+    for some in apart(results, lambda result: (result.group, network_of(result.config))):
         if sheet := sheet_of(alike(some)):
-            explained, *cautions = sheet.notes
-            found.append((terminal_table(sheet.columns, [sheet.rows], explained), cautions))
+            (row, *_), (explained, *cautions) = build_rows(some), sheet.notes
+            place = printable(", ".join(column.text(row) for column in (*WHERE, NETWORK)))
+            caption = place if found else f"{place}. {explained}"
+            found.append((terminal_table(sheet.columns, [sheet.rows], caption), cautions))
     return found
 
 

@@ -251,3 +251,30 @@ def test_one_network_judges_and_several_judge(exhibit):
     sheet = sheet_of(alike([one, replace(other, runs=runs)]))
     assert sheet is not None
     assert "Caution: 1 network judges more than one set of “prism”" in sheet.notes[1]
+
+
+@pytest.mark.parametrize("label", ["prism", "a-label-that-is-long-and-has-no-space"])
+def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys, label):
+    from rich.console import Console
+
+    gru = {"model": "cnn-gru", "width": 64, "hidden": 128, "epochs": 500, "seed": 0}
+    paths = []
+    for config in ({}, {"config": gru}, {"split": "val"}):
+        paths += made(
+            exhibit, "prism", {seed: (0.1 + seed / 2, 0.2 + seed / 2) for seed in (0, 1)}, label=label, **config
+        )
+        paths += made(exhibit, "random", {0: (0.3, 0.3), 1: (0.1, 0.1)}, **config)
+    (_, _), *tables = summary_tables(load(paths))
+    for table, _ in tables:
+        Console(width=80).print(table)
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.count("40.0 ± 25.0 (2 × 2)") == said.count("+20.0") // 2 == len(tables) == 3
+    for words, times in {
+        "val, ": 1,
+        "test, ": 2,
+        "cnn-gru, width 64, hidden 128": 1,
+        "A set counts once": 1,
+    }.items():
+        assert said.count(words) == times
+    assert label[:6] in said
