@@ -111,10 +111,15 @@ def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
 
 
 def _examples(part: Sequence[Loaded], found: Sequence[SetFile]) -> list[SetFile]:
-    """The sets, and of those that were made alike the first."""
+    """The sets, and of those that were made alike the first that can be shown."""
     paths = {id(item.result): item.locate(item.result.subject.path) for item in part}
     groups = apart([item.result for item in part], lambda result: result.group)
-    firsts = {paths[id(one.results[0])] for some in groups for one in alike(some)}
+    files = {one.path: one for one in found}
+    firsts = set()
+    for one in (one for some in groups for one in alike(some)):
+        of_these = [files[paths[id(result)]] for result in one.results if paths[id(result)] in files]
+        shown = [file for file in of_these if file.condensed is not None]
+        firsts.update(file.path for file in (shown or of_these)[:1])
     return [one for one in found if one.path in firsts]
 
 

@@ -253,6 +253,22 @@ def test_one_network_judges_and_several_judge(exhibit):
     assert "Caution: 1 network judges more than one set of “prism”" in sheet.notes[1]
 
 
+def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
+    paths = []
+    for seed in range(3):
+        made_set = exhibit.condensed(f"set{seed}.safetensors")
+        own = Result.load(exhibit.of_set(made_set, "ours", first_seed=10 * seed))
+        subject = replace(own.subject, config={"vpc": 1, "seed": seed}, fingerprint=str(seed))
+        paths.append(exhibit.save(subject, "ours", first_seed=10 * seed))
+    assert "ours (set0)" in build_page(load_results(paths))
+    (exhibit.folder / "set0.safetensors").unlink()
+    page = build_page(load_results(paths))
+    gallery = page.partition('class="gallery"')[2].partition("<h3>")[0]
+    assert "ours (set1)" in gallery
+    assert "ours (set2)" not in gallery
+    assert "The set cannot be shown" in page
+
+
 @pytest.mark.parametrize("label", ["prism", "a-label-that-is-long-and-has-no-space"])
 def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys, label):
     from rich.console import Console
