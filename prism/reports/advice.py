@@ -2,13 +2,14 @@
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
-from prism.artifacts.results import HEADINGS, percent
+from prism.artifacts.results import HEADINGS, SEEDS, percent
 from prism.condensation.options import CondenseConfig
 from prism.config import Options, as_arguments, described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
-from prism.reports.alike import Alike, alike, best_of, lead_over_floor
+from prism.reports.alike import Alike, best_of, lead_over_floor
 from prism.reports.rows import Row
 from prism.reports.sources import Loaded
 from prism.reports.text import counted, in_bytes
@@ -24,23 +25,12 @@ def conclusion_of(rows: Sequence[Row], together: Sequence[Alike] = ()) -> str:
     Where sets were made alike, the best of them would be the luckiest: they count by their mean.
     """
     if best := best_of(together):
-        lead = lead_over_floor(best, together)
-        over = f", {lead} points over the floor" if lead else ""
-        subject = best.results[0].subject
-        return (
-            f"The best sets that were made alike are “{best.label}”: {HEADINGS[rows[0].metric]} "
-            f"{best.sample.in_percent} %, mean ± standard error over sets{over}, for "
-            f"{in_bytes(subject.num_bytes)} on disk and {counted(subject.num_videos, 'clip')} in an epoch."
-        )
+        return _conclusion_of_alike(best, together, HEADINGS[rows[0].metric])
     sets = [row for row in rows if not row.role]
     if not sets:
         return ""
     best = max(sets, key=lambda row: row.lead[0])
-    places = []
-    for role, near, far in (("floor", "above", "not above"), ("ceiling", "not below", "below")):
-        scores = [row.lead[0] for row in rows if (row.role, row.network) == (role, best.network)]
-        if scores:
-            places.append(f"{near if best.lead[0] > max(scores) else far} the {role} ({100 * max(scores):.1f} %)")
+    places = _places(best.lead[0], [(row.role, row.lead[0]) for row in rows if row.network == best.network])
     where = f", {' and '.join(places)}" if places else ""
     return (
         f"The best set is “{best.label}”: {HEADINGS[best.metric]} {percent(best.lead)} %{where}, for "
@@ -48,25 +38,72 @@ def conclusion_of(rows: Sequence[Row], together: Sequence[Alike] = ()) -> str:
     )
 
 
+def _conclusion_of_alike(best: Alike, together: Sequence[Alike], heading: str) -> str:
+    lead, mean = lead_over_floor(best, together), best.sample.mean
+    scale = [(one.role, one.sample.mean) for one in together if one.network == best.network]
+    places = [f"{lead} points over the floor"] if lead else []
+    places += _places(mean, [(role, score) for role, score in scale if not (lead and role == "floor")])
+    where = f", {' and '.join(places)}" if places else ""
+    num_bytes = round(fmean(result.subject.num_bytes for result in best.results))
+    sets = [one for one in together if not one.role and one.results[0].subject.kind == "condensed"]
+    lonely = [one for one in sets if one.sample.error is None and one.sample.mean > mean]
+    said = [
+        f"The best sets that were made alike are “{best.label}”: {heading} {best.sample.in_percent} %, mean ± "
+        f"standard error over sets{where}, for {in_bytes(num_bytes)} on disk and "
+        f"{counted(best.budget[1], 'clip')} in an epoch."
+    ]
+    if lonely:
+        one = max(lonely, key=lambda one: one.sample.mean)
+        said.append(
+            f"“{one.label}” has {one.sample.in_percent} %, but is one set, which says little of the next one."
+        )
+    return " ".join(said)
+
+
+def _places(score: float, scale: Sequence[tuple[str, float]]) -> list[str]:
+    """Where a score lies beside the floors and the ceilings of a scale."""
+    places = []
+    for role, near, far in (("floor", "above", "not above"), ("ceiling", "not below", "below")):
+        if scores := [other for its_role, other in scale if its_role == role]:
+            places.append(f"{near if score > max(scores) else far} the {role} ({100 * max(scores):.1f} %)")
+    return places
+
+
 def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
     """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed."""
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
     item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
-    made_alike = next(one for one in alike([item.result for item in loaded]) if item.result in one.results)
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
         made = item.result.subject.config
         is_selected = bool(made) and "iterations" not in made
         name, config = ("select", SelectConfig) if is_selected else ("condense", CondenseConfig)
-        seeds = [result.subject.config.get("seed") for result in made_alike.results]
+        namesakes = [one.result.subject.config for one in loaded if one.result.label == best.label]
+        own = _seeds_that_differ(namesakes, made)
+        seeds = [some.get(key) for some in namesakes for key in own]
         seed = max((seed for seed in seeds if type(seed) is int), default=0) + 1
-        like = [*_options(made, config, {"seed"}), "--seed", seed]
+        like = [
+            *_options(made, config, own),
+            *(word for key in own for word in (f"--{key.replace('_', '-')}", seed)),
+        ]
         return _command(name, store, "-o", store.parent / f"set-{seed}.safetensors", *like)
     verb, config = ("evaluate", EvaluateConfig) if best.task == "classification" else ("retrieve", RetrieveConfig)
     vpc = max(1, best.clips // best.num_classes)
     name, part = ("ceiling", []) if "floor" in roles else ("floor", ["--train-vpc", vpc])
     like, output = _options(item.result.config, config, OWN_OPTIONS), item.path.parent / f"{name}.json"
     return _command(verb, "--train", store, "--data", store, *part, "-o", output, *like)
+
+
+def _seeds_that_differ(namesakes: Sequence[Mapping[str, Any]], made: Mapping[str, Any]) -> list[str]:
+    """The seeds that the next set needs anew: where sets had others, and where `seed` alone draws nothing."""
+    draws_by_network = made.get("method") in ("herding", "k-center")
+    return [
+        key
+        for key in SEEDS
+        if key == "seed"
+        or (key == "embedder_seed" and draws_by_network)
+        or (key in made and len({str(some.get(key)) for some in namesakes}) > 1)
+    ]
 
 
 def _options(found: Mapping[str, Any], config: type[Options], own: Collection[str]) -> list[str]:

@@ -245,6 +245,25 @@ def test_random_clips_of_another_store_alone_make_no_table(exhibit):
     assert "“prism”" in conclusion_of(build_rows([subset, ours]), alike([subset, ours]))
 
 
+def test_the_conclusion_names_what_may_be_better_and_lies_on_the_scale(exhibit):
+    ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
+    lonely = load(made(exhibit, "dm", {0: (0.85, 0.95)}))
+    results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
+    said = conclusion_of(build_rows(results), alike(results))
+    assert "over sets, not above the floor (80.0 %) and below the ceiling (80.0 %), for" in said
+    assert said.endswith("in an epoch.")
+    results += [*lonely, *load(made(exhibit, "random", {1: (0.7,), 2: (0.9,)}))]
+    said = conclusion_of(build_rows(results), alike(results))
+    assert "points over the floor and below the ceiling (80.0 %), for" in said
+    assert said.endswith(" “dm” has 90.0 ± 7.1 (2) %, but is one set, which says little of the next one.")
+
+
+def test_the_conclusion_counts_the_bytes_of_all_the_sets(exhibit):
+    results = load(made(exhibit, "prism", {0: (0.5,), 1: (0.6,)}))
+    results[1] = replace(results[1], subject=replace(results[1].subject, num_bytes=300))
+    assert "for 200 B on disk" in conclusion_of(build_rows(results), alike(results))
+
+
 def test_one_network_judges_and_several_judge(exhibit):
     one, other = load(made(exhibit, "prism", {0: (0.5, 0.6), 1: (0.6, 0.7)}))
     runs = tuple(replace(run, seed=run.seed - 9) for run in other.runs)
@@ -267,6 +286,31 @@ def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
     assert "ours (set1)" in gallery
     assert "ours (set2)" not in gallery
     assert "The set cannot be shown" in page
+
+
+def test_the_next_set_differs_in_all_that_told_the_others_apart(exhibit):
+    scale = [exhibit.of_store("subset", 2, shares=(0.1,)), exhibit.of_store("full", 8)]
+    paths = []
+    for seed in range(2):
+        config = {"iterations": 5, "seed": seed, "network_seed": seed + 3}
+        subject = Subject("condensed", f"set{seed}", "prism", 2, 4, 100, 400, config, str(seed))
+        paths.append(exhibit.save(subject, "ours"))
+    loaded = load_results([*paths, *scale])
+    words = shlex.split(next_command(loaded, build_rows([one.result for one in loaded])))
+    assert words[-4:] == ["--seed", "5", "--network-seed", "5"]
+
+
+@pytest.mark.parametrize(("own", "seed"), [({"embedder_seed": 0}, 1), ({"seed": 2, "embedder_seed": 4}, 5)])
+def test_the_next_choice_of_a_method_that_draws_nothing_is_by_another_network(exhibit, own, seed):
+    config = {"method": "herding", "vpc": 1, **own}
+    paths = [
+        exhibit.save(Subject("condensed", "set", "herding", 2, 4, 100, 400, config, "set"), "best"),
+        exhibit.of_store("subset", 2, shares=(0.1,)),
+        exhibit.of_store("full", 8),
+    ]
+    loaded = load_results(paths)
+    words = shlex.split(next_command(loaded, build_rows([one.result for one in loaded])))
+    assert words[5:] == ["--method", "herding", "--seed", str(seed), "--embedder-seed", str(seed)]
 
 
 @pytest.mark.parametrize("label", ["prism", "a-label-that-is-long-and-has-no-space"])
