@@ -31,8 +31,8 @@ from prism.machine.texts import canonical_json
 from prism.reports.text import counted, in_bytes, printable
 
 MARK = "prism.json"
-MADE_BY = "prism export"
 """What marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
+MADE_BY = "prism export"
 
 
 @dataclass(frozen=True)
