@@ -22,11 +22,6 @@ from prism.machine.run import Run, parted
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
-FEWER_UNKNOWNS = {
-    "keyframe_scale": "smaller key-frames (--keyframe-scale)",
-    "initial_keyframes": "fewer of them (--initial-keyframes)",
-}
-"""Options by which less is trained."""
 
 
 def condense(
@@ -164,10 +159,9 @@ def say_equations(store: ClipStore, config: CondenseConfig, run: Run) -> None:
     said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"
     if ratio >= ENOUGH_EQUATIONS:
         return note(f"{said}.", enabled=run.progress)
-    fewer = [text for option, text in FEWER_UNKNOWNS.items() if option not in method.fixed]
     note(
         f"Caution: {said} are too few. The videos will hold much that no network asked for. Try "
-        f"{' or '.join(['more --iterations', *fewer])}."
+        f"{' or '.join(['more --iterations', *method.fewer_unknowns()])}."
     )
 
 

@@ -72,6 +72,12 @@ class Videos(Protocol):
         ...
 
 
+FEWER_UNKNOWNS = {
+    "keyframe_scale": "smaller key-frames (--keyframe-scale)",
+    "initial_keyframes": "fewer of them (--initial-keyframes)",
+}
+
+
 class Method(ABC):
     """What synthetic videos are made of; the base of your own.
 
@@ -81,15 +87,17 @@ class Method(ABC):
         fixed: the options that the method does not leave open: without them it would be another one.
         independent_classes: whether the videos of a class depend on no other class, and no `view` draws. Then the
             classes can be condensed on many machines.
-        advice: what to try, beside more iterations, where the videos say little of their classes.
+        other_rates: the learning rates to try where the videos say little of their classes.
     """
 
     fixed: ClassVar[dict[str, Any]] = {}
     independent_classes: ClassVar[bool] = True
-    advice: ClassVar[str] = (
-        "a --relative-lr three times as large or small, smaller key-frames (--keyframe-scale), or fewer of them "
-        "(--initial-keyframes)"
-    )
+    other_rates: ClassVar[str] = "a --relative-lr three times as large or small"
+
+    @classmethod
+    def fewer_unknowns(cls) -> list[str]:
+        """The options that the method leaves open by which less is trained, in words."""
+        return [text for option, text in FEWER_UNKNOWNS.items() if option not in cls.fixed]
 
     @abstractmethod
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Videos:

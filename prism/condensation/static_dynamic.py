@@ -105,7 +105,7 @@ class StaticDynamic(Method):
         "insertion": "never",
     }
     independent_classes = False
-    advice = "or a --static-lr and --dynamic-lr ten times as large or small"
+    other_rates = "a --static-lr and --dynamic-lr ten times as large or small"
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
         """Refuse smaller images, and a storage for pictures, which memories are not."""

@@ -68,8 +68,9 @@ def sentence_of(condensed: CondensedSet) -> str:
     )
     if likeness.alignment >= LOW_ALIGNMENT:
         return said
-    advice = METHODS.found(condensed.source["method"])[0].advice
-    return f"{said}\nCaution: the videos say little of their classes. Try more --iterations, {advice}."
+    method = METHODS.found(condensed.source["method"])[0]
+    tries = " or ".join(["more --iterations", method.other_rates, *method.fewer_unknowns()])
+    return f"{said}\nCaution: the videos say little of their classes. Try {tries}."
 
 
 class Unseen:

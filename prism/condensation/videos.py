@@ -180,4 +180,3 @@ class WholeClips(KeyFrames):
         "keyframe_scale": 1,
         "insertion": "never",
     }
-    advice = "or a --relative-lr three times as large or small"
