@@ -146,7 +146,7 @@ def check_rule(rule: Any, store: ClipStore) -> None:
 
     def propose() -> Tensor:
         conflict = Conflict.measure(gradients, mask)
-        return rule.propose(Occasion(gradients, conflict, 1, 2, store, config, generator(0, "draw")))
+        return rule.propose(Occasion(gradients, conflict, 1, 2, store, config, lambda: generator(0, "draw")))
 
     proposed = _drawing_nothing_global(propose)
     check_proposed(proposed, config, mask)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, check_idle, telemetry_path
@@ -140,19 +139,18 @@ class Journal:
             "seconds": round(self.seconds, 3),
         }
         self.telemetry.write("step", **(record | step.recorded))
-        if step.conflict is not None and step.proposed is not None:
-            self.record_insertion(iteration, step.conflict, step.proposed)
+        if step.conflict is not None:
+            self.record_insertion(iteration, step.conflict, step.inserted)
 
-    def record_insertion(self, iteration: int, conflict: Conflict, proposed: Tensor) -> None:
+    def record_insertion(self, iteration: int, conflict: Conflict, inserted: list[list[int]]) -> None:
         """Write the inserted frames, and every hundredth of the run how the candidates' cosines are spread."""
         every = max(1, self.run.config.iterations // 100)
-        candidates = ~conflict.mask
-        if iteration % every == 0 and candidates.any():
+        if iteration % every == 0 and (candidates := ~conflict.mask).any():
             spread = conflict.cosines[candidates].flatten().float().cpu()
             quantiles = torch.quantile(spread[: 2**24], torch.tensor(QUANTILES)).tolist()
             self.telemetry.write("cosines", iteration=iteration, quantiles=[round(q, 5) for q in quantiles])
-        where = proposed.nonzero().tolist()
-        for (video, frame), pair in zip(where, conflict.cosines[proposed].tolist(), strict=True):
+        pairs = conflict.cosines[tuple(zip(*inserted, strict=True))].tolist() if inserted else []
+        for (video, frame), pair in zip(inserted, pairs, strict=True):
             cosines = [round(cosine, 5) for cosine in pair]
             self.telemetry.write("insertion", iteration=iteration, video=video, frame=frame, cosines=cosines)
 

@@ -37,7 +37,7 @@ class Step:
         lr: learning rate of the first part that is trained.
         recorded: numbers of the objective.
         conflict: what insertion judged; None where it is off.
-        proposed: (V, T) bool, the frames that were inserted.
+        inserted: video and frame of each frame that became a key-frame.
     """
 
     loss: float
@@ -45,7 +45,7 @@ class Step:
     lr: float
     recorded: dict[str, Any] = field(default_factory=dict)
     conflict: Conflict | None = None
-    proposed: Tensor | None = None
+    inserted: list[list[int]] = field(default_factory=list)
 
 
 class Condensation:
@@ -94,9 +94,9 @@ class Condensation:
         share = self.share_of_rate
         self.descent.step([share * rate for rate in rates])
 
-        conflict, proposed = self.insert(compared.gradients)
+        conflict, inserted = self.insert(compared.gradients)
         self.iteration += 1
-        return Step(loss, self.videos.mean_keyframes(), share * rates[0], recorded, conflict, proposed)
+        return Step(loss, self.videos.mean_keyframes(), share * rates[0], recorded, conflict, inserted)
 
     def read(self, compared: Compared) -> tuple[float, dict[str, Any]]:
         """The loss and what else is recorded, as numbers: the only wait for a GPU where nothing is inserted.
@@ -155,22 +155,26 @@ class Condensation:
         objective, network = OBJECTIVES.name_of(self.config.objective), NETWORKS.name_of(self.config.model)
         return f"objective {objective} with network {network}"
 
-    def insert(self, gradients: Tensor) -> tuple[Conflict, Tensor] | tuple[None, None]:
+    def insert(self, gradients: Tensor) -> tuple[Conflict | None, list[list[int]]]:
         """Judge every candidate against the key-frames as they stand, then insert all that are proposed."""
         iteration = self.iteration - self.preparation
         if not (self.rule.inserts and self.config.inserts_at(iteration)) or self.videos.mask.all():
-            return None, None
+            return None, []
         # Key-frames that are smaller than the clips cannot follow the finest part of a gradient.
         gradients = reduce(gradients, self.config.keyframe_scale)
         conflict = Conflict.measure(gradients, self.videos.mask)
         others = self.classes.start * self.config.vpc * self.store.num_frames
-        draw = skip(generator(self.config.seed, "insertion", self.iteration), others)
+
+        def draw() -> torch.Generator:
+            return skip(generator(self.config.seed, "insertion", self.iteration), others)
+
         occasion = Occasion(gradients, conflict, iteration, len(self.classes), self.store, self.config, draw)
         proposed = self.rule.propose(occasion)
         check_proposed(proposed, self.config, self.videos.mask)
         proposed = proposed & ~self.videos.mask
-        self.videos.insert(proposed)
-        return conflict, proposed
+        if inserted := proposed.nonzero().tolist():
+            self.videos.insert(proposed)
+        return conflict, inserted
 
     def check_finite(self, losses: Tensor) -> None:
         """Stop at the iteration where a class's loss is no longer a number."""

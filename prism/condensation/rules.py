@@ -7,6 +7,7 @@ they stood, so proposals do not influence each other.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -54,7 +55,7 @@ class Conflict:
     def cosines(self) -> Tensor:
         """(V, T, 2) cosines with the key-frame before and after (equations 4 and 5); 0 for a zero gradient."""
         # A root of each energy, not of their product, which leaves the range of float32 too soon.
-        norms = self.energy.clamp(min=0).sqrt().unsqueeze(2) * self.anchor_energy.clamp(min=0).sqrt()
+        norms = self.energy.sqrt().unsqueeze(2) * self.anchor_energy.sqrt()
         return self.products / norms.clamp(min=torch.finfo(norms.dtype).tiny)
 
 
@@ -69,7 +70,7 @@ class Occasion:
         num_classes: V is a multiple of it.
         store: the data set.
         config: the options of the run.
-        generator: for a rule that draws.
+        draw: makes the generator.
     """
 
     gradients: Tensor
@@ -78,7 +79,12 @@ class Occasion:
     num_classes: int
     store: ClipStore
     config: CondenseConfig
-    generator: torch.Generator
+    draw: Callable[[], torch.Generator]
+
+    @cached_property
+    def generator(self) -> torch.Generator:
+        """For a rule that draws."""
+        return self.draw()
 
 
 class InsertionRule(ABC):

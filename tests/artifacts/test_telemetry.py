@@ -3,7 +3,7 @@
 import pytest
 
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
-from prism.errors import OutputError, ResultError
+from prism.errors import DivergedError, OutputError, ResultError
 
 
 def write(path, iterations, keep_bytes=0) -> int:
@@ -75,3 +75,23 @@ def test_a_telemetry_file_that_cannot_be_written_is_an_output_error(tmp_path):
 
 def test_telemetry_lies_beside_its_set():
     assert str(telemetry_path("runs/a.safetensors")) == "runs/a.safetensors.telemetry.jsonl"
+
+
+def test_a_number_that_is_not_finite_is_named_when_its_record_is_written(tmp_path):
+    writer = TelemetryWriter(tmp_path / "t")
+    writer.write("step", iteration=4, loss=1.0)
+    writer.write("step", iteration=5, loss=1.0, energy=float("nan"))
+    writer.write("step", iteration=6, loss=1.0)
+    with pytest.raises(DivergedError, match=r"'energy' in the telemetry is not finite.*'step' of iteration 5"):
+        writer.sync()
+    writer.close()
+    assert [record["iteration"] for record in Telemetry.load(tmp_path / "t").records] == [4]
+
+
+def test_a_long_run_does_not_wait_for_its_end_to_be_written(tmp_path):
+    writer = TelemetryWriter(tmp_path / "t")
+    for i in range(1000):
+        writer.write("step", iteration=i, loss=1.0)
+    assert (tmp_path / "t").stat().st_size > 0
+    writer.close()
+    assert len(Telemetry.load(tmp_path / "t").records) == 1000

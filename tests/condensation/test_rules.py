@@ -53,7 +53,7 @@ def made(name: str, epsilon: float = 0.0) -> InsertionRule:
 
 def occasion(gradients, mask, seed=0) -> Occasion:
     """An occasion of one class; no rule of ours asks the store."""
-    config, draw = CondenseConfig(vpc=len(mask), iterations=10), torch.Generator().manual_seed(seed)
+    config, draw = CondenseConfig(vpc=len(mask), iterations=10), lambda: torch.Generator().manual_seed(seed)
     return Occasion(gradients, Conflict.measure(gradients, mask), 5, 1, None, config, draw)  # type: ignore[arg-type]
 
 
