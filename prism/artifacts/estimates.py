@@ -5,6 +5,7 @@ next one.
 """
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,8 @@ def lead(
     alike. Sets of one seed are paired; where the groups share fewer than two seeds, Welch's interval is taken.
     Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that all sets
     of a group share leave an error that no interval over sets can see. The schedules of the groups may differ, as
-    they do where one has more clips to show; their networks must not.
+    they do where one has more clips to show; their networks must not. A result that lacks networks, as one does
+    that is still being written, is warned of.
 
     Args:
         results: results, or their files.
@@ -158,6 +160,8 @@ def lead(
         _require_same(_judged(group[0]), _judged(first), group[0].label, first.label)
         for result in group:
             _require_same(_scored(result), _scored(group[0]), result.label, group[0].label)
+            if result.caution:
+                warnings.warn(f"'{result.label}': {result.caution}", stacklevel=2)
     metric = metric or first.metrics[0]
     if metric not in first.metrics:
         raise ResultError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")

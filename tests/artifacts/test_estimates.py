@@ -233,6 +233,13 @@ def test_results_are_read_from_their_files(tmp_path):
     assert prism.lead(paths, THEIRS) == prism.lead(OURS, THEIRS)
 
 
+def test_a_result_that_lacks_networks_is_warned_of():
+    unfinished = replace(OURS[0], config=OURS[0].config | {"seeds": len(OURS[0].runs) + 1})
+    rest = [replace(one, config=one.config | {"seeds": len(one.runs)}) for one in OURS[1:]]
+    with pytest.warns(UserWarning, match="networks are there: the run was stopped"):
+        prism.lead([unfinished, *rest], THEIRS)
+
+
 def test_sets_without_seeds_are_independent():
     found = prism.lead([a_result(None, 0.2), a_result(None, 0.4)], [a_result(None, 0.1), a_result(None, 0.2)])
     assert found == of_difference([0.2, 0.4], [0.1, 0.2])
