@@ -172,7 +172,8 @@ class Condensation:
         proposed = self.rule.propose(occasion)
         check_proposed(proposed, self.config, self.videos.mask)
         proposed = proposed & ~self.videos.mask
-        if inserted := proposed.nonzero().tolist():
+        # One wait for a GPU, which the telemetry shares.
+        if inserted := proposed.cpu().nonzero().tolist():
             self.videos.insert(proposed)
         return conflict, inserted
 
