@@ -10,7 +10,7 @@ from prism.artifacts.estimates import Estimate, Sample, set_keys
 from prism.artifacts.results import HEADINGS, SEEDS, Result
 from prism.machine.texts import canonical_json
 from prism.reports.rows import apart, network_of, role_of
-from prism.reports.sheet import Column, Sheet
+from prism.reports.sheet import NETWORK, Column, Sheet, label_and_role
 from prism.reports.text import counted
 
 
@@ -101,8 +101,8 @@ def sheet_of(found: Sequence[Alike]) -> Sheet | None:
     heading = HEADINGS[found[0].results[0].metrics[0]]
     several_networks = len({one.network for one in found}) > 1
     columns = [
-        Column("sets", lambda one: f"{one.label} ({one.role})" if one.role else one.label, False),
-        *([Column("network", lambda one: one.network, False)] if several_networks else []),
+        Column("sets", label_and_role, False),
+        *([NETWORK] if several_networks else []),
         Column("clips", lambda one: f"{one.budget[1]:,}"),
         Column(f"{heading} %", lambda one: one.sample.in_percent),
         Column("lead over the floor", lambda one: _text(lead_over_floor(one, found)), wraps=True),
@@ -138,9 +138,8 @@ def _text(lead: Estimate | None) -> str:
 def _notes(found: Sequence[Alike]) -> list[str]:
     said = [
         "A set counts once, with the mean of its networks: mean ± standard error over sets (sets × networks of "
-        "each), or of one set mean ± sample standard deviation (networks). Leads are those "
-        "among as many clips under one network, in points, with 95 % intervals by Student's t, paired where sets "
-        "share a seed."
+        "each), or of one set mean ± sample standard deviation (networks). Leads are those among as many clips "
+        "under one network, in points, with 95 % intervals by Student's t, paired where sets share a seed."
     ]
     return said + [
         f"Caution: {counted(len(shared), 'network judges', 'networks judge')} more than one set of “{one.label}”, "

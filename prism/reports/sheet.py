@@ -25,6 +25,14 @@ class Column:
     wraps: bool = False
 
 
+def label_and_role(one: Any) -> str:
+    """The name of a row, or of sets that were made alike, and whether they are the floor or the ceiling."""
+    return f"{one.label} ({one.role})" if one.role else one.label
+
+
+NETWORK = Column("network", lambda one: one.network, False)
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture for the page: its data URI, what it shows, and what to read from it."""

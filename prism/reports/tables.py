@@ -7,7 +7,7 @@ from prism.artifacts.results import HEADINGS, METRICS, Result, percent
 from prism.reports.alike import alike, sheet_of
 from prism.reports.notes import cautions_on
 from prism.reports.rows import Row, apart, build_rows, groups, network_of
-from prism.reports.sheet import Column, terminal_table
+from prism.reports.sheet import NETWORK, Column, label_and_role, terminal_table
 from prism.reports.text import in_bytes, in_seconds, printable, significant
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 LABEL = Column("set", lambda row: row.label, False)
 METHOD = Column("method", lambda row: row.method + (f" ({row.role})" if row.role else ""), False)
-NETWORK = Column("network", lambda row: row.network, False)
 STORED = Column("stored clips", lambda row: f"{row.stored_clips:,}")
 COSTS = (
     Column("clips", lambda row: f"{row.clips:,}"),
@@ -36,7 +35,7 @@ WHERE = (
 COSTS_ON_TERMINAL = ("clips", "stored clips", "on disk", "time/run")
 SCORES_ON_TERMINAL = 2
 """More of them would not fit 80 characters; the page has them all."""
-LABEL_AND_ROLE = Column("set", lambda row: f"{row.label} ({row.role})" if row.role else row.label, False)
+LABEL_AND_ROLE = Column("set", label_and_role, False)
 
 
 def columns_of(task: str, rows: Sequence[Row]) -> list[Column]:
