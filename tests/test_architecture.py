@@ -153,7 +153,7 @@ def test_no_module_is_named_after_nothing(module):
 
 LIGHT = [
     *("prism", "prism.cli", "prism.config", "prism.errors", "prism.parts", "prism.recipes"),
-    *(module for module in MODULES if module.startswith("prism.machine.") or module.endswith(".options")),
+    *(m for m in MODULES if m.startswith(("prism.cli.", "prism.machine.")) or m.endswith(".options")),
 ]
 
 

@@ -1,0 +1,73 @@
+"""The `prism` command: one function for each verb. The only place that parses arguments or prints."""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from cyclopts import CycloptsError, MissingArgumentError
+
+from prism.cli import data, pages, scores, sets
+from prism.cli.commands import app
+from prism.cli.said import complain, say
+from prism.errors import PrismError
+from prism.machine.allocation import keep_freed_memory
+from prism.machine.devices import let_waiting_threads_sleep
+
+__all__ = ["app", "data", "main", "pages", "run", "scores", "sets"]
+
+FIRST_SESSION = """\
+PRISM: video dataset condensation. The commands of a first session, with videos that are drawn:
+
+  prism motion -o runs/videos --kind glyphs --size 48
+  prism ingest runs/videos -o runs/store --num-frames 8 --stride 2 --size 48 --name "Moving signs"
+  prism condense runs/store -o runs/prism.safetensors --recipe small
+  prism select runs/store -o runs/random.safetensors --recipe small
+  prism evaluate runs/prism.safetensors --data runs/store -o runs/prism.json --recipe small
+  prism evaluate runs/random.safetensors --data runs/store -o runs/random.json --recipe small
+  prism report runs/prism.json runs/random.json -o runs/page.html
+
+Your own videos, <class>/*.mp4 in a folder, need no prism motion. `prism --help` lists all commands."""
+
+
+def run(command: Callable[[], Any]) -> int:
+    """Run a command and turn what a user caused into one sentence and an exit code."""
+    try:
+        command()
+    except PrismError as error:
+        complain(str(error))
+        return error.exit_code
+    except CycloptsError as error:
+        complain(_said_of(error))
+        return 2
+    except KeyboardInterrupt:
+        complain("interrupted.")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough, `| head` for one; the rest of it must not raise at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        complain(f"'{error.filename or 'standard output'}' cannot be used: {error.strerror}.")
+        return 1
+    return 0
+
+
+def _said_of(error: CycloptsError) -> str:
+    """The sentence on a command line that cannot be understood."""
+    if isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
+        command = " ".join(["prism", *(error.command_chain or ())])
+        return f"{command} needs {' or '.join(error.argument.names)}. See {command} --help."
+    return " ".join(str(error).split())
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point of the `prism` command."""
+    if arguments is None:
+        keep_freed_memory()
+        let_waiting_threads_sleep()
+    given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))

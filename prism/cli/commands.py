@@ -1,0 +1,105 @@
+"""How a function becomes a command of `prism`: its options from a verb's, its defaults from recipes."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import make_dataclass
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from cyclopts import App, ArgumentCollection, Group, Parameter
+from cyclopts.config import Dict
+
+from prism.cli.options import LOCAL, Running
+from prism.config import Options, described
+from prism.machine.executors import opened
+from prism.machine.provenance import versions
+from prism.machine.run import Run
+from prism.parts import NAME
+from prism.recipes import SECTIONS, read_recipe
+
+FLAT = Parameter(name="*")
+Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Fill the options that the command line left open from the recipes it names."""
+    given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
+    if given and commands:
+        verb, recipe = commands[0], read_recipe(*given)
+        if verb in SECTIONS and verb not in recipe:
+            named = " and ".join(given)
+            print(f"Recipe {named} says nothing of prism {verb}, which has its defaults.", file=sys.stderr)
+        Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=" and ".join(given))(
+            app, commands, arguments
+        )
+
+
+app = App(
+    name="prism",
+    help="Video dataset condensation: a labelled folder of clips becomes a few synthetic videos per class.",
+    help_format="plaintext",
+    config=apply_recipe,
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+    version=lambda: versions()["prism"],
+)
+
+
+def command(config: type[Options] | None = None, without: tuple[str, ...] = ()) -> Callable[[Verb], Verb]:
+    """Make a function a command of `prism`.
+
+    Args:
+        config: the options of its verb.
+        without: fields of `Running` that its verb has no use for.
+    """
+
+    def registered(function: Verb) -> Verb:
+        hints = function.__annotations__
+        if config is not None:
+            hints["config"] = Annotated[_grouped(config), FLAT]
+        if "run" in hints:
+            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in without]
+            hints["run"] = Annotated[_derived(hints["run"], hidden), FLAT]
+        app.command(function)
+        return function
+
+    return registered
+
+
+def _grouped(config: type[Options]) -> type:
+    """The options of a verb with groups and ranges for the help; calling this class makes a plain `config`."""
+    groups: dict[str, Group] = {}
+    hints, fields = get_type_hints(config, include_extras=True), []
+    for name, field in described(config).items():
+        parameter = Parameter(
+            group=groups.setdefault(field.group, Group(field.group, sort_key=len(groups))),
+            show_default=_default_and_range(field.range) if field.range and not field.choices else True,
+            validator=reach_own_parts if field.parts else None,
+        )
+        fields.append((name, Annotated[hints[name], parameter], field.default))
+    return _derived(config, fields, __new__=lambda cls, **given: config(**given))
+
+
+def _default_and_range(limits: str) -> Callable[[Any], str]:
+    return lambda default: f"{default}; {limits}" if default != "" else f'""; {limits}'
+
+
+def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -> type:
+    # Python puts such classes into the module `types`, and cyclopts takes them for simple types there.
+    namespace["__module__"] = __name__
+    # The methods of the base serve: to make them anew for each class takes a tenth of the time of `prism --help`.
+    return make_dataclass(
+        base.__name__, fields, bases=(base,), namespace=namespace, frozen=True, init=False, repr=False, eq=False
+    )
+
+
+def reach_own_parts(kind: Any, value: Any) -> None:
+    """Make the working directory importable, as `python -m` does, if a value names a part of the user's own."""
+    if isinstance(value, str) and NAME.fullmatch(value) and "" not in sys.path:
+        sys.path.insert(0, "")
+
+
+def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> Any:
+    """Call a verb with a run as the command line describes it."""
+    with opened(run.engine, run.address) as executor:
+        how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
+        return verb(*inputs, run=how, **given)

@@ -1,0 +1,51 @@
+"""What the commands say to their user."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prism.cli.options import LOCAL, Running
+from prism.recipes import read_recipe
+from prism.reports.text import printable
+
+if TYPE_CHECKING:
+    from prism.artifacts.condensed import CondensedSet
+
+
+def say(text: str) -> None:
+    """Print lines for the user; what would move the terminal's cursor or colours is spelled out."""
+    print("\n".join(map(printable, text.split("\n"))), flush=True)
+
+
+def wrote(output: Path, contents: str = "") -> None:
+    """Say what a verb wrote."""
+    say(f"Wrote {output}: {contents}." if contents else f"Wrote {output}.")
+
+
+def resumes(run: Running, output: Path, *kept: Path) -> None:
+    """Say that a run which is to be resumed begins anew, where none of the files is there that it would need."""
+    if run.resume and not any(path.exists() for path in kept):
+        say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
+
+
+def next_is(*words: object, run: Running = LOCAL) -> None:
+    """Say the command to go on with, to be pasted; with the recipes of the run that have options of it, too."""
+    shared = [recipe for recipe in run.recipe or () if words[0] in read_recipe(recipe)]
+    recipes = [word for recipe in shared for word in ("--recipe", recipe)]
+    say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
+
+
+def evaluate_next(made: "CondensedSet", output: Path, store: Path, run: Running) -> None:
+    """Say how a set is evaluated, or how it is read where no command can."""
+    from prism.artifacts.encodings import ENCODINGS
+
+    if isinstance(encoding := made.encoding.apart, ENCODINGS):
+        return next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
+    load = f"prism.CondensedSet.load({str(output)!r}, encodings=[{type(encoding).__name__}])"
+    say(f"Read it in Python: {load}. No command imports an encoding.")
+
+
+def complain(text: str) -> None:
+    """Print one line on stderr."""
+    print(f"prism: {printable(text)}", file=sys.stderr)
