@@ -13,7 +13,8 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
-from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.evaluation.trial import Examination
+from prism.evaluation.trials import Trials, run_trials
 from prism.machine.progress import Advance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted

@@ -138,3 +138,7 @@ these agree with themselves."""
 no val."""
     resamples: Annotated[int, between(100, 100000)] = 2000
     """Draws of the bootstrap behind every interval."""
+
+
+JudgeConfig = EvaluateConfig | RetrieveConfig
+"""The options of the verbs that train networks on a set and score them."""

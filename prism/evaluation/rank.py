@@ -18,8 +18,10 @@ from prism.config import as_dict
 from prism.errors import CondensedError, ConfigError, DivergedError, ResultError
 from prism.evaluation.candidates import Candidates, read_candidates
 from prism.evaluation.evaluate import evaluate
+from prism.evaluation.materials import set_material, store_material
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
-from prism.evaluation.trials import Trials, data_of, set_material, side_by_side, store_material
+from prism.evaluation.trial import side_by_side
+from prism.evaluation.trials import Trials, data_of
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file

@@ -16,7 +16,8 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
 from prism.evaluation.options import VIEWS, RetrieveConfig
-from prism.evaluation.trials import Examination, Trials, run_trials
+from prism.evaluation.trial import Examination
+from prism.evaluation.trials import Trials, run_trials
 from prism.machine.progress import Advance
 from prism.machine.run import Run, parted
 from prism.networks.embeddings import Backbone

@@ -18,7 +18,7 @@ from prism.artifacts.results import Result, Run
 from prism.errors import ConfigError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
-from prism.evaluation.trials import workers_for
+from prism.evaluation.trial import workers_for
 from prism.machine import progress
 from prism.machine.executors import completed
 from prism.networks import training_memory as memory

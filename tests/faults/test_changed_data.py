@@ -15,7 +15,7 @@ from prism.condensation.checkpoint import checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.errors import CheckpointError, SourceError, StoreError
-from prism.evaluation import trials
+from prism.evaluation import trial
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.ingestion import worker
@@ -89,8 +89,8 @@ def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monke
         change(data if which == "data" else train)
         return run(*values)  # type: ignore[arg-type]
 
-    run = trials.results.Run
-    monkeypatch.setattr(trials.results, "Run", run_then_change)
+    run = trial.results.Run
+    monkeypatch.setattr(trial.results, "Run", run_then_change)
     with pytest.raises(StoreError, match="while it was being used"):
         verb(None, data, train_store=train, output=tmp_path / "result.json", **SCHEDULE)
     assert not (tmp_path / "result.json").exists()

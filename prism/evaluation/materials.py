@@ -1,0 +1,153 @@
+"""What networks are trained on: a condensed set, or the clips of a store; and how a result records it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from prism.artifacts.clips import Clips
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Subject, relative_to_result
+from prism.artifacts.store import ClipStore
+from prism.errors import CondensedError, ConfigError
+from prism.evaluation.options import JudgeConfig
+from prism.machine.randomness import generator
+from prism.networks.training import Draw
+
+
+@dataclass(frozen=True)
+class SetMaterial:
+    """A condensed set, as a whole for every seed; its clips are drawn anew in every epoch if it is random."""
+
+    condensed: CondensedSet
+    path: Path | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A set in a file travels as its place, and is read and compared where it arrives.
+        if self.path is None:
+            return SetMaterial, (self.condensed, None)
+        return _arrived, (self.path.absolute(), self.condensed.fingerprint)
+
+    def clips(self, seed: int) -> Clips | Draw:
+        """The clips for the network of a seed, the same for all seeds."""
+        return self.condensed.clips if self.condensed.is_random else self._rendered
+
+    @cached_property
+    def _rendered(self) -> Clips:
+        return self.condensed.clips()
+
+    def check_unchanged(self) -> None:
+        """Nothing: the set is in memory."""
+
+
+def _arrived(path: Path, fingerprint: str) -> SetMaterial:
+    condensed = CondensedSet.load(path)
+    if condensed.fingerprint != fingerprint:
+        raise CondensedError(
+            f"'{path}' holds another set here than where the run was begun. All machines of a run must see "
+            "the same files."
+        )
+    return SetMaterial(condensed, path)
+
+
+@dataclass(frozen=True)
+class StoreMaterial:
+    """The training clips of a store: all, or `train_vpc` random ones of each class, anew for each seed."""
+
+    store: ClipStore
+    train_vpc: int
+
+    def clips(self, seed: int) -> Clips:
+        """The clips for the network of a seed."""
+        everything = self.store.clips("train")
+        if not self.train_vpc:
+            return everything
+        return everything.subset(self.store.sample(self.train_vpc, generator(seed, "subset")))
+
+    def check_unchanged(self) -> None:
+        """Refuse clips that were changed since they were opened.
+
+        Raises:
+            StoreError: they were.
+        """
+        self.store.check_unchanged()
+
+
+Material = SetMaterial | StoreMaterial
+"""The clips that networks are trained on."""
+
+
+def set_material(
+    condensed: CondensedSet | str | Path, store: ClipStore, config: JudgeConfig, output: Path | None
+) -> tuple[SetMaterial, Subject]:
+    """A condensed set as networks are trained on it, and as the result at `output` records it.
+
+    Raises:
+        ConfigError: the set does not fit the store or the options.
+    """
+    file = None if isinstance(condensed, CondensedSet) else Path(condensed)
+    condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
+    _check_same_shape(condensed, store, "the condensed set")
+    if config.train_vpc:
+        raise ConfigError(
+            f"{config.section}.train_vpc needs --train STORE; a condensed set is trained on as a whole."
+        )
+    source, made_by = condensed.source, condensed.source.get("config")
+    subject = Subject(
+        "condensed",
+        relative_to_result(file, output) if file else "",
+        str(source.get("method", "unknown")),
+        len(condensed),
+        condensed.num_keyframes,
+        condensed.num_bytes,
+        condensed.float32_bytes,
+        made_by if isinstance(made_by, dict) else {},
+        condensed.fingerprint,
+        condensed.stored_clips,
+    )
+    return SetMaterial(condensed, file), subject
+
+
+def store_material(
+    source: ClipStore, store: ClipStore, config: JudgeConfig, output: Path | None
+) -> tuple[Material, Subject]:
+    """The training clips of a store, and as the result at `output` records them.
+
+    Raises:
+        ConfigError: they do not fit the store that is scored, or the options.
+    """
+    _check_same_shape(source, store, "the store to train on")
+    source.require_vpc(max(1, config.train_vpc), f"{config.section}.train_vpc")
+    material = StoreMaterial(source, config.train_vpc)
+    counts = source.counts("train")
+    num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
+    num_bytes = num_clips * source.clip_bytes
+    subject = Subject(
+        "store",
+        relative_to_result(source.path, output),
+        "subset" if config.train_vpc else "full",
+        num_clips,
+        num_clips * source.num_frames,
+        num_bytes,
+        4 * num_bytes,
+        {},
+        source.fingerprint,
+    )
+    return material, subject
+
+
+def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:
+    if set(source.classes) != set(store.classes):
+        other = min(set(source.classes) ^ set(store.classes))
+        raise ConfigError(
+            f"{what} and the data '{store.path}' have different classes: only one of them has '{other}'. "
+            f"Name the store that {what} belongs to with --data."
+        )
+    for name in ("num_frames", "size"):
+        ours, theirs = getattr(source, name), getattr(store, name)
+        if ours != theirs:
+            option = f"--{name.replace('_', '-')} {source.size[0] if name == 'size' else ours}"
+            raise ConfigError(
+                f"{what} has {name} = {ours}, but the data '{store.path}' has {theirs}. "
+                f"Ingest the data again with {option}."
+            )

@@ -1,0 +1,177 @@
+"""A trial: one network is trained from its seed and scored, by itself or beside others."""
+
+import contextlib
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from prism.artifacts import results
+from prism.artifacts.clips import Clips
+from prism.artifacts.results import Subject
+from prism.artifacts.store import ClipStore
+from prism.errors import Interrupted
+from prism.evaluation.materials import Material
+from prism.evaluation.options import JudgeConfig
+from prism.evaluation.protocols import CLEAN, EvaluationProtocol
+from prism.machine.devices import in_one_thread, pick_device
+from prism.machine.progress import Advance, still
+from prism.networks.build import allocate, build_for
+from prism.networks.network import Network
+from prism.networks.training import Draw
+from prism.networks.training_memory import TrainingMemory, check_memory, num_side_by_side
+
+
+@dataclass(frozen=True)
+class Examination(ABC):
+    """How a verb trains a network and scores it on a store.
+
+    Attributes:
+        TASK: a key of `results.METRICS`.
+        DOING: the verb in the progress bar.
+        store: the clips that are scored.
+        config: the options of the verb.
+        subject: the clips that a network is trained on.
+    """
+
+    TASK: ClassVar[str]
+    DOING: ClassVar[str]
+    store: ClipStore
+    config: JudgeConfig
+    subject: Subject
+
+    @property
+    def protocol(self) -> EvaluationProtocol:
+        """How clips are shown."""
+        return CLEAN
+
+    @property
+    def num_clips(self) -> int:
+        """Clips that a network is trained on in an epoch."""
+        return self.subject.num_videos
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse a store that lacks clips to score.
+
+        Raises:
+            ConfigError: it does.
+            StoreError: the split is empty.
+        """
+
+    @property
+    @abstractmethod
+    def chance(self) -> dict[str, float]:
+        """The scores of random guesses, in 0..1, for each metric of the task."""
+
+    @property
+    @abstractmethod
+    def batch_size(self) -> int:
+        """Clips of a training step."""
+
+    @abstractmethod
+    def judge(
+        self, network: Network, clips: Clips | Draw, seed: int, advance: Advance
+    ) -> tuple[float, dict[str, float]]:
+        """Train a network on clips from a seed and score it; `advance` is called after every epoch.
+
+        Returns:
+            The mean loss of the last epoch, and for each metric the score, in 0..1.
+        """
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One network for each seed, trained and scored by itself, here or where an executor computes.
+
+    Attributes:
+        device: `auto`, `cpu` or `cuda` of the machine that it is trained on.
+        stopped: once it is set, training ends at the network's next layer; None where nobody could set it.
+        advance: called after every epoch.
+    """
+
+    material: Material
+    examination: Examination
+    device: str
+    stopped: threading.Event | None = None
+    advance: Advance = still
+
+    def __call__(self, seed: int) -> results.Run:
+        """Train and score the network of a seed; the scores depend on nothing but the seed and the fields.
+
+        Raises:
+            DivergedError: the loss is not finite.
+            StoreError: a store was changed meanwhile.
+            Interrupted: the run was stopped.
+        """
+        started, device = time.monotonic(), pick_device(self.device)
+        network = allocate(self.blank(), device)
+        # Python cannot end a thread from outside, so a stopped training looks for itself, before every layer.
+        for module in network.modules():
+            module.register_forward_pre_hook(self._go_on)
+        with in_one_thread(device):
+            loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
+        run = results.Run(seed, scores, loss, round(time.monotonic() - started, 3))
+        for read in (self.examination.store, self.material):
+            read.check_unchanged()
+        return run
+
+    def elsewhere(self, seed: int) -> results.Run:
+        """Like a call, on a machine whose memory was not asked before."""
+        self.check_memory()
+        return self(seed)
+
+    def check_memory(self) -> TrainingMemory:
+        """The memory that training one network takes.
+
+        Raises:
+            ConfigError: that is more than this machine has.
+        """
+        return check_memory(self.blank(), self.examination.batch_size, pick_device(self.device))
+
+    def blank(self) -> Network:
+        """The network on the meta device."""
+        config = self.examination.config
+        return build_for(self.examination.store, config.model, "meta", width=config.width, hidden=config.hidden)
+
+    def _go_on(self, *_: object) -> None:
+        if self.stopped and self.stopped.is_set():
+            raise Interrupted("stopped.")
+
+
+def workers_for(num_networks: int, num_threads: int) -> int:
+    """How many networks to train side by side, so that no core is idle at the end.
+
+    Three networks on two cores share them from the first epoch to the last. If the third waited for one of the
+    others, a core would be idle while it is trained. More than twice as many networks as cores are trained in
+    rounds of equal size.
+    """
+    rounds = max(1, num_networks // num_threads)
+    return -(-num_networks // rounds)
+
+
+@contextlib.contextmanager
+def side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> Iterator[Executor | None]:
+    """Threads that train up to `most` networks, as far as memory suffices; None for one after the other.
+
+    PyTorch releases Python's lock while it computes, so threads are about as fast as processes would be, and
+    they share the clips.
+    """
+    # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
+    num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
+    if num <= 1:
+        yield None
+        return
+    # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
+    # The trials set it as well; they find one, and so put back one while others still compute.
+    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as threads:
+        try:
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
