@@ -97,7 +97,9 @@ def test_select_takes_a_list_and_says_which_classes_it_leaves_out(prism, store, 
 def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
     out = prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
     line, *caution = out.splitlines()[:-2]
-    assert re.fullmatch(r"random: top-1 [\d.]+ ± [\d.]+ \(2\), top-5 [\d.]+ ± [\d.]+ \(2\)", line)
+    assert re.fullmatch(
+        r"random: top-1 [\d.]+ ± [\d.]+ \(2\), top-5 [\d.]+ ± [\d.]+ \(2\), on \d+ test clips", line
+    )
     assert [text.partition(":")[0] for text in caution] in ([], ["Caution"])
     assert len(Result.load(tmp_path / "r.json").runs) == 2
 
@@ -125,7 +127,8 @@ def test_retrieve_prints_recall_and_writes_the_result_that_report_and_info_read(
     arguments = ["--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE]
     out = prism.succeeds("retrieve", tmp_path / "set", *arguments)
     assert re.fullmatch(
-        r"random: R@1 [\d.]+ ± [\d.]+ \(2\), R@5 .*, R@10 .*, R@20 100\.0 ± 0\.0 \(2\)", out.splitlines()[0]
+        r"random: R@1 [\d.]+ ± [\d.]+ \(2\), R@5 .*, R@10 .*, R@20 100\.0 ± 0\.0 \(2\), on \d+ test clips",
+        out.splitlines()[0],
     )
     assert len(Result.load(tmp_path / "r.json").runs) == 2
     assert "R@1 %" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")

@@ -167,7 +167,9 @@ class Result:
 
     def __str__(self) -> str:
         scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
-        return "\n".join(filter(None, (f"{self.label}: {scores}", self.caution and f"Caution: {self.caution}")))
+        # Which clips they are is said: a choice must not be made on test, and nobody sees that by the score.
+        said = f"{self.label}: {scores}, on {self.data.num_clips} {self.data.split} clips"
+        return "\n".join(filter(None, (said, self.caution and f"Caution: {self.caution}")))
 
     @property
     def caution(self) -> str:

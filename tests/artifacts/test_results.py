@@ -66,12 +66,14 @@ def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
     assert Result.load(tmp_path / "r.json") == result
     assert list(json.loads(result.to_json())["summary"]) == ["r1", "r10", "r20", "r5"]
     assert result.summary() == result.summary("r1") == (0.5, 0.0, 1)
-    assert str(result) == ("PRISM: R@1 50.0 ± – (1), R@5 75.0 ± – (1), R@10 75.0 ± – (1), R@20 100.0 ± – (1)")
+    assert str(result) == (
+        "PRISM: R@1 50.0 ± – (1), R@5 75.0 ± – (1), R@10 75.0 ± – (1), R@20 100.0 ± – (1), on 20 test clips"
+    )
 
 
 def test_accuracies_are_shown_in_percent_with_their_n():
     assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
-    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± – (1), top-5 100.0 ± – (1)"
+    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± – (1), top-5 100.0 ± – (1), on 20 test clips"
 
 
 def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_said():
