@@ -46,6 +46,12 @@ def evaluate_next(made: "CondensedSet", output: Path, store: Path, run: Running)
     say(f"Read it in Python: {load}. No command imports an encoding.")
 
 
+def report_next(output: Path) -> None:
+    """Say how a result or a ranking becomes a page beside it."""
+    page = output.parent / "page.html"
+    next_is("report", output, "-o", page, *(["--overwrite"] if page.exists() else []))
+
+
 def complain(text: str) -> None:
     """Print one line on stderr."""
     print(f"prism: {printable(text)}", file=sys.stderr)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from prism.cli.commands import call, command, reach_own_parts
 from prism.cli.options import Rating, Scoring
-from prism.cli.said import next_is, resumes, say, wrote
+from prism.cli.said import report_next, resumes, say, wrote
 from prism.config import Options
 from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 
@@ -66,8 +66,7 @@ def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, confi
         say("Nothing was written; -o RESULT.json keeps the result.")
         return
     wrote(run.output)
-    page = run.output.parent / "page.html"
-    next_is("report", run.output, "-o", page, *(["--overwrite"] if page.exists() else []))
+    report_next(run.output)
 
 
 @command(RankConfig)
@@ -122,5 +121,4 @@ def rank(
         return
     write_tables(found, output)
     say(f"Wrote {output}, and beside it {', '.join(path.name for path in beside(output))}.")
-    page = output.parent / "page.html"
-    next_is("report", output, "-o", page, *(["--overwrite"] if page.exists() else []))
+    report_next(output)
