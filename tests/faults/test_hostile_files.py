@@ -74,7 +74,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@settings(max_examples=either(500, 5000))
+@settings(max_examples=either(250, 5000))
 @given(st.data())
 def test_whatever_is_read_only_a_prism_error_comes_out(name, targets, data):
     target = targets[name]
