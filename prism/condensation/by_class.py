@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, check_idle, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, damaged, run_path, shards_path
@@ -78,6 +79,12 @@ def has_independent_classes(config: CondenseConfig) -> bool:
     return all(part.independent_classes for part in parts)
 
 
+def encodings_of(store: ClipStore, config: CondenseConfig) -> list[type[Encoding]]:
+    """The encoding of the finished set, which may be somebody's own; empty where the method does not say."""
+    example = METHODS.make(config.method, config).example(store, config)
+    return [] if example is None else [type(example)]
+
+
 def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> CondensedSet:
     """Condense every class by itself on an executor, and save the set that they make together.
 
@@ -87,7 +94,7 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
         run: its executor computes where the folders of store and output are the same.
 
     Raises:
-        ConfigError: the classes depend on each other, or an unfinished run is there.
+        ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there.
         Interrupted: Ctrl-C; finished classes stay.
     """
     if not has_independent_classes(order.config):
@@ -96,6 +103,9 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
             f"method {named['method']} with objective {named.get('objective', 'distribution')} condenses all "
             "classes together, so they cannot be condensed one by one. Leave out --engine."
         )
+    if example := METHODS.make(order.config.method, order.config).example(order.store, order.config):
+        # An encoding that cannot be joined is refused here, not when all classes are done.
+        example.join([example, example])
     # A living run is named, not what it has left so far.
     check_idle(telemetry_path(order.output))
     _check_output(order.output, run.resume, run.overwrite)
@@ -158,7 +168,8 @@ def _compute(order: ClassOrder, run: Run) -> None:
 def _merge(order: ClassOrder, source: dict[str, Any], run: Run, telemetry: TelemetryWriter) -> CondensedSet:
     """Put the classes together under the set's own name, then drop them."""
     paths = [order.path(label) for label in range(len(order.store.classes))]
-    parts = [CondensedSet.load(path) for path in paths]
+    encodings = encodings_of(order.store, order.config)
+    parts = [CondensedSet.load(path, encodings) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):
         check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, CheckpointError)

@@ -6,7 +6,7 @@ from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
-from prism.condensation.by_class import ClassOrder, condense_on
+from prism.condensation.by_class import ClassOrder, condense_on, encodings_of
 from prism.condensation.checkpoint import checkpoint_path, run_path, shards_path
 from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
@@ -62,7 +62,7 @@ def condense(
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
     check_fits(store, config)
-    if run.resume and not run.overwrite and (done := finished(run.path, source_of(store, config))):
+    if run.resume and not run.overwrite and (done := finished(run.path, store, config)):
         return done
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
@@ -128,8 +128,8 @@ def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
     }
 
 
-def finished(output: Path | None, source: dict[str, Any]) -> CondensedSet | None:
-    """The set of a run that `source` identifies, where it has ended; None where it has not.
+def finished(output: Path | None, store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
+    """The set of a run with these options, where it has ended; None where it has not.
 
     Raises:
         CheckpointError: the set is that of another run.
@@ -137,7 +137,7 @@ def finished(output: Path | None, source: dict[str, Any]) -> CondensedSet | None
     """
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
-    found = CondensedSet.load(output)
+    found, source = CondensedSet.load(output, encodings_of(store, config)), source_of(store, config)
     known = {key: found.source.get(key) for key in source}
     check_same_run(f"set '{output}'", known, source, CheckpointError)
     # A kill may have left some, after what they were made for had gone.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import CondenseConfig
@@ -109,6 +110,16 @@ class Method(ABC):
         Raises:
             ConfigError: by default never.
         """
+
+    def example(self, store: ClipStore, config: CondenseConfig) -> Encoding | None:
+        """One video as a finished set will hold it; by default None, for one of PRISM's own encodings.
+
+        So an encoding of your own is known when a set, or the set of a class, is read again.
+
+        Raises:
+            ConfigError: the storage fails.
+        """
+        return None
 
     def preparation(self, config: CondenseConfig) -> int:
         """Iterations before those of `config.iterations`, without insertion; by default none."""

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.artifacts.options import STORAGES
@@ -111,10 +112,15 @@ class KeyFrames(Method):
                 f"condense.keyframe_scale = {scale}, but the clips have {height}×{width} pixels. "
                 "Choose a number that divides both."
             )
-        storage = STORAGES.make(config.storage, config)
-        storage.check()
+        STORAGES.make(config.storage, config).check()
+        self.example(store, config)
+
+    def example(self, store: ClipStore, config: CondenseConfig) -> Encoding:
+        """A grey video with the key-frames of the start."""
+        (height, width), scale = store.size, config.keyframe_scale
         grey = torch.full((1, store.num_frames, 3, height // scale, width // scale), 0.5)
-        encoded(storage, grey, evenly_spread(1, store.num_frames, config.initial_keyframes or len(grey[0])), scale)
+        mask = evenly_spread(1, store.num_frames, config.initial_keyframes or store.num_frames)
+        return encoded(STORAGES.make(config.storage, config), grey, mask, scale)
 
     def start(
         self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None

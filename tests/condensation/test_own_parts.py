@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from settings import PAPER
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.storages import Float32, Storage
+from prism.artifacts.keyframes import enlarge, render
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
@@ -181,6 +184,70 @@ def test_a_storage_that_fails_at_the_end_loses_no_iteration(store, tmp_path, mon
     monkeypatch.undo()
     exact = condense(store, **TINY)
     assert torch.equal(resumed.render(), exact.render())
+
+
+@dataclass(frozen=True)
+class Halved(Encoding):
+    """Every second frame, in 256 levels."""
+
+    NAME: ClassVar = "halved"
+    TENSORS: ClassVar = {"levels": (torch.uint8, 5)}
+    levels: torch.Tensor
+    length: int
+
+    clip_shape = property(lambda self: (self.length, *self.levels.shape[3:]))
+    mask = property(lambda self: (torch.arange(self.length) % 2 == 0).repeat(len(self.levels), 1))
+
+    @classmethod
+    def from_tensors(cls, tensors, metadata):
+        return cls(tensors["levels"], metadata["num_frames"])
+
+    def tensors(self):
+        return {"levels": self.levels}
+
+    def render(self, videos, normalisation, generator):
+        return (self.levels[videos] / 255).repeat_interleave(2, dim=1)[:, : self.length]
+
+
+class Joined(Halved):
+    """The same, whose sets can be joined."""
+
+    @classmethod
+    def join(cls, parts):
+        return cls(torch.cat([part.levels for part in parts]), parts[0].length)
+
+
+@dataclass(frozen=True)
+class Kept(Storage):
+    """Keeps videos in an encoding of its own."""
+
+    encoding: type[Halved]
+
+    def encode(self, frames, mask, scale=1):
+        clips = enlarge(render(frames, mask), scale)
+        return self.encoding((clips[:, ::2] * 255).round().clamp(0, 255).byte(), clips.shape[1])
+
+
+def test_the_classes_of_an_encoding_of_ones_own_are_joined_where_it_can_be(store, tmp_path):
+    whole = condense(store, storage=Kept(Joined), **TINY)
+    with ThreadPoolExecutor(2) as executor:
+        merged = condense(store, storage=Kept(Joined), output=tmp_path / "set", executor=executor, **TINY)
+    assert merged.to_bytes() == whole.to_bytes()
+
+
+def test_an_encoding_that_cannot_be_joined_is_refused_before_a_class_is_condensed(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(Condensation, "step", None)
+    options = TINY | {"storage": Kept(Halved), "output": tmp_path / "set"}
+    with ThreadPoolExecutor(1) as executor, pytest.raises(ConfigError, match=r"halved cannot be joined.*--engine"):
+        condense(store, executor=executor, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_set_in_an_encoding_of_ones_own_is_not_made_again(store, tmp_path, monkeypatch):
+    options = TINY | {"storage": Kept(Halved), "output": tmp_path / "set"}
+    made = condense(store, **options)
+    monkeypatch.setattr(Condensation, "step", None)
+    assert condense(store, resume=True, **options).to_bytes() == made.to_bytes()
 
 
 class Given(Objective):
