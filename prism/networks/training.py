@@ -15,7 +15,7 @@ from prism.artifacts.clips import (
     shift_at_random,
     to_model_input,
 )
-from prism.errors import DivergedError
+from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import send
 from prism.machine.progress import Advance, still
 from prism.machine.randomness import generator
@@ -61,6 +61,7 @@ def train(
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
 
     Raises:
+        ConfigError: the last step of an epoch has one clip, and the network needs several.
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device
@@ -80,7 +81,7 @@ def train(
             frames = _flipped(shown.frames.index_select(0, batch), batch, flip, flips)
             frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
             inputs = to_model_input(send(frames, device), normalisation)
-            loss = criterion(network(inputs), send(shown.labels[batch], device))
+            loss = criterion(_learning(network, inputs, schedule), send(shown.labels[batch], device))
             descent.forget()
             loss.backward()
             if schedule.max_grad_norm:
@@ -92,6 +93,19 @@ def train(
         _check_finite(mean_loss, seed, epoch, schedule)
         advance()
     return mean_loss
+
+
+def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:
+    try:
+        return network(inputs)
+    except ValueError as error:
+        if len(inputs) > 1:
+            raise
+        # That is what PyTorch's batch normalisation raises.
+        raise ConfigError(
+            f"the network cannot be trained on one clip alone, to which steps of {schedule.batch_size} come: "
+            f"{str(error).rstrip('.')}. Choose another batch size."
+        ) from error
 
 
 def _check_finite(loss: float, seed: int, epoch: int, schedule: Schedule) -> None:

@@ -209,6 +209,12 @@ def test_a_network_that_trains_on_several_clips_only_is_evaluated_and_its_memory
     assert ours.kept_bytes(ours.train()) - plain.kept_bytes(plain.train()) == 3 * 4 * 12
 
 
+def test_a_last_step_of_one_clip_that_the_network_cannot_learn_from_is_named(roomy, chosen):
+    sentence = "cannot be trained on one clip alone, to which steps of 3 come: Expected more than 1 value"
+    with pytest.raises(ConfigError, match=sentence):
+        evaluate(chosen, roomy, model=Standardised, batch_size=3, **TINY)
+
+
 class Reading(Own):
     """Looks at a value, which no meta device has."""
 
