@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.estimates import LEVEL
-from prism.artifacts.ranks import Agreement, agreement, own_agreement
+from prism.artifacts.ranks import Agreement, agreement, best, own_agreement
 from prism.artifacts.results import (
     LARGEST,
     SEEDS,
@@ -185,11 +185,16 @@ class Ranking:
         """How well the networks on all clips agree with themselves; None for one of each candidate."""
         return own_agreement(self.scores[FULL])
 
+    def best(self, number: int) -> list[str]:
+        """The candidate with the best mean score on a set, or on all clips; several where theirs are equal."""
+        is_best = best(self.scores[number].mean(-1)).tolist()
+        return [name for name, is_one in zip(self.candidates, is_best, strict=True) if is_one]
+
     def picks(self, kind: Kind) -> dict[str, int]:
         """The candidates that score best on the sets of a kind, and on how many of these; the most often first."""
-        names, counts = list(self.candidates), dict.fromkeys(self.candidates, 0)
-        for number in kind.sets:
-            counts[names[int(self.scores[number].mean(-1).argmax())]] += 1
+        counts = dict.fromkeys(self.candidates, 0)
+        for name in (name for number in kind.sets for name in self.best(number)):
+            counts[name] += 1
         return {name: count for name, count in sorted(counts.items(), key=lambda item: -item[1]) if count}
 
     def seconds(self, number: int) -> float:

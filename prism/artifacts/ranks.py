@@ -60,9 +60,14 @@ def regret(full: Tensor, scores: Tensor) -> Tensor:
     Returns:
         (…), 0 or more, in the unit of `full`.
     """
-    rounded = scores.round(decimals=DIGITS)
-    is_picked = (rounded == rounded.amax(-1, keepdim=True)).to(full.dtype)
+    is_picked = best(scores).to(full.dtype)
     return full.amax(-1) - (full * is_picked).sum(-1) / is_picked.sum(-1)
+
+
+def best(scores: Tensor) -> Tensor:
+    """(…, C): True at the best of the scores (…, C), at several where they are equal."""
+    rounded = scores.round(decimals=DIGITS)
+    return rounded == rounded.amax(-1, keepdim=True)
 
 
 def _orders(scores: Tensor) -> Tensor:

@@ -127,8 +127,11 @@ def rank_rows(ranking: Ranking) -> list[RankRow]:
         rows.append(RankRow(kind.name, kind, found, dict(found.values), clips, stored, size, *of_kind))
     if own := ranking.own_agreement:
         clips, size = ranking.full.num_videos, ranking.full.num_bytes
-        best = list(ranking.candidates)[int(ranking.scores[FULL].mean(-1).argmax())]
-        rows.append(RankRow(AGAIN, None, None, own, clips, clips, size, 0.0, full, 0.0, {best: 1}))
+        rows.append(
+            RankRow(
+                AGAIN, None, None, own, clips, clips, size, 0.0, full, 0.0, dict.fromkeys(ranking.best(FULL), 1)
+            )
+        )
     return rows
 
 
@@ -187,7 +190,7 @@ def verdicts(ranking: Ranking) -> list[str]:
 def _notes(ranking: Ranking) -> list[str]:
     """What a reader must know before believing the numbers."""
     config, data, full = ranking.config, ranking.data, ranking.scores[FULL].mean(-1)
-    best = list(ranking.candidates)[int(full.argmax())]
+    best = listed(ranking.best(FULL))
     said = [
         f"τ and ρ: 1 is the order of all clips, 0 is none. Regret: all clips put {best} first, with "
         f"{100 * float(full.max()):.1f} %; a set loses what its own pick has less. A candidate picked at random "

@@ -83,6 +83,12 @@ def test_the_picks_of_a_kind_are_counted_over_its_sets(ranking):
     assert ranking.picks(ranking.kinds[0]) == {"candidate2": 1, "candidate0": 1}
 
 
+def test_equal_candidates_are_all_picked():
+    tied = ranking_of([[0.5]] * 3, noise=[[[0.2], [0.4], [0.4]], [[0.3], [0.3], [0.3]]])
+    assert tied.best(FULL) == list(tied.candidates)
+    assert tied.picks(tied.kinds[0]) == {"candidate1": 2, "candidate2": 2, "candidate0": 1}
+
+
 def test_the_search_takes_the_time_of_one_network_of_each_candidate(ranking):
     assert (ranking.seconds(FULL), ranking.seconds(0)) == (36, 4)
 
