@@ -11,7 +11,7 @@ A class that a lost worker was condensing goes on from its checkpoint, on anothe
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,19 +79,16 @@ def has_independent_classes(config: CondenseConfig) -> bool:
     return all(part.independent_classes for part in parts)
 
 
-def encodings_of(store: ClipStore, config: CondenseConfig) -> list[type[Encoding]]:
-    """The encoding of the finished set, which may be somebody's own; empty where the method does not say."""
-    example = METHODS.make(config.method, config).example(store, config)
-    return [] if example is None else [type(example)]
-
-
-def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> CondensedSet:
+def condense_on(
+    order: ClassOrder, source: dict[str, Any], run: Run, encodings: Sequence[Encoding] = ()
+) -> CondensedSet:
     """Condense every class by itself on an executor, and save the set that they make together.
 
     Args:
         order: what is to be done with a class.
         source: what identifies the run.
         run: its executor computes where the folders of store and output are the same.
+        encodings: examples of those that the set of a class may have beside PRISM's own.
 
     Raises:
         ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there.
@@ -103,7 +100,7 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
             f"method {named['method']} with objective {named.get('objective', 'distribution')} condenses all "
             "classes together, so they cannot be condensed one by one. Leave out --engine."
         )
-    if example := METHODS.make(order.config.method, order.config).example(order.store, order.config):
+    for example in encodings:
         # An encoding that cannot be joined is refused here, not when all classes are done.
         example.join([example, example])
     # A living run is named, not what it has left so far.
@@ -118,7 +115,7 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run) -> Condense
         OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
         _compute(order, run)
         order.store.check_unchanged()
-        return _merge(order, source, run, telemetry)
+        return _merge(order, source, run, telemetry, list(map(type, encodings)))
 
 
 def _check_output(output: Path, resume: bool, overwrite: bool) -> None:
@@ -165,10 +162,15 @@ def _compute(order: ClassOrder, run: Run) -> None:
         raise Interrupted("stopped. Run the same command with --resume to continue.") from None
 
 
-def _merge(order: ClassOrder, source: dict[str, Any], run: Run, telemetry: TelemetryWriter) -> CondensedSet:
+def _merge(
+    order: ClassOrder,
+    source: dict[str, Any],
+    run: Run,
+    telemetry: TelemetryWriter,
+    encodings: list[type[Encoding]],
+) -> CondensedSet:
     """Put the classes together under the set's own name, then drop them."""
     paths = [order.path(label) for label in range(len(order.store.classes))]
-    encodings = encodings_of(order.store, order.config)
     parts = [CondensedSet.load(path, encodings) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
-from prism.condensation.by_class import ClassOrder, condense_on, encodings_of
+from prism.condensation.by_class import ClassOrder, condense_on
 from prism.condensation.checkpoint import checkpoint_path, run_path, shards_path
 from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
@@ -61,15 +62,15 @@ def condense(
     config = settled(config)
     if not 0 <= checkpoint_seconds < float("inf"):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds}, but it must be at least 0 and finite.")
-    check_fits(store, config)
-    if run.resume and not run.overwrite and (done := finished(run.path, store, config)):
+    encodings, source = check_fits(store, config), source_of(store, config)
+    if run.resume and not run.overwrite and (done := finished(run.path, source, encodings)):
         return done
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
     order = ClassOrder(condense_classes, store, config, run.path, run.device, checkpoint_seconds)
-    return condense_on(order, source_of(store, config), run)
+    return condense_on(order, source, run, encodings)
 
 
 def condense_classes(
@@ -128,8 +129,8 @@ def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
     }
 
 
-def finished(output: Path | None, store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
-    """The set of a run with these options, where it has ended; None where it has not.
+def finished(output: Path | None, source: dict[str, Any], encodings: list[Encoding]) -> CondensedSet | None:
+    """The set of a run that `source` identifies, where it has ended; None where it has not.
 
     Raises:
         CheckpointError: the set is that of another run.
@@ -137,7 +138,7 @@ def finished(output: Path | None, store: ClipStore, config: CondenseConfig) -> C
     """
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
-    found, source = CondensedSet.load(output, encodings_of(store, config)), source_of(store, config)
+    found = CondensedSet.load(output, map(type, encodings))
     known = {key: found.source.get(key) for key in source}
     check_same_run(f"set '{output}'", known, source, CheckpointError)
     # A kill may have left some, after what they were made for had gone.
@@ -165,9 +166,16 @@ def say_equations(store: ClipStore, config: CondenseConfig, run: Run) -> None:
     )
 
 
-def check_fits(store: ClipStore, config: CondenseConfig) -> None:
-    """Refuse options that the store or a chosen part cannot satisfy, before the first expensive step."""
+def check_fits(store: ClipStore, config: CondenseConfig) -> list[Encoding]:
+    """Refuse options that the store or a chosen part cannot satisfy, before the first expensive step.
+
+    Returns:
+        One video as the finished set will hold it; none where the method does not say.
+    """
     store.require_vpc(config.vpc, "condense.vpc")
     rule = RULES.make(config.insertion, config)
-    METHODS.make(config.method, config).check(store, config)
+    method = METHODS.make(config.method, config)
+    method.check(store, config)
     rule.check(store, config)
+    example = method.example(store, config)
+    return [] if example is None else [example]

@@ -100,7 +100,7 @@ class KeyFrames(Method):
         return int(copies * clip_bytes(store, config))
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
-        """Refuse more key-frames than frames, sizes that cannot be divided, and a storage that cannot encode."""
+        """Refuse more key-frames than frames, sizes that cannot be divided, and a storage without its encoder."""
         if config.initial_keyframes > store.num_frames:
             raise ConfigError(
                 f"condense.initial_keyframes = {config.initial_keyframes}, "
@@ -113,7 +113,6 @@ class KeyFrames(Method):
                 "Choose a number that divides both."
             )
         STORAGES.make(config.storage, config).check()
-        self.example(store, config)
 
     def example(self, store: ClipStore, config: CondenseConfig) -> Encoding:
         """A grey video with the key-frames of the start."""

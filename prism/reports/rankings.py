@@ -127,11 +127,8 @@ def rank_rows(ranking: Ranking) -> list[RankRow]:
         rows.append(RankRow(kind.name, kind, found, dict(found.values), clips, stored, size, *of_kind))
     if own := ranking.own_agreement:
         clips, size = ranking.full.num_videos, ranking.full.num_bytes
-        rows.append(
-            RankRow(
-                AGAIN, None, None, own, clips, clips, size, 0.0, full, 0.0, dict.fromkeys(ranking.best(FULL), 1)
-            )
-        )
+        picks = dict.fromkeys(ranking.best(FULL), 1)
+        rows.append(RankRow(AGAIN, None, None, own, clips, clips, size, 0.0, full, 0.0, picks))
     return rows
 
 
