@@ -10,7 +10,7 @@ from torch.nn import functional
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.initial import initialise
-from prism.networks.strided import StridedConv3d, input_gradient
+from prism.networks.strided import StridedConv3d, input_gradient, weight_gradient
 
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 13), st.integers(1, 13))
 kernels = st.tuples(*[st.sampled_from([1, 3, 5, 7])] * 3)
@@ -36,16 +36,29 @@ def test_the_input_gradient_is_that_of_automatic_differentiation(size, kernel, s
     torch.testing.assert_close(input_gradient(gradient, weight, stride, size), expected)
 
 
+@given(size=sizes, kernel=kernels, stride=strides)
+def test_the_weight_gradient_is_that_of_automatic_differentiation(size, kernel, stride):
+    clips, weight = drawn(2, 3, *size), drawn(4, 3, *kernel, name="weight").requires_grad_()
+    outputs = functional.conv3d(clips, weight, None, stride, tuple(side // 2 for side in kernel))
+    gradient = drawn(*outputs.shape, name="gradient")
+    (expected,) = torch.autograd.grad(outputs, weight, gradient)
+    torch.testing.assert_close(weight_gradient(gradient, clips, stride, kernel), expected)
+
+
 @settings(max_examples=8)
 @given(size=sizes)
 def test_a_frozen_layer_has_the_gradient_of_finite_differences(size):
     assert torch.autograd.gradcheck(layer(), drawn(1, 3, *size).requires_grad_(), fast_mode=True)
 
 
+@pytest.mark.parametrize("processor", ["AVX2", "AVX512", "DEFAULT"])
 @pytest.mark.parametrize("after", [5, 40], ids=["few channels out", "many"])
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last_3d])
 @pytest.mark.parametrize("frozen", [True, False], ids=["frozen", "trained"])
-def test_it_has_the_layout_values_and_gradients_of_the_plain_one(after, memory_format, frozen):
+def test_it_has_the_layout_values_and_gradients_of_the_plain_one(
+    monkeypatch, processor, after, memory_format, frozen
+):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
     ours, plain = (kind(3, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)) for kind in (StridedConv3d, nn.Conv3d))
     initialise(ours, generator(0, "init"))
     plain.load_state_dict(ours.state_dict())
@@ -59,13 +72,14 @@ def test_it_has_the_layout_values_and_gradients_of_the_plain_one(after, memory_f
         values.append(convolution(inputs))
         wanted = [inputs] if frozen else [inputs, convolution.weight, convolution.bias]
         gradients.append(torch.autograd.grad(values[-1].square().sum(), wanted))
-    is_same_kernel = after == 40 or memory_format == torch.contiguous_format
+    is_same_kernel = after == 40 or processor != "AVX512" or memory_format == torch.contiguous_format
     assert torch.equal(*values) or not is_same_kernel
     torch.testing.assert_close(*values)
     assert values[0].is_contiguous(memory_format=memory_format)
     for found, expected in zip(*gradients, strict=True):
-        # Rounding grows with the channels that are summed.
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=2e-7 * after)
+        assert found.shape == expected.shape
+        # Single values near zero lose digits, whichever way they are summed.
+        assert (found - expected).norm() < 1e-5 * expected.norm()
 
 
 def test_a_layer_without_a_bias_trains():
@@ -76,8 +90,12 @@ def test_a_layer_without_a_bias_trains():
     assert gradient.abs().max() > 0
 
 
+@pytest.mark.parametrize("processor", ["AVX2", "AVX512", "DEFAULT"])
 @pytest.mark.parametrize("after", [5, 40])
-def test_a_trained_bias_beside_frozen_weights_and_automatic_bfloat16_have_their_gradients(after):
+def test_a_trained_bias_beside_frozen_weights_and_automatic_bfloat16_have_their_gradients(
+    monkeypatch, processor, after
+):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
     ours = StridedConv3d(3, after, (3, 7, 7), (1, 2, 2), (1, 3, 3))
     initialise(ours, generator(0, "init"))
     ours.weight.data = ours.weight.data.to(memory_format=torch.channels_last_3d)
