@@ -1,9 +1,9 @@
 """An insertion rule of your own: a frame is freed where its gradient is large, not where it points elsewhere.
 
-    prism condense runs/store -o runs/own.safetensors --insertion examples.own_rule:LargeGradient
-    prism condense runs/store -o runs/own.safetensors --insertion 'examples.own_rule:LargeGradient(times=2.0)'
+    prism condense STORE -o OUT --initial-keyframes 2 --insertion examples.own_rule:LargeGradient
+    prism condense STORE -o OUT --initial-keyframes 2 --insertion 'examples.own_rule:LargeGradient(times=2.0)'
 
-or in Python: `prism.condense(store, insertion=LargeGradient(times=2.0))`.
+or in Python: `prism.condense(store, initial_keyframes=2, insertion=LargeGradient(times=2.0))`.
 """
 
 from dataclasses import dataclass
@@ -34,5 +34,6 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as folder:
         store = tiny_store(Path(folder) / "store")
-        check_rule(LargeGradient(), store)
-        print(prism.condense(store, insertion=LargeGradient(), iterations=20, width=4, batch_real=4))
+        rule = LargeGradient()
+        check_rule(rule, store)
+        print(prism.condense(store, initial_keyframes=2, insertion=rule, iterations=20, width=4, batch_real=4))

@@ -46,7 +46,7 @@ def condense(
     vpc: int = 1,
     method: Any = "prism",
     init: Literal["noise", "real", "mean"] = "mean",
-    initial_keyframes: int = 2,
+    initial_keyframes: int = 0,
     keyframe_scale: int = 4,
     fully_learnable: bool = False,
     seed: int = 0,

@@ -185,8 +185,8 @@ def test_info_prints_facts_or_json(prism, store, chosen):
         "condense STORE -o OUT --method prism --vpc 1 --iterations 2 --lr 1 --batch-real 2 --epsilon 0 --width 2 "
         "--insertion l2 --initial-keyframes 2 --init noise --storage float16 --seed 0 "
         "--checkpoint-seconds 60 --resume",
-        "condense STORE -o OUT --insertion random --init real --storage uint8 --iterations 2 "
-        "--width 2 --batch-real 2",
+        "condense STORE -o OUT --insertion random --initial-keyframes 3 --init real --storage uint8 "
+        "--iterations 2 --width 2 --batch-real 2",
         "condense STORE --output OUT --insertion never --storage float32 --iterations 2 --width 2 --batch-real 2",
         "select STORE -o OUT --method random --vpc 1 --seed 0",
         "evaluate SET --data STORE --model convnet3d --epochs 1 --lr 0.01 --seeds 1 --width 2 -o OUT",
@@ -531,7 +531,8 @@ def test_a_store_of_a_newer_format_is_refused(prism, make_store, tmp_path):
 
 
 def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
-    arguments = ["--lr", "1e30", "--iterations", 48, "--keyframe-scale", 16, "--width", 2, "--no-progress"]
+    few = ["--initial-keyframes", 2, "--keyframe-scale", 16]
+    arguments = ["--lr", "1e30", "--iterations", 48, *few, "--width", 2, "--no-progress"]
     assert "start again with --lr 0 --overwrite" in prism.refuses(
         "condense", store.path, "-o", tmp_path / "x", *arguments
     )

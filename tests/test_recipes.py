@@ -90,7 +90,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
         "condense": {
             "method": "prism",
             "init": "mean",
-            "initial_keyframes": 2,
+            "initial_keyframes": 0,
             "keyframe_scale": 4,
             "insertion": "never",
             "lr": 0.0,

@@ -53,8 +53,8 @@ hallucinator for all (Wang et al.). The last two fix what would make them anothe
     init: Init = "mean"
     """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
 among them; Gaussian noise (the paper); or frames of random real clips."""
-    initial_keyframes: Annotated[int, INITIAL] = 2
-    """Key-frames per video at the start, evenly spread; 0 for every frame."""
+    initial_keyframes: Annotated[int, INITIAL] = 0
+    """Key-frames per video at the start, evenly spread; 0 for every frame. The paper: 2."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
 the height and width, which are enlarged bilinearly."""

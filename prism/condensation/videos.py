@@ -20,7 +20,7 @@ from prism.condensation.method import (
     check_storable,
     clip_bytes,
 )
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import RULES, CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 
@@ -100,7 +100,15 @@ class KeyFrames(Method):
         return int(copies * clip_bytes(store, config))
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
-        """Refuse more key-frames than frames, sizes that cannot be divided, and a storage without its encoder."""
+        """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide.
+
+        So is a storage without its encoder.
+        """
+        if not config.initial_keyframes and RULES.make(config.insertion, config).inserts:
+            raise ConfigError(
+                "condense.initial_keyframes = 0, which makes every frame a key-frame, and insertion rule "
+                f"'{RULES.name_of(config.insertion)}' has none to insert. Pass --initial-keyframes 2 (the paper)."
+            )
         if config.initial_keyframes > store.num_frames:
             raise ConfigError(
                 f"condense.initial_keyframes = {config.initial_keyframes}, "

@@ -686,6 +686,12 @@ def test_more_keyframes_than_frames_are_refused(store):
         run_tiny(store, initial_keyframes=9)
 
 
+@pytest.mark.parametrize("rule", ["gradient", "random", "l2"])
+def test_a_rule_that_no_frame_is_left_for_is_refused_with_a_remedy(store, rule):
+    with pytest.raises(ConfigError, match=rf"insertion rule '{rule}' has none to insert.*--initial-keyframes 2"):
+        run_tiny(store, initial_keyframes=0, insertion=rule)
+
+
 def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(make_store):
     with pytest.raises(ConfigError, match="43 pixels"):
         run_tiny(make_store(size=32))

@@ -119,7 +119,7 @@ def test_dm_is_not_advised_the_key_frames_that_it_fixes(store, capfd):
             {"insertion": "gradient"},
             "Caution: method dm fixes insertion at 'never': 'gradient' is not used.",
         ),
-        ("dm", {"init": "real", "insertion": "never"}, ""),
+        ("dm", {"init": "real", "initial_keyframes": 0, "insertion": "never"}, ""),
     ],
 )
 def test_an_option_that_the_method_fixes_otherwise_is_said_not_to_be_used(store, capfd, method, options, said):
