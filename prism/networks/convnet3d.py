@@ -41,10 +41,12 @@ class ConvNet3D(Network):
         layers: list[nn.Module] = []
         channels = [3, width, 2 * width, 2 * width]
         for before, after, pool in zip(channels, channels[1:], [(1, 2, 2), 2, 2], strict=False):
-            # With many channels in, PyTorch's own gradient is the faster one.
-            convolution = StridedConv3d if before == 3 else nn.Conv3d
             # ReLU and maximum commute, to the last bit, and after the pooling there is less to do.
-            layers += [convolution(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)), nn.MaxPool3d(pool), nn.ReLU()]
+            layers += [
+                StridedConv3d(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)),
+                nn.MaxPool3d(pool),
+                nn.ReLU(),
+            ]
         self.blocks = nn.Sequential(*layers)
         # A block makes ⌊(side + 1) / 4⌋ of a side, so three of them ⌊(side + 21) / 64⌋.
         frames, rows, columns = num_frames // 4, *((side + 21) // 64 for side in self.size)

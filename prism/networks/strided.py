@@ -1,25 +1,34 @@
 """A strided convolution of clips that is not slower on a CPU than its arithmetic."""
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.nn.grad import conv2d_weight
+from torch.nn import functional, grad
+
+# Its annotations forget that each side may have its own stride and padding.
+GRADIENTS: Any = grad
 
 ONE_REGISTER = 16
 """Output channels that fill one vector register of AVX-512. With no more of them, and channels last, oneDNN's
 kernel takes up to 1.3 times as long there as the one for PyTorch's own layout and a copy of the result."""
+FEW_COLOURS = 4
+"""Input channels up to which `input_gradient` is faster than PyTorch's own."""
+FEW_CHANNELS = 32
+"""Input channels up to which, with AVX2, a convolution of pictures has the faster gradient of its weights."""
+CLIPS_AT_ONCE = 32
+"""So many clips' windows are copied at a time, which then fit into a processor's cache."""
 
 
 class StridedConv3d(nn.Conv3d):
     """`nn.Conv3d` with odd kernels and half a kernel of padding: the same weights, values and gradients.
 
-    On a CPU three things take another way, where the input has few channels. Through frozen weights, the gradient
-    with respect to the input is about three times as fast: see `input_gradient`. The other two are for weights in
-    channels last and values in float32. With AVX2 the gradient with respect to the weights is two to four times as
-    fast: see `weight_gradient`. With AVX-512 and few output channels, values are computed in PyTorch's own layout
-    and copied.
+    On a CPU three things take another way. Through frozen weights, and with few input channels, the gradient with
+    respect to the input is about three times as fast: see `input_gradient`. The other two are for weights in
+    channels last and values in float32. With AVX2 the gradient with respect to the weights is one and a half to
+    six times as fast: see `weight_gradient`. With AVX-512 and few output channels, values are computed in
+    PyTorch's own layout and copied, where the input has few channels.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -27,8 +36,10 @@ class StridedConv3d(nn.Conv3d):
         # cuDNN has kernels for all of it.
         if input.device.type != "cpu":
             return super().forward(input)
-        is_frozen = not any(weight.requires_grad for weight in self.parameters())
-        is_own = input.requires_grad if is_frozen else _has_slow_gradient(input, self.weight)
+        if any(weight.requires_grad for weight in self.parameters()):
+            is_own = _has_slow_gradient(input, self.weight)
+        else:
+            is_own = input.requires_grad and self.in_channels <= FEW_COLOURS
         convolve = _OwnGradients.apply if is_own else _convolved
         return convolve(input, self.weight, self.bias, self.stride, self.padding)
 
@@ -40,8 +51,9 @@ def _has_slow_gradient(x: Tensor, weight: Tensor) -> bool:
 
 
 def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any) -> Tensor:
-    is_wide = len(weight) > ONE_REGISTER or torch.backends.cpu.get_cpu_capability() != "AVX512"
-    if weight.is_contiguous() or is_wide or x.dtype != torch.float32 or x.dim() != 5:
+    is_small = len(weight) <= ONE_REGISTER and weight.shape[1] <= FEW_COLOURS
+    is_slow = is_small and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    if weight.is_contiguous() or not is_slow or x.dtype != torch.float32 or x.dim() != 5:
         return functional.conv3d(x, weight, bias, stride, padding)
     values = functional.conv3d(x.contiguous(), weight.contiguous(), bias, stride, padding)
     return values.contiguous(memory_format=torch.channels_last_3d)
@@ -59,7 +71,7 @@ class _OwnGradients(torch.autograd.Function):
         (gradient,), (x, weight) = gradients, ctx.saved_tensors
         to_input, to_weight, to_bias, *_ = ctx.needs_input_grad
         return (
-            input_gradient(gradient, weight, ctx.stride, ctx.size) if to_input else None,
+            _input_gradient(gradient, weight, ctx.stride, ctx.size) if to_input else None,
             weight_gradient(gradient, x, ctx.stride, weight.shape[2:]) if to_weight else None,
             gradient.sum(dim=(0, 2, 3, 4)) if to_bias else None,
             None,
@@ -68,9 +80,10 @@ class _OwnGradients(torch.autograd.Function):
 
 
 def weight_gradient(gradient: Tensor, x: Tensor, stride: tuple[int, ...], kernel: tuple[int, ...]) -> Tensor:
-    """The gradient of a convolution's weights, as that of a convolution of pictures.
+    """The gradient of a convolution's weights, by whichever way is the fastest with AVX2.
 
-    The frames that a kernel spans become the channels of one picture, so that oneDNN's kernels for pictures do it.
+    Where an output has few rows or columns, kernels of oneDNN are slow, and a product of matrices is not. Where
+    outputs are larger and few channels come in, its kernels for pictures are faster than those for clips.
 
     Args:
         gradient: (N, after, T', H', W') of the output.
@@ -81,17 +94,46 @@ def weight_gradient(gradient: Tensor, x: Tensor, stride: tuple[int, ...], kernel
     Returns:
         (after, before, …).
     """
+    shortest = min(gradient.shape[3:])
+    if shortest <= 2:
+        return by_matrices(gradient, x, stride, kernel)
+    if shortest >= 4 and x.shape[1] <= FEW_CHANNELS:
+        return by_pictures(gradient, x, stride, kernel)
+    shape, padding = (gradient.shape[1], x.shape[1], *kernel), [side // 2 for side in kernel]
+    return GRADIENTS.conv3d_weight(x, shape, gradient, stride, padding)
+
+
+def by_pictures(gradient: Tensor, x: Tensor, stride: tuple[int, ...], kernel: tuple[int, ...]) -> Tensor:
+    """`weight_gradient` as that of a convolution of pictures, whose channels are the frames that it spans."""
     before, after, (span, *sides) = x.shape[1], gradient.shape[1], kernel
     padded = functional.pad(x.transpose(1, 2), (0, 0, 0, 0, 0, 0, span // 2, span // 2))
     # (N, T', before, H, W, span): what each frame of the output sees.
     seen = padded.unfold(1, span, stride[0])
     pictures = seen.permute(0, 1, 3, 4, 5, 2).flatten(4).flatten(0, 1).permute(0, 3, 1, 2)
     outputs, shape = gradient.transpose(1, 2).flatten(0, 1), (after, span * before, *sides)
-    # PyTorch's annotations forget that each side may have its own stride and padding.
-    steps: Any = stride[1:]
-    padding: Any = [side // 2 for side in sides]
-    found = conv2d_weight(pictures, shape, outputs, steps, padding)
+    found = GRADIENTS.conv2d_weight(pictures, shape, outputs, stride[1:], [side // 2 for side in sides])
     return found.unflatten(1, (span, before)).transpose(1, 2)
+
+
+def by_matrices(gradient: Tensor, x: Tensor, stride: tuple[int, ...], kernel: tuple[int, ...]) -> Tensor:
+    """`weight_gradient` as a product: the gradient of each output times all that the output sees, added up."""
+    margins = [side // 2 for side in reversed(kernel) for _ in range(2)]
+    found = gradient.new_zeros(gradient.shape[1], x.shape[1] * math.prod(kernel))
+    for outputs, clips in zip(gradient.split(CLIPS_AT_ONCE), x.split(CLIPS_AT_ONCE), strict=True):
+        seen = functional.pad(clips, margins)
+        for dim, (side, step) in enumerate(zip(kernel, stride, strict=True), start=2):
+            seen = seen.unfold(dim, side, step)
+        # (N, before, T', H', W', …) to one row for each output, channels last, as they lie in memory.
+        rows = seen.permute(0, 2, 3, 4, 5, 6, 7, 1).reshape(-1, found.shape[1])
+        found.addmm_(outputs.permute(1, 0, 2, 3, 4).flatten(1), rows)
+    return found.view(-1, *kernel, x.shape[1]).permute(0, 4, 1, 2, 3)
+
+
+def _input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
+    if weight.shape[1] <= FEW_COLOURS:
+        return input_gradient(gradient, weight, stride, size)
+    padding = [side // 2 for side in weight.shape[2:]]
+    return GRADIENTS.conv3d_input((len(gradient), weight.shape[1], *size), weight, gradient, stride, padding)
 
 
 def input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
