@@ -42,14 +42,15 @@ INITIAL = Promise("at least 2, or 0 for every frame", lambda value: value == 0 o
 
 @dataclass(frozen=True)
 class CondenseConfig(Options, section="condense"):
-    """Options of `prism condense`; the defaults are what works at every size, recipe `paper` is the paper."""
+    """Options of `prism condense`; recipe `paper` is the paper, recipe `small` is for two CPU cores."""
 
     vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
     """Synthetic videos per class."""
     method: Annotated[str, METHODS] = "prism"
-    """What the synthetic videos are made of: `prism`, interpolated key-frames; `dm`, real clips of which \
-every frame is trained; `static-dynamic`, two static images and two dynamic memories for each video with one \
-hallucinator for all (Wang et al.). The last two fix what would make them another method, and say so."""
+    """What the synthetic videos are made of: `prism`, key-frames and what is interpolated between them; `dm`, \
+real clips of which every frame is trained; `static-dynamic`, two static images and two dynamic memories for \
+each video with one hallucinator for all (Wang et al.). The last two fix what would make them another method, \
+and say so."""
     init: Init = "mean"
     """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
 among them; Gaussian noise (the paper); or frames of random real clips."""

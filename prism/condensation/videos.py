@@ -1,4 +1,4 @@
-"""What is trainable in a synthetic video of key-frames: the paper's method, and DM, where every frame is one."""
+"""What is trainable in a synthetic video of key-frames: a few (the paper), all of them small, or whole (DM)."""
 
 from typing import Any, ClassVar
 
@@ -132,7 +132,7 @@ class KeyFrames(Method):
     def start(
         self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
     ) -> KeyFrameVideos:
-        """Gaussian noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
+        """Mean clips, noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
 
         They are drawn for all classes, so that a video does not depend on which others are asked for.
         """
