@@ -70,9 +70,11 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
         Interrupted: Ctrl-C or SIGTERM; finished blocks stay.
         EngineError: the executor lost a block.
     """
-    stream, needs = order.stream(), sorted(set(needs), key=lambda need: (need[1].__name__, need[0]))
-    if not (stream.is_kept and os.access(order.store.path, os.W_OK)):
+    stream = order.stream()
+    kept = {need for need in needs if stream.keeps(need[1])}
+    if not (kept and os.access(order.store.path, os.W_OK)):
         return
+    needs = sorted(kept, key=lambda need: (need[1].__name__, need[0]))
     files = {need: stream.file(*need) for need in needs}
     num_bytes = sum(file.num_bytes for file in files.values())
     said = f"The class means of {order.block * len(needs):,} networks take {mib(num_bytes)} beside the clips"

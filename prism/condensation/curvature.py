@@ -33,7 +33,7 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
         seed: of the directions that it begins with.
 
     Returns:
-        λ, the mean over the networks; 0 where the loss does not depend on the tensors.
+        λ, the mean over the networks under which the loss depends on the tensors; 0 where it does under none.
     """
     before = [tensor.clone() for tensor in tensors]
     reach, found = REACH * max(_norm(before), 1e-6), []
@@ -43,14 +43,16 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
         here = gradients(network)
         for _ in range(STEPS):
             if (length := _norm(direction)) == 0:
-                return 0.0
+                break
             for tensor, old, way in zip(tensors, before, direction, strict=True):
                 tensor.copy_(old + reach / length * way)
             direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
         for tensor, old in zip(tensors, before, strict=True):
             tensor.copy_(old)
         found.append(_norm(direction))
-    return sum(found) / NETWORKS
+    # Under a dead network, which embeds all clips alike, the loss is flat.
+    alive = [curvature for curvature in found if curvature]
+    return sum(alive) / len(alive) if alive else 0.0
 
 
 def _norm(tensors: list[Tensor]) -> float:

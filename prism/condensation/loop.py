@@ -147,7 +147,12 @@ class Condensation:
         curvature = largest_curvature(tensors, gradients, self.config.seed)
         if not math.isfinite(curvature):
             raise DivergedError(f"the gradients are not finite before the first iteration. Look at {self.judges}.")
-        return 1 / max(curvature, 1e-30)
+        if curvature == 0:
+            raise DivergedError(
+                f"the loss does not depend on the videos before the first iteration. Look at {self.judges}; "
+                "a larger --width may help."
+            )
+        return 1 / curvature
 
     @property
     def judges(self) -> str:

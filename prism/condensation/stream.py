@@ -15,7 +15,7 @@ from torch import Tensor
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import Showing, View, real_class_means, whole_clips
+from prism.condensation.class_means import Showing, View, held_frames, real_class_means, whole_clips
 from prism.condensation.condensing_memory import side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.devices import in_one_thread, send
@@ -78,17 +78,16 @@ class NetworkStream:
         self._computed: dict[tuple[int, View], Tensor] = {}
         self._others: list[NetworkStream] = []
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether class means may be kept."""
-        return NETWORKS.ships(self.config.model)
+    def keeps(self, view: View) -> bool:
+        """Whether class means of what a view shows may be kept: code of your own may change under one name."""
+        return NETWORKS.ships(self.config.model) and view in (whole_clips, held_frames)
 
     def at(self, number: int, view: View = whole_clips) -> Tensor:
         """Give `network` the values of a number, and return the class means (C, D) of what `view` shows."""
         self.draw(number)
         block, within = divmod(number, self.block)
         if self._block is None or self._block[0] != (block, view):
-            found = self.file(block, view).load() if self.is_kept else None
+            found = self.file(block, view).load() if self.keeps(view) else None
             self._block = (block, view), found if found is None else send(found, self.device)
         if (kept := self._block[1]) is not None:
             return kept[within, self.classes.start : self.classes.stop]

@@ -19,7 +19,7 @@ from prism.machine.progress import Advance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
 from prism.networks.network import Network
-from prism.networks.training import Draw, outputs_of, top_k, train
+from prism.networks.training import Draw, check_outputs, outputs_of, top_k, train
 
 
 def evaluate(
@@ -94,6 +94,7 @@ class Classification(Examination):
         # where a batch is standardised, its size is part of the protocol.
         size, flips = protocol.test_batch or self.batch_size, protocol.flips(store, seed)
         outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
+        check_outputs(outputs, seed, config.schedule)
         labels = torch.cat([shown.labels for shown in passes])
         return loss, {f"top{k}": top_k(outputs, labels, k) for k in (1, 5)}
 

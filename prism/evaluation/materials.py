@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from prism.artifacts.clips import Clips
@@ -13,6 +14,8 @@ from prism.errors import CondensedError, ConfigError
 from prism.evaluation.options import JudgeConfig
 from prism.machine.randomness import generator
 from prism.networks.training import Draw
+
+RENDERING = Lock()
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,11 @@ class SetMaterial:
 
     def clips(self, seed: int) -> Clips | Draw:
         """The clips for the network of a seed, the same for all seeds."""
-        return self.condensed.clips if self.condensed.is_random else self._rendered
+        if self.condensed.is_random:
+            return self.condensed.clips
+        # All trials ask at once, and each would render a copy of its own.
+        with RENDERING:
+            return self._rendered
 
     @cached_property
     def _rendered(self) -> Clips:
@@ -142,6 +149,12 @@ def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: 
         raise ConfigError(
             f"{what} and the data '{store.path}' have different classes: only one of them has '{other}'. "
             f"Name the store that {what} belongs to with --data."
+        )
+    if source.classes != store.classes:
+        # Labels are positions in this order.
+        raise ConfigError(
+            f"{what} has the classes of the data '{store.path}' in another order: {', '.join(source.classes)}. "
+            f"The data has {', '.join(store.classes)}."
         )
     for name in ("num_frames", "size"):
         ours, theirs = getattr(source, name), getattr(store, name)

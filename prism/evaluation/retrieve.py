@@ -22,7 +22,7 @@ from prism.machine.progress import Advance
 from prism.machine.run import Run, parted
 from prism.networks.embeddings import Backbone
 from prism.networks.network import Network
-from prism.networks.training import Draw, outputs_of, train
+from prism.networks.training import Draw, check_outputs, outputs_of, train
 
 KS = (1, 5, 10, 20)
 QUERIES = 256
@@ -159,4 +159,5 @@ class Retrieval(Examination):
         queries, gallery = store.clips(config.split), store.clips("train")
         # In batches no larger than those of training, so that scoring takes no memory that was not counted.
         q, g = (outputs_of(backbone, shown, normalisation, self.batch_size) for shown in (queries, gallery))
+        check_outputs(torch.cat([q, g]), seed, schedule)
         return loss, recall_at(q, queries.labels, g, gallery.labels)

@@ -18,10 +18,10 @@ LINE_SECONDS = 60.0
 class Advance(Protocol):
     """Moves a bar forward; keyword values are shown after the time left."""
 
-    def __call__(self, steps: int = 1, **shown: object) -> None: ...
+    def __call__(self, steps: int = 1, /, **shown: object) -> None: ...
 
 
-def still(steps: int = 1, **shown: object) -> None:
+def still(steps: int = 1, /, **shown: object) -> None:
     """Move no bar."""
 
 
@@ -62,13 +62,13 @@ def _drawn(console: "Console", what: str, total: int, unit: str, done: int) -> I
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[shown]}"),
+        TextColumn("{task.fields[shown]}", markup=False),
     ]
     # An epoch may take longer than the half minute that Rich looks back for the rate.
     with Progress(*columns, console=console, speed_estimate_period=600) as bar:
         task = bar.add_task(what, total=total, completed=done, rate="", shown="")
 
-        def advance(steps: int = 1, **shown: object) -> None:
+        def advance(steps: int = 1, /, **shown: object) -> None:
             speed = bar.tasks[0].speed
             rate = f"{speed:.1f} {unit}/s" if speed else ""
             text = "  ".join(f"{name} {value}" for name, value in shown.items()) or bar.tasks[0].fields["shown"]
@@ -82,7 +82,7 @@ def _in_lines(what: str, total: int, unit: str, done: int) -> Advance:
     lock, started = threading.Lock(), time.monotonic()
     reached, said = done, started
 
-    def advance(steps: int = 1, **shown: object) -> None:
+    def advance(steps: int = 1, /, **shown: object) -> None:
         nonlocal reached, said
         with lock:
             reached, now = reached + steps, time.monotonic()

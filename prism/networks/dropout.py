@@ -50,3 +50,5 @@ def use_generator(network: nn.Module, generator: torch.Generator) -> None:
                     f"dropout = {rate} of the layer {type(module).__name__} does not depend on the seed. "
                     "Set it to 0, or use prism.networks.dropout.Dropout."
                 )
+            case nn.RReLU() | nn.FractionalMaxPool2d() | nn.FractionalMaxPool3d():
+                raise ConfigError(f"what the layer {type(module).__name__} draws does not depend on the seed.")

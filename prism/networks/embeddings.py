@@ -83,7 +83,7 @@ def train_embeddings(
                 with suppress(DivergedError):
                     _fill(network, store, epochs, drawn, progress)
                     embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
-                    if (embeddings != embeddings[0]).any():
+                    if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
                         return embeddings
         raise DivergedError(
             f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."

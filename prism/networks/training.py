@@ -110,9 +110,24 @@ def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:
 
 def _check_finite(loss: float, seed: int, epoch: int, schedule: Schedule) -> None:
     if not math.isfinite(loss):
-        limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
-        remedy = f"Try {limit}--lr {schedule.lr / 10:g}."
-        raise DivergedError(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {remedy}")
+        raise DivergedError(
+            f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {_gentler(schedule)}"
+        )
+
+
+def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
+    """Refuse to score a network that diverged in its last step, of which no loss tells.
+
+    Raises:
+        DivergedError: an output is not finite.
+    """
+    if not outputs.isfinite().all():
+        raise DivergedError(f"what the network of seed {seed} says is not finite. {_gentler(schedule)}")
+
+
+def _gentler(schedule: Schedule) -> str:
+    limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
+    return f"Try {limit}--lr {schedule.lr / 10:g}."
 
 
 def _flipped(frames: Tensor, batch: Tensor, flip: bool | Tensor, draw: torch.Generator) -> Tensor:

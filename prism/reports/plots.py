@@ -310,7 +310,9 @@ def _cosines(axes: Axes, curves: Curves) -> None:
 
 
 def _last_iteration(curves: Curves) -> float:
-    return max(float(part[:, 0].max()) for part in (curves.steps, curves.cosines, curves.insertions) if len(part))
+    parts = (curves.steps, curves.cosines, curves.insertions)
+    # A set of no iterations has none of them.
+    return max((float(part[:, 0].max()) for part in parts if len(part)), default=0.0)
 
 
 def _over_iterations(axes: Axes, curves: Curves, quantity: str) -> None:

@@ -162,7 +162,7 @@ def _method(subject: Subject) -> str:
 
 
 def _has_takes(subject: Subject) -> bool:
-    return subject.config.get("takes", 1) != 1
+    return subject.stored_clips != subject.num_videos
 
 
 def role_of(result: Result) -> str:

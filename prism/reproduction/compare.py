@@ -250,7 +250,7 @@ def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
     """Each row as measured, and on the paper's own data as printed."""
     found = []
     for label in dict.fromkeys(line.cell.label for line in lines):
-        row = [line for line in lines if line.cell.label == label]
+        row = [line for line in lines if line.cell.label == label and not line.failure]
         measured = [(cost.of(line), 100 * line.ours.mean, 100 * line.ours.spread) for line in row if line.ours]
         printed = [
             (cost.printed(line), line.cell.printed.mean, line.cell.printed.std or 0.0)
@@ -348,7 +348,11 @@ def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progres
     """The comparison as far as its sets and results are there."""
     lines = [_line(place, done) for place in places]
     columns = [(p.store.path, p.data, p.cell.vpc, p.cell.network, p.cell.metric) for p in places]
-    floors = {column: line.ours for column, line in zip(columns, lines, strict=True) if line.cell.label == FLOOR}
+    floors = {
+        column: line.ours
+        for column, line in zip(columns, lines, strict=True)
+        if line.cell.label == FLOOR and not line.failure
+    }
     led = (_with_lead(line, floors.get(column)) for column, line in zip(columns, lines, strict=True))
     return Comparison(exhibit, scale, tuple(led))
 

@@ -69,7 +69,7 @@ def select(
     STORAGES.make(config.storage, config).check()
     with claim(run.output):
         if run.path is not None:
-            check_output_file(run.path, run.overwrite)
+            check_output_file(run.path, run.overwrite, [from_list] if from_list else [])
         chosen, made = listed, as_dict(config)
         source = {"method": made["method"], "config": made}
         if chosen is None:
@@ -155,16 +155,16 @@ def _packed(
     store: ClipStore, config: SelectConfig, takes: int, chosen: Tensor, source: dict[str, Any], progress: bool
 ) -> CondensedSet:
     clips = store.clips("train")
-    frames = as_pixels(clips.frames[chosen])
-    store.check_unchanged()
     storage, parts = STORAGES.make(config.storage, config), list[Encoding]()
-    # Class by class, so that a bar moves; an encoding of somebody else's need not know how to join them.
+    # Class by class, which spares memory; an encoding of somebody else's need not know how to join them.
     counts = clips.labels[chosen].unique_consecutive(return_counts=True)[1].tolist()
-    counts = counts if STORAGES.ships(config.storage) else [len(frames)]
+    counts = counts if STORAGES.ships(config.storage) else [len(chosen)]
     with progress_bar("Storing", len(counts), "classes", enabled=progress) as advance:
-        for part in frames.split(counts):
-            parts.append(encoded(storage, part, torch.ones(part.shape[:2], dtype=torch.bool)))
+        for part in chosen.split(counts):
+            frames = as_pixels(clips.frames[part])
+            parts.append(encoded(storage, frames, torch.ones(frames.shape[:2], dtype=torch.bool)))
             advance()
+    store.check_unchanged()
     encoding = parts[0] if len(parts) == 1 else parts[0].join(parts)
     return CondensedSet(
         encoding if takes == 1 else Takes(encoding, takes),

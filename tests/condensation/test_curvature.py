@@ -10,6 +10,7 @@ from prism.condensation.condense import condense
 from prism.condensation.curvature import largest_curvature
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
+from prism.errors import DivergedError
 
 CPU = torch.device("cpu")
 TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 4, "lr": 0.0}
@@ -70,3 +71,18 @@ def test_a_value_that_grows_without_bound_is_answered_with_the_option_that_set_t
 
     with pytest.raises(DivergedError, match=r"start again with --relative-lr 0.2 --overwrite"):
         condense(store, device="cpu", **(TINY | {"relative_lr": 1e30, "iterations": 20}))
+
+
+def test_a_network_under_which_the_loss_is_flat_does_not_count():
+    """A narrow network may be dead as it is drawn: it embeds all clips alike."""
+    tensors, curvatures = [torch.randn(6)], [5.0, 0.0, 7.0]
+    before = tensors[0].clone()
+    found = largest_curvature(tensors, lambda step: [curvatures[step] * tensors[0]], seed=0)
+    assert found == pytest.approx(6.0, rel=0.01)
+    assert torch.equal(tensors[0], before)
+
+
+def test_a_relative_rate_of_a_loss_that_depends_on_nothing_is_refused(store, monkeypatch):
+    monkeypatch.setattr("prism.condensation.loop.largest_curvature", lambda *given: 0.0)
+    with pytest.raises(DivergedError, match="the loss does not depend on the videos before the first iteration"):
+        rate(store)

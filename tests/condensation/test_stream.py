@@ -312,3 +312,17 @@ def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked
         # Held frames and mirror images are drawn: the same ones for a clip, whatever chunk it is in.
         means.append(NetworkStream(make_store(train=5), config(model=model), CPU).at(0, held_frames))
     torch.testing.assert_close(*means, rtol=1e-4, atol=1e-5)
+
+
+def test_a_view_of_ones_own_is_never_kept_since_another_may_have_its_name(store):
+    def view_of(frame):
+        def half(clips, generator):
+            return clips[:, frame, None].expand_as(clips)
+
+        return half
+
+    stream = NetworkStream(store, config(), CPU)
+    first, last = (stream.at(0, view_of(frame)) for frame in (0, 7))
+    assert not torch.equal(first, last)
+    keep_ahead(BlockOrder(store, config(), "cpu"), {(0, view_of(0))}, Run())
+    assert stream.file(0, view_of(0)).load() is None

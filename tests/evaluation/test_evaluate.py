@@ -392,3 +392,16 @@ def test_the_memory_of_a_batch_is_that_of_the_clips_there_are(store, chosen, mon
     score(chosen, store, epochs=1, seeds=1)
     score(None, store, train_store=store, epochs=1, seeds=1, batch_size=3)
     assert seen == [4, 3]
+
+
+def test_a_set_whose_classes_stand_in_another_order_is_refused(store, chosen):
+    turned = replace(chosen, classes=chosen.classes[::-1])
+    with pytest.raises(ConfigError, match=r"the classes of the data .* in another order: class1, class0"):
+        score(turned, store)
+
+
+def test_a_network_that_diverges_in_its_last_step_has_no_score(store, chosen):
+    with pytest.raises(
+        DivergedError, match=r"what the network of seed 0 says is not finite\. Try --max-grad-norm"
+    ):
+        score(chosen, store, epochs=1, seeds=1, lr=1e25, batch_size=4)

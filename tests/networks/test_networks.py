@@ -316,3 +316,9 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
         for first, last in ((0, 6), (0, 2), (1, 4), (2, 6), (1, 6)):
             for together, single in zip(embedded(clips[first:last]), alone, strict=True):
                 assert torch.equal(together, single[first:last])
+
+
+@pytest.mark.parametrize("layer", [nn.RReLU(), nn.FractionalMaxPool2d(2, 3), nn.FractionalMaxPool3d(2, 3)])
+def test_a_layer_that_draws_from_the_global_generator_is_refused(layer):
+    with pytest.raises(ConfigError, match=f"what the layer {type(layer).__name__} draws does not depend on the"):
+        use_generator(nn.Sequential(layer), generator(0, "dropout"))

@@ -29,8 +29,8 @@ from prism.reports.advice import next_command
 from prism.reports.curves import Curves, binned
 from prism.reports.notes import notes_on
 from prism.reports.page import report
-from prism.reports.plots import Trade, _dodges, _trades
-from prism.reports.rows import build_rows, groups
+from prism.reports.plots import Trade, _dodges, _trades, history_plots
+from prism.reports.rows import build_rows, groups, role_of
 from prism.reports.series import series_of
 from prism.reports.sources import load_results
 from prism.reports.tables import summary_tables
@@ -627,3 +627,16 @@ def test_only_a_set_that_was_chosen_from_real_clips_needs_no_telemetry(exhibit):
     ):
         replace(condensed, source=source).save(made)
         assert ("Telemetry" in page_of([exhibit.of_set(made)])) is is_needed
+
+
+def test_the_page_shows_a_set_of_no_iterations(store):
+    unseen = np.array([[0.0, 0.7, 0.5]])
+    curves = Curves(np.zeros((0, 4)), np.zeros((0, 8)), np.zeros((0, 2)), unseen)
+    (plot,) = history_plots(curves, num_frames=8)
+    assert "alignment ends at 0.70" in str(plot)
+
+
+def test_a_recipe_for_takes_that_comes_to_one_clip_for_each_video_is_a_floor(exhibit):
+    subject = Subject("condensed", "takes.safetensors", "random", 2, 16, 1000, 4000, {"takes": 0}, "", 2)
+    (loaded,) = load([exhibit.save(subject, "takes")])
+    assert role_of(loaded) == "floor"

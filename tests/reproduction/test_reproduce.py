@@ -556,3 +556,19 @@ def test_a_rows_recipe_says_which_verb_makes_its_set(name):
     for cells in exhibit(name).cells.values():
         for recipe in {cell.recipe for cell in cells} - {""}:
             assert ("select" in read_recipe(recipe)) != ("condense" in read_recipe(recipe))
+
+
+def test_no_row_leads_a_floor_some_of_whose_sets_diverged(store, tmp_path, tiny, monkeypatch):
+    original = run.select
+
+    def diverging(store: ClipStore, config: Any, how: Run) -> Any:
+        if config.seed == 2:
+            raise DivergedError("the networks have diverged.")
+        return original(store, config, how)
+
+    whole = reproduced(store, tmp_path / "whole", tiny, seeds=3)
+    assert any(line.lead for line in whole.lines)
+    monkeypatch.setattr(run, "select", diverging)
+    found = reproduced(store, tmp_path / "out", tiny, seeds=3)
+    assert len(next(line for line in found.lines if line.cell.label == FLOOR).ours.scores) == 2
+    assert not any(line.lead for line in found.lines)

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from prism.errors import ConfigError, SourceError
+from prism.errors import ConfigError, OutputError, SourceError
 from prism.selection.select import select
 
 
@@ -108,3 +108,11 @@ def test_a_list_that_is_no_text_is_told(store, tmp_path):
 def test_options_that_choose_are_refused_beside_a_list(listed, options):
     with pytest.raises(ConfigError, match="but it must be left out with a list, which says what is chosen"):
         listed("class0/train0.mp4\n", **options)
+
+
+def test_a_list_is_never_replaced_by_the_set_that_it_names(store, tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_text("class0/train0.mp4\nclass1/train0.mp4\n")
+    with pytest.raises(OutputError):
+        select(store, from_list=path, output=path, overwrite=True)
+    assert path.read_text().startswith("class0/")
