@@ -73,7 +73,7 @@ def _in_a_sentence() -> Iterator[None]:
 
 def tiny_store(path: Path, classes: int = 2, clips: int = 4, num_frames: int = 8, size: int = 48) -> ClipStore:
     """Write a store of random pixels: `clips` training clips of each class, one each for validation and test."""
-    names = [f"class{label}" for label in range(classes)]
+    names = sorted(f"class{label}" for label in range(classes))
     sources = [
         ClipSource(split, name, f"{name}/{split}{i}.mp4", 0, 1, num_frames)
         for split, count in {"train": clips, "val": 1, "test": 1}.items()

@@ -221,3 +221,7 @@ def test_a_layout_that_finds_nothing_is_caught(tmp_path: Path):
 
     with pytest.raises(AssertionError, match="finds no video"):
         testing.check_layout(ClassFolders(), tmp_path)
+
+
+def test_a_tiny_store_may_have_more_than_ten_classes(tmp_path):
+    assert len(testing.tiny_store(tmp_path / "store", classes=11, clips=1, size=8).classes) == 11

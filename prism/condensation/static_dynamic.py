@@ -108,9 +108,7 @@ class StaticDynamic(Method):
     other_rates = "a --static-lr and --dynamic-lr ten times as large or small"
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
-        """Refuse smaller images, and a storage for pictures, which memories are not."""
-        if config.keyframe_scale != 1:
-            raise config.refusal("keyframe_scale", "between 1 and 16, and 1 with method static-dynamic")
+        """Refuse a storage for pictures, which memories are not."""
         if STORAGES.make(config.storage, config).number_format is None:
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)
