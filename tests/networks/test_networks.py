@@ -322,3 +322,20 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
 def test_a_layer_that_draws_from_the_global_generator_is_refused(layer):
     with pytest.raises(ConfigError, match=f"what the layer {type(layer).__name__} draws does not depend on the"):
         use_generator(nn.Sequential(layer), generator(0, "dropout"))
+
+
+@pytest.mark.parametrize("size", [48, (64, 100), 112])
+def test_the_embedding_of_all_blocks_ends_with_that_of_the_last(size):
+    options = CLIP | {"size": size, "width": 2}
+    plain, blocks = (build(name, **options) for name in ("convnet3d", "convnet3d-blocks"))
+    for network in (plain, blocks):
+        initialise(network.eval(), generator(0, "init"))
+    rows, columns = (size, size) if isinstance(size, int) else size
+    clips = torch.rand(2, 3, CLIP["num_frames"], rows, columns, generator=generator(0, "clips"))
+    found, last = blocks.embed(clips), plain.embed(clips)
+    assert found.shape == (2, blocks.embed_dim)
+    assert torch.equal(found[:, -plain.embed_dim :], last)
+    assert torch.equal(blocks(clips), plain(clips))
+    first = plain.blocks[:3](clips)
+    area = blocks.SCALES[0] * functional.adaptive_avg_pool3d(first, (first.shape[2], 3, 3)).flatten(1)
+    torch.testing.assert_close(found[:, : area.shape[1]], area)
