@@ -157,6 +157,18 @@ def test_a_stage_that_is_not_to_be_shown_writes_nothing(capsys, monkeypatch):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_shows_values_under_any_name(monkeypatch, capfd, terminal):
+    """The names are those of a user's candidates."""
+    from rich.console import Console
+
+    monkeypatch.setattr(Console, "is_terminal", terminal)
+    with progress.progress_bar("Ranking", 3, "clips") as advance:
+        advance(1, steps="10.0%")
+        advance(2, **{"[/red]": "20.0%"})
+    assert not terminal or "[/red] 20.0%" in capfd.readouterr().err
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_missing_gpu_is_refused_and_auto_does_without():
     assert pick_device("auto").type == "cpu"
