@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -140,7 +141,7 @@ def test_outside_the_main_thread_signals_are_left_alone():
 
 def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_terminal(capsys, monkeypatch):
     clock = iter([0.0, 30.0, 60.0, 90.0, 120.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with progress.progress_bar("Evaluating", 1000, "epochs", done=100) as advance:
         for _ in range(4):
             advance(100, top=1)
