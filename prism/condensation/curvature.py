@@ -49,10 +49,10 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
             direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
         for tensor, old in zip(tensors, before, strict=True):
             tensor.copy_(old)
-        found.append(_norm(direction))
-    # Under a dead network, which embeds all clips alike, the loss is flat.
-    alive = [curvature for curvature in found if curvature]
-    return sum(alive) / len(alive) if alive else 0.0
+        # Under a dead network, which embeds all clips alike, the loss is flat.
+        if curvature := _norm(direction):
+            found.append(curvature)
+    return sum(found) / len(found) if found else 0.0
 
 
 def _norm(tensors: list[Tensor]) -> float:

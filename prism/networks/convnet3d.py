@@ -116,12 +116,12 @@ class BlocksOfConvNet3D(ConvNet3D):
 
     def embed(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to embeddings (N, D)."""
-        values, features = clips, list[Tensor]()
-        for block, scale in enumerate(self.SCALES):
-            values = self.blocks[3 * block : 3 * block + 3](values)
-            # The last one, as published, is not averaged.
-            most = self.SIDE if block < 2 else max(self.size)
-            places = [min(side, most) for side in values.shape[3:]]
-            averaged = functional.adaptive_avg_pool3d(values, (values.shape[2], *places))
-            features.append(scale * averaged.flatten(1))
-        return torch.cat(features, dim=1)
+        first = self.blocks[:3](clips)
+        second = self.blocks[3:6](first)
+        features = [self._averaged(first), self._averaged(second), self.blocks[6:](second)]
+        scaled = [scale * values.flatten(1) for scale, values in zip(self.SCALES, features, strict=True)]
+        return torch.cat(scaled, dim=1)
+
+    def _averaged(self, values: Tensor) -> Tensor:
+        frames, rows, columns = values.shape[2:]
+        return functional.adaptive_avg_pool3d(values, (frames, min(rows, self.SIDE), min(columns, self.SIDE)))

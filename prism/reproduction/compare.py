@@ -250,8 +250,12 @@ def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
     """Each row as measured, and on the paper's own data as printed."""
     found = []
     for label in dict.fromkeys(line.cell.label for line in lines):
-        row = [line for line in lines if line.cell.label == label and not line.failure]
-        measured = [(cost.of(line), 100 * line.ours.mean, 100 * line.ours.spread) for line in row if line.ours]
+        row = [line for line in lines if line.cell.label == label]
+        measured = [
+            (cost.of(line), 100 * line.ours.mean, 100 * line.ours.spread)
+            for line in row
+            if line.ours and not line.failure
+        ]
         printed = [
             (cost.printed(line), line.cell.printed.mean, line.cell.printed.std or 0.0)
             for line in row
