@@ -10,9 +10,6 @@ from torch.nn import functional, grad
 # Its annotations forget that each side may have its own stride and padding.
 GRADIENTS: Any = grad
 
-ONE_REGISTER = 16
-"""Output channels that fill one vector register of AVX-512. With no more of them, and channels last, oneDNN's
-kernel takes up to 1.3 times as long there as the one for PyTorch's own layout and a copy of the result."""
 FEW_COLOURS = 4
 """Input channels up to which `input_gradient` is faster than PyTorch's own."""
 FEW_CHANNELS = 32
@@ -24,11 +21,9 @@ CLIPS_AT_ONCE = 32
 class StridedConv3d(nn.Conv3d):
     """`nn.Conv3d` with odd kernels and half a kernel of padding: the same weights, values and gradients.
 
-    On a CPU three things take another way. Through frozen weights, and with few input channels, the gradient with
-    respect to the input is about three times as fast: see `input_gradient`. The other two are for weights in
-    channels last and values in float32. With AVX2 the gradient with respect to the weights is one and a half to
-    six times as fast: see `weight_gradient`. With AVX-512 and few output channels, values are computed in
-    PyTorch's own layout and copied, where the input has few channels.
+    On a CPU two gradients take another way. Through frozen weights, and with few input channels, that with respect
+    to the input is about three times as fast: see `input_gradient`. With AVX2, weights in channels last and values
+    in float32, that with respect to the weights is one and a half to six times as fast: see `weight_gradient`.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -40,7 +35,7 @@ class StridedConv3d(nn.Conv3d):
             is_own = _has_slow_gradient(input, self.weight)
         else:
             is_own = input.requires_grad and self.in_channels <= FEW_COLOURS
-        convolve = _OwnGradients.apply if is_own else _convolved
+        convolve = _OwnGradients.apply if is_own else functional.conv3d
         return convolve(input, self.weight, self.bias, self.stride, self.padding)
 
 
@@ -50,21 +45,12 @@ def _has_slow_gradient(x: Tensor, weight: Tensor) -> bool:
     return is_plain and not weight.is_contiguous() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 
 
-def _convolved(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any) -> Tensor:
-    is_small = len(weight) <= ONE_REGISTER and weight.shape[1] <= FEW_COLOURS
-    is_slow = is_small and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    if weight.is_contiguous() or not is_slow or x.dtype != torch.float32 or x.dim() != 5:
-        return functional.conv3d(x, weight, bias, stride, padding)
-    values = functional.conv3d(x.contiguous(), weight.contiguous(), bias, stride, padding)
-    return values.contiguous(memory_format=torch.channels_last_3d)
-
-
 class _OwnGradients(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any) -> Tensor:
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
         ctx.size, ctx.stride = x.shape[2:], stride
-        return _convolved(x, weight, bias, stride, padding)
+        return functional.conv3d(x, weight, bias, stride, padding)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
