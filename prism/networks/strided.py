@@ -11,7 +11,7 @@ from torch.nn import functional, grad
 GRADIENTS: Any = grad
 
 FEW_COLOURS = 4
-"""Input channels up to which `input_gradient` is faster than PyTorch's own."""
+"""Input channels up to which `by_phases` is faster than PyTorch's own gradient of the input."""
 FEW_CHANNELS = 32
 """Input channels up to which, with AVX2, a convolution of pictures has the faster gradient of its weights."""
 CLIPS_AT_ONCE = 32
@@ -57,7 +57,7 @@ class _OwnGradients(torch.autograd.Function):
         (gradient,), (x, weight) = gradients, ctx.saved_tensors
         to_input, to_weight, to_bias, *_ = ctx.needs_input_grad
         return (
-            _input_gradient(gradient, weight, ctx.stride, ctx.size) if to_input else None,
+            input_gradient(gradient, weight, ctx.stride, ctx.size) if to_input else None,
             weight_gradient(gradient, x, ctx.stride, weight.shape[2:]) if to_weight else None,
             gradient.sum(dim=(0, 2, 3, 4)) if to_bias else None,
             None,
@@ -115,24 +115,8 @@ def by_matrices(gradient: Tensor, x: Tensor, stride: tuple[int, ...], kernel: tu
     return found.view(-1, *kernel, x.shape[1]).permute(0, 4, 1, 2, 3)
 
 
-def _input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
-    if weight.shape[1] <= FEW_COLOURS:
-        return input_gradient(gradient, weight, stride, size)
-    padding = [side // 2 for side in weight.shape[2:]]
-    return GRADIENTS.conv3d_input((len(gradient), weight.shape[1], *size), weight, gradient, stride, padding)
-
-
 def input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
-    """The gradient of a convolution's input, as an ordinary convolution without a stride.
-
-    In one dimension, with stride s and 2p + 1 weights, output j sees input i through the weight i − s·j + p:
-
-        gradient of input i  =  Σ_j  gradient of output j · weight[i − s·j + p]
-
-    Write i = s·q + φ, where the phase φ is in 0..s − 1. The weight is then the one at s·(q − j) + φ + p, which
-    depends on q and j only by their difference. So all inputs of one phase are an ordinary convolution of the
-    outputs' gradients, with every s-th weight, and there are s such phases (a polyphase decomposition). One call
-    computes all of them, as s output channels; then the phases of each q are put side by side.
+    """The gradient of a convolution's input, by whichever way is faster.
 
     Args:
         gradient: (N, after, T', H', W') of the output.
@@ -142,6 +126,24 @@ def input_gradient(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], si
 
     Returns:
         (N, before, T, H, W).
+    """
+    if weight.shape[1] <= FEW_COLOURS:
+        return by_phases(gradient, weight, stride, size)
+    padding = [side // 2 for side in weight.shape[2:]]
+    return GRADIENTS.conv3d_input((len(gradient), weight.shape[1], *size), weight, gradient, stride, padding)
+
+
+def by_phases(gradient: Tensor, weight: Tensor, stride: tuple[int, ...], size: tuple[int, ...]) -> Tensor:
+    """`input_gradient` as an ordinary convolution without a stride.
+
+    In one dimension, with stride s and 2p + 1 weights, output j sees input i through the weight i − s·j + p:
+
+        gradient of input i  =  Σ_j  gradient of output j · weight[i − s·j + p]
+
+    Write i = s·q + φ, where the phase φ is in 0..s − 1. The weight is then the one at s·(q − j) + φ + p, which
+    depends on q and j only by their difference. So all inputs of one phase are an ordinary convolution of the
+    outputs' gradients, with every s-th weight, and there are s such phases (a polyphase decomposition). One call
+    computes all of them, as s output channels; then the phases of each q are put side by side.
     """
     after, before = weight.shape[:2]
     halves = [side // 2 for side in weight.shape[2:]]

@@ -10,7 +10,14 @@ from torch.nn import functional
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.initial import initialise
-from prism.networks.strided import StridedConv3d, by_matrices, by_pictures, input_gradient, weight_gradient
+from prism.networks.strided import (
+    StridedConv3d,
+    by_matrices,
+    by_phases,
+    by_pictures,
+    input_gradient,
+    weight_gradient,
+)
 
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 13), st.integers(1, 13))
 kernels = st.tuples(*[st.sampled_from([1, 3, 5, 7])] * 3)
@@ -27,13 +34,14 @@ def drawn(*shape: int, name: str = "clips") -> Tensor:
     return torch.randn(shape, generator=generator(1, name), dtype=torch.float64)
 
 
+@pytest.mark.parametrize("way", [input_gradient, by_phases])
 @given(size=sizes, kernel=kernels, stride=strides)
-def test_the_input_gradient_is_that_of_automatic_differentiation(size, kernel, stride):
+def test_the_input_gradient_is_that_of_automatic_differentiation(way, size, kernel, stride):
     clips, weight = drawn(2, 3, *size).requires_grad_(), drawn(4, 3, *kernel, name="weight")
     outputs = functional.conv3d(clips, weight, None, stride, tuple(side // 2 for side in kernel))
     gradient = drawn(*outputs.shape, name="gradient")
     (expected,) = torch.autograd.grad(outputs, clips, gradient)
-    torch.testing.assert_close(input_gradient(gradient, weight, stride, size), expected)
+    torch.testing.assert_close(way(gradient, weight, stride, size), expected)
 
 
 @pytest.mark.parametrize("way", [weight_gradient, by_pictures, by_matrices])
