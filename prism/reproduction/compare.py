@@ -1,81 +1,21 @@
 """The comparison: every number of the paper beside ours, with what both cost."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from statistics import fmean
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import LEVEL, Estimate, Sample
-from prism.artifacts.results import HEADINGS, Result, Run
-from prism.artifacts.telemetry import seconds_to_make
+from prism.artifacts.estimates import LEVEL
+from prism.artifacts.results import HEADINGS
 from prism.machine.texts import csv_text
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
 from prism.reports.text import in_bytes, in_seconds, significant
-from prism.reproduction.paper import FLOOR, STORAGE, Cell, Exhibit, Printed
+from prism.reproduction.lines import ABOVE, BELOW, INSIDE, Line, Progress, lines_of
+from prism.reproduction.paper import FLOOR, STORAGE, Exhibit, Printed
 from prism.reproduction.plan import Place
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-ABOVE, INSIDE, BELOW = "▲", "·", "▼"
-"""Ours lies above, inside or below the paper's mean ± deviation."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A number of the paper beside ours.
-
-    Attributes:
-        ours: the scores of the networks of each set, by the set's seed; None where there is none yet, and in a
-            table of storage.
-        keyframes: stored frames of one video, on average.
-        float32_bytes: ours, as the paper counts.
-        num_bytes: ours, on disk.
-        clips, stored_clips: clips that an epoch shows, and that the set holds.
-        shown: clips that one network is trained on, over all epochs.
-        full_float32_bytes: all training clips, as the paper counts.
-        condense_seconds: mean time to make one set; 0 where it is not recorded.
-        run_seconds: mean time to train and score one network.
-        failure: why there is no number.
-        caution: what to know before believing it.
-        lead: over random selection of the same data, videos per class, network and score; None where either has
-            one set.
-    """
-
-    cell: Cell
-    data: str
-    store: str
-    is_same_data: bool
-    protocol: str
-    ours: Sample | None
-    keyframes: float
-    float32_bytes: int
-    num_bytes: int
-    clips: int
-    stored_clips: int
-    shown: int
-    full_float32_bytes: int
-    condense_seconds: float
-    run_seconds: float
-    failure: str
-    caution: str = ""
-    lead: Estimate | None = None
-
-    @property
-    def mark(self) -> str:
-        """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
-        printed = self.cell.printed
-        if not self.is_same_data or printed is None or printed.std is None or self.ours is None:
-            return ""
-        # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
-        distance = round(100 * self.ours.mean, 1) - printed.mean
-        if abs(distance) <= printed.std + 1e-9:
-            return INSIDE
-        return ABOVE if distance > 0 else BELOW
-
 
 LEAD, DISK = f"lead over {FLOOR}", "on disk"
 
@@ -301,115 +241,6 @@ RAW: dict[str, Callable[[Line], object]] = {
 """The columns of the CSV file; None is empty. `n` are networks; `std` is theirs, and only one set has it."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """What a table says of a set; the set itself may take a gigabyte.
-
-    Attributes:
-        clips, stored_clips: clips that an epoch shows, and that it holds.
-        keyframes: stored frames of one video, on average.
-        seconds: time to condense it; 0 where it is not recorded.
-        fingerprint: that of the set.
-    """
-
-    clips: int
-    stored_clips: int
-    keyframes: float
-    float32_bytes: int
-    num_bytes: int
-    seconds: float
-    fingerprint: str
-
-    @classmethod
-    def of(cls, condensed: CondensedSet, path: Path) -> "Made":
-        """The record of a set and its file."""
-        keyframes, size = condensed.num_keyframes / len(condensed), path.stat().st_size
-        return cls(
-            len(condensed),
-            condensed.stored_clips,
-            keyframes,
-            condensed.float32_bytes,
-            size,
-            seconds_to_make(path),
-            condensed.fingerprint,
-        )
-
-
-@dataclass
-class Progress:
-    """What a reproduction has so far, by file.
-
-    Attributes:
-        failures: the steps that ended in a divergence, with its sentence.
-    """
-
-    sets: dict[Path, Made] = field(default_factory=dict)
-    results: dict[Path, Result] = field(default_factory=dict)
-    failures: dict[Path, str] = field(default_factory=dict)
-
-
 def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progress) -> Comparison:
     """The comparison as far as its sets and results are there."""
-    lines = [_line(place, done) for place in places]
-    columns = [(p.store.path, p.data, p.cell.vpc, p.cell.network, p.cell.metric) for p in places]
-    floors = {
-        column: line.ours
-        for column, line in zip(columns, lines, strict=True)
-        if line.cell.label == FLOOR and not line.failure
-    }
-    led = (_with_lead(line, floors.get(column)) for column, line in zip(columns, lines, strict=True))
-    return Comparison(exhibit, scale, tuple(led))
-
-
-def _with_lead(line: Line, floor: Sample | None) -> Line:
-    # Of a row some of whose sets diverged, the lead would be that of the others.
-    if line.cell.label == FLOOR or line.failure or line.ours is None or floor is None:
-        return line
-    return replace(line, lead=line.ours.lead(floor))
-
-
-def _line(place: Place, done: Progress) -> Line:
-    cell, store = place.cell, place.store
-    made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
-    scored = [done.results[step.path] for step in place.scores if step.path in done.results]
-    runs = _runs(place, done)
-    scores = {seed: [run.scores[cell.metric] for run in some] for seed, some in runs.items()}
-    failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
-    num_train = len(store.positions("train"))
-    full = 4 * store.clip_bytes * num_train
-    # All real clips are no set: they are counted as the store holds them.
-    whole = not place.sets
-    return Line(
-        cell,
-        place.data,
-        store.path.name,
-        place.is_same_data,
-        " and ".join(sorted({result.protocol for result in scored})),
-        Sample(scores) if scores else None,
-        store.num_frames if whole else _mean([one.keyframes for one in made]),
-        full if whole else round(_mean([one.float32_bytes for one in made])),
-        full // 4 if whole else round(_mean([one.num_bytes for one in made])),
-        num_train if whole else round(_mean([one.clips for one in made])),
-        num_train if whole else round(_mean([one.stored_clips for one in made])),
-        round(_mean([result.shown for result in scored])),
-        full,
-        _mean([one.seconds for one in made if one.seconds]),
-        _mean([run.seconds for some in runs.values() for run in some]),
-        failures[0] if failures else "",
-        " ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
-    )
-
-
-def _runs(place: Place, done: Progress) -> dict[int, list[Run]]:
-    """The networks of each set by its seed; those beside the planned ones, of an earlier command, do not count."""
-    found = {}
-    for step in place.scores:
-        result = done.results.get(step.path)
-        runs = [run for run in result.runs if run.seed in step.seeds] if result else []
-        if runs:
-            found[step.made.config.seed if step.made else 0] = runs
-    return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return fmean(values) if values else 0.0
+    return Comparison(exhibit, scale, lines_of(places, done))

@@ -20,7 +20,8 @@ from prism.machine.progress import note
 from prism.machine.run import Run
 from prism.machine.texts import first_difference
 from prism.reports.page import report
-from prism.reproduction.compare import Comparison, Made, Progress, compare
+from prism.reproduction.compare import Comparison, compare
+from prism.reproduction.lines import Made, Progress
 from prism.reproduction.minutes import Minutes, in_words, total
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import Place, ScoreStep, SetStep, command, plan

@@ -19,7 +19,8 @@ from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
 from prism.machine.run import Run
 from prism.recipes import read_recipe, shipped_recipes
 from prism.reproduction import run
-from prism.reproduction.compare import COSTS, Comparison, Line, _trades
+from prism.reproduction.compare import COSTS, Comparison, _trades
+from prism.reproduction.lines import Line
 from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
 from prism.reproduction.plan import command, plan
 from prism.reproduction.run import reproduce
@@ -482,10 +483,30 @@ def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny
     assert len(list((tmp_path / "out").rglob("*.retrieval.json"))) == 4
 
 
+def line_of(cell: Cell, ours: Sample, *, is_same_data: bool = True) -> Line:
+    return Line(
+        cell=cell,
+        data="MiniUCF",
+        store="store",
+        is_same_data=is_same_data,
+        protocol="clean",
+        ours=ours,
+        keyframes=2.0,
+        float32_bytes=10 + cell.vpc,
+        num_bytes=2**20,
+        clips=cell.vpc,
+        stored_clips=cell.vpc,
+        shown=50 * cell.vpc,
+        full_float32_bytes=1000,
+        condense_seconds=0.0,
+        run_seconds=0.0,
+        failure="",
+    )
+
+
 def line_with(ours: float, printed: Printed | None, *, is_same_data: bool = True) -> Line:
     cell = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=printed)
-    score = Sample({0: [ours / 100] * 3})
-    return Line(cell, "MiniUCF", "store", is_same_data, "clean", score, 2.0, 1, 1, 1, 1, 1, 1, 0.0, 0.0, "")
+    return line_of(cell, Sample({0: [ours / 100] * 3}), is_same_data=is_same_data)
 
 
 @pytest.mark.parametrize(
@@ -503,27 +524,7 @@ def test_nothing_is_marked_that_must_not_be_compared():
 
 def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only():
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
-    lines = [
-        Line(
-            cell,
-            "MiniUCF",
-            "store",
-            True,
-            "clean",
-            Sample({0: [0.09, 0.1, 0.11]}),
-            2.0,
-            10 + cell.vpc,
-            2**20,
-            cell.vpc,
-            cell.vpc,
-            50 * cell.vpc,
-            1000,
-            0,
-            0,
-            "",
-        )
-        for cell in cells
-    ]
+    lines = [line_of(cell, Sample({0: [0.09, 0.1, 0.11]})) for cell in cells]
     against = {cost: _trades(lines, COSTS[cost]) for cost in COSTS}
     found = against["float32"]
     measured, printed = ({t.name: t.points for t in found if t.is_printed is p} for p in (False, True))
@@ -538,6 +539,15 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
     assert all(b"<svg" in plot.svg for plot in plots.values())
     elsewhere = [replace(line, is_same_data=False) for line in lines]
     assert not any(trade.is_printed for trade in _trades(elsewhere, COSTS["float32"]))
+
+
+def test_a_row_that_diverged_keeps_the_papers_point_in_the_plot_and_has_none_of_its_own():
+    cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label == "PRISM"]
+    lines = [replace(line_of(cell, Sample({0: [0.1]})), failure="diverged") for cell in cells]
+    (only,) = _trades(lines, COSTS["float32"])
+    assert only.is_printed
+    assert [score for _, score, _ in only.points] == [cell.printed.mean for cell in cells if cell.storage]
+    assert _trades(lines, COSTS["disk"]) == []
 
 
 def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, tmp_path, tiny):
