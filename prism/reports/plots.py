@@ -1,10 +1,8 @@
-"""Plots as SVG pictures: scores against what they cost, orders of candidates, and how a set came to be.
+"""Plots of scores against what they cost, and of the orders of candidates.
 
-The same numbers give the same bytes. No name of a user enters a picture, but plain ones of sets.
+No name of a user enters a picture, but plain ones of sets.
 """
 
-import base64
-import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,47 +10,19 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import matplotlib
-import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from prism.artifacts.results import HEADINGS
-from prism.reports.curves import Curves, binned
+from prism.reports.pictures import LARGE, WIDE, picture, pictured
 from prism.reports.rows import Row
 from prism.reports.series import BLACK, COLOURS, CYCLE, SHAPES, Mark, Series
 from prism.reports.sheet import Picture
 from prism.reports.text import significant
 
-BLUE, RED = COLOURS[0], COLOURS[1]
-INK, FAINT = "#444444", "#d9d6cf"
 MARKERS = dict(zip(SHAPES, "osD^vpX*", strict=True))
-STYLE: Any = {
-    "svg.hashsalt": "prism",
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#8a8a8a",
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "axes.axisbelow": True,
-    "grid.color": FAINT,
-    "grid.linewidth": 0.6,
-    "xtick.color": "#8a8a8a",
-    "ytick.color": "#8a8a8a",
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "lines.linewidth": 1.5,
-}
-WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
-"""Width and height in inches."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +55,7 @@ def score_plots(series: Sequence[Series]) -> list[Picture]:
     for budget in BUDGETS:
         alt = f"{score.capitalize()} of {len(series)} series against {budget.axis}; "
         words = (f"{alt}the numbers are in the table above.", f"{name} against {budget.caption}.")
-        plots.append(_picture(partial(_scores, series=series, budget=budget, score=score), words, LARGE))
+        plots.append(picture(partial(_scores, series=series, budget=budget, score=score), words, LARGE))
     return plots
 
 
@@ -135,7 +105,7 @@ def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
         f"{score} against {cost}; the numbers are in the table above.",
         f"{score} against {cost}. Filled: ours{printed}.",
     )
-    return _picture(partial(_trades, trades=trades, cost=cost, score=score), words, WIDE)
+    return picture(partial(_trades, trades=trades, cost=cost, score=score), words, WIDE)
 
 
 def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
@@ -210,118 +180,6 @@ def _cost_axis(axes: Axes, values: Sequence[float], cost: str, score: str) -> No
     axes.set_ylabel(f"{score} (%)")
 
 
-def history_plots(curves: Curves, num_frames: int) -> list[Picture]:
-    """How a set came to be: loss, key-frames, insertions, cosines; what was not recorded is left out."""
-    plots = []
-    if len(curves.steps):
-        alt = "Loss over iterations, on a logarithmic axis, and the between-class energy"
-        plots.append(_picture(partial(_loss, curves=curves), (alt, "Loss and between-class energy"), SMALL))
-        words = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
-        plots.append(_picture(partial(_keyframes, curves=curves, num_frames=num_frames), words, SMALL))
-    if len(curves.unseen):
-        words = (
-            f"alignment ends at {curves.unseen[-1, 1]:.2f}",
-            "On networks that the videos were not trained on",
-        )
-        plots.append(_picture(partial(_unseen, curves=curves), words, SMALL))
-    if len(curves.insertions):
-        alt = "Heat map of inserted frames over iterations"
-        words = (alt, "Insertions: which frame, when (colour: how many)")
-        plots.append(_picture(partial(_insertions, curves=curves, num_frames=num_frames), words, SMALL))
-    if len(curves.cosines):
-        alt = "Quantiles of the candidates' cosines over iterations"
-        words = (alt, "Cosines of the candidates with their neighbours")
-        plots.append(_picture(partial(_cosines, curves=curves), words, SMALL))
-    return plots
-
-
-def _loss(axes: Axes, curves: Curves) -> None:
-    x, loss, low, high = binned(curves.steps[:, 0], curves.steps[:, 1])
-    energy = binned(curves.steps[:, 0], curves.steps[:, 2])[1]
-    axes.fill_between(x, low, high, color=BLUE, alpha=0.18, linewidth=0)
-    axes.plot(x, loss, color=BLUE)
-    drawn = curves.steps[:, 1:3][curves.steps[:, 1:3] > 0]
-    if len(drawn):
-        axes.set_yscale("log", nonpositive="mask")
-        subs = (1.0, 2.0, 5.0) if math.log10(drawn.max() / drawn.min()) < 2.5 else (1.0,)
-        axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
-    above = bool(loss[-1] >= energy[-1])
-    _name_line(axes, float(loss[-1]), "loss", BLUE, above)
-    if energy.any():
-        axes.plot(x, energy, color=RED, linestyle=(0, (4, 2)))
-        _name_line(axes, float(energy[-1]), "between\nclasses", RED, not above)
-    _over_iterations(axes, curves, "squared distance")
-
-
-def _unseen(axes: Axes, curves: Curves) -> None:
-    for column, name, colour in ((1, "alignment", BLUE), (2, "nearest", RED)):
-        axes.plot(curves.unseen[:, 0], curves.unseen[:, column], color=colour, marker=".")
-        _name_line(axes, float(curves.unseen[-1, column]), name, colour, column == 1)
-    axes.axhline(1, color="#8a8a8a", linestyle=(0, (1, 2)), linewidth=1)
-    _over_iterations(axes, curves, "1 is ideal")
-
-
-def _name_line(axes: Axes, height: float, text: str, colour: str, above: bool) -> None:
-    look = {"va": "bottom" if above else "top", "size": 9.5, "color": colour, "annotation_clip": False}
-    axes.annotate(text, (1, height), (4, 0), ("axes fraction", "data"), "offset points", **look)
-
-
-def _keyframes(axes: Axes, curves: Curves, num_frames: int) -> None:
-    axes.step(curves.steps[:, 0], curves.steps[:, 3], where="post", color=BLUE)
-    axes.axhline(num_frames, color="#8a8a8a", linestyle=(0, (1, 2)), linewidth=1)
-    where = ("axes fraction", "data")
-    axes.annotate("every frame", (1, num_frames), (0, -2), where, "offset points", ha="right", va="top", size=9.5)
-    axes.set_ylim(0, num_frames * 1.06)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    _over_iterations(axes, curves, "key-frames per video")
-
-
-def _insertions(axes: Axes, curves: Curves, num_frames: int) -> None:
-    last = _last_iteration(curves) + 1
-    edges = (np.linspace(0, last, 1 + int(min(50, last))), np.arange(num_frames + 1) - 0.5)
-    counts = np.histogram2d(curves.insertions[:, 0], curves.insertions[:, 1], bins=edges)[0].T
-    image = axes.imshow(
-        np.ma.masked_equal(counts, 0),
-        aspect="auto",
-        origin="lower",
-        extent=(0, last, -0.5, num_frames - 0.5),
-        cmap=ListedColormap(colormaps["Blues"](np.linspace(0.2, 0.9, 128))),
-        vmin=0,
-        vmax=max(1, counts.max()),
-        interpolation="none",
-    )
-    axes.grid(False)
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    figure = axes.get_figure()
-    if counts.max() > 1 and figure is not None:
-        figure.colorbar(image, ax=axes, pad=0.03, ticks=MaxNLocator(integer=True, nbins=5))
-    _over_iterations(axes, curves, "frame")
-
-
-def _cosines(axes: Axes, curves: Curves) -> None:
-    x, quantiles = curves.cosines[:, 0], curves.cosines[:, 1:]
-    axes.fill_between(x, quantiles[:, 1], quantiles[:, 5], color=BLUE, alpha=0.14, linewidth=0)
-    axes.fill_between(x, quantiles[:, 2], quantiles[:, 4], color=BLUE, alpha=0.28, linewidth=0)
-    axes.plot(x, quantiles[:, 3], color=BLUE, marker="." if len(x) < 10 else "")
-    axes.axhline(0, color=BLACK, linewidth=0.7)
-    _over_iterations(axes, curves, "cosine")
-
-
-def _last_iteration(curves: Curves) -> float:
-    parts = (curves.steps, curves.cosines, curves.insertions)
-    # A set of no iterations has none of them.
-    return max((float(part[:, 0].max()) for part in parts if len(part)), default=0.0)
-
-
-def _over_iterations(axes: Axes, curves: Curves, quantity: str) -> None:
-    axes.set_xlim(0, max(1.0, _last_iteration(curves)))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
-    axes.set_xlabel("iteration")
-    axes.set_ylabel(quantity)
-
-
 @dataclass(frozen=True)
 class Panel:
     """The candidates of a ranking on sets of one kind.
@@ -360,7 +218,7 @@ def ranking_plot(panels: Sequence[Panel], chance: float) -> Picture:
     size = (max(2.75 * columns, 3.6), 2.75 * rows + 0.5)
     alt = f"Top-1 of {len(panels[0].full)} candidates on {len(panels)} kinds of sets against that on all clips; "
     words = (f"{alt}the numbers are in the tables.", "A ring: the pick of a set. Dotted: chance. Bars: over sets.")
-    return _pictured(partial(_rankings, panels=panels, chance=chance, shape=(rows, columns)), words, size)
+    return pictured(partial(_rankings, panels=panels, chance=chance, shape=(rows, columns)), words, size)
 
 
 def _rankings(figure: Figure, panels: Sequence[Panel], chance: float, shape: tuple[int, int]) -> None:
@@ -396,18 +254,3 @@ def _candidates(axes: Axes, panel: Panel) -> None:
     for i in sorted(panel.picked):
         ring: Any = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "markeredgewidth": 1.1}
         axes.plot([panel.full[i]], [panel.scores[i]], color=BLACK, zorder=4, **ring)
-
-
-def _picture(draw: Callable[[Axes], None], words: tuple[str, str], size: tuple[float, float]) -> Picture:
-    return _pictured(lambda figure: draw(figure.add_subplot()), words, size)
-
-
-def _pictured(draw: Callable[[Figure], None], words: tuple[str, str], size: tuple[float, float]) -> Picture:
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(size, layout="constrained")
-        draw(figure)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    encoded = base64.b64encode(text.getvalue().encode()).decode()
-    width, height = (round(100 * side) for side in size)
-    return Picture(f"data:image/svg+xml;base64,{encoded}", *words, width, height)

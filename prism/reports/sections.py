@@ -11,8 +11,9 @@ from prism.artifacts.store import ClipStore
 from prism.reports.advice import conclusion_of, next_command
 from prism.reports.alike import alike, sheet_of
 from prism.reports.gallery import Gallery, galleries
+from prism.reports.histories import history_plots
 from prism.reports.notes import notes_on
-from prism.reports.plots import history_plots, score_plots
+from prism.reports.plots import score_plots
 from prism.reports.rows import Row, apart, build_rows, groups
 from prism.reports.series import Mark, Series, series_of
 from prism.reports.sheet import Picture, Sheet

@@ -27,9 +27,10 @@ from prism.cli import app
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
 from prism.reports.advice import next_command
 from prism.reports.curves import Curves, binned
+from prism.reports.histories import history_plots
 from prism.reports.notes import notes_on
 from prism.reports.page import report
-from prism.reports.plots import Trade, _dodges, _trades, history_plots
+from prism.reports.plots import Trade, _dodges, _trades
 from prism.reports.rows import build_rows, groups, role_of
 from prism.reports.series import series_of
 from prism.reports.sources import load_results
