@@ -17,7 +17,8 @@ import torch
 
 from benchmarks.data import random_store
 from benchmarks.measure import QUICK, Sizes, read_arguments, report
-from prism.artifacts.store import ClipStore, StoreHeader
+from prism.artifacts.index import StoreHeader
+from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.condensation.condensing_memory import condensing_memory
 from prism.condensation.options import CondenseConfig, settled

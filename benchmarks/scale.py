@@ -18,7 +18,8 @@ import torch
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, read_arguments, report, seconds
 from benchmarks.utilisation import iteration_macs
-from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.index import ClipSource, StoreHeader, clips_csv
+from prism.artifacts.store import ClipStore
 from prism.condensation.loop import Condensation
 from prism.ingestion import worker
 from prism.ingestion.build import make_plan

@@ -24,8 +24,9 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.encoding import Encoding
 from prism.artifacts.encodings.storages import encoded
+from prism.artifacts.index import ClipSource, StoreHeader, clips_csv
 from prism.artifacts.options import STORAGES
-from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.class_means import whole_clips
 from prism.condensation.loop import Condensation, check_compared, check_proposed

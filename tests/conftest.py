@@ -10,7 +10,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from prism import testing
-from prism.artifacts.store import ClipSource, ClipStore
+from prism.artifacts.index import ClipSource
+from prism.artifacts.store import ClipStore
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
 

@@ -13,7 +13,7 @@ import torch
 import prism
 from examples import class_incremental
 from prism import testing
-from prism.artifacts.store import ClipSource
+from prism.artifacts.index import ClipSource
 
 ROOT = Path(__file__).parent.parent
 LONGEST = {"class_incremental": 149, "finetune_transformers": 80}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from prism.artifacts.store import SPLITS
+from prism.artifacts.index import SPLITS
 from prism.errors import SourceError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig

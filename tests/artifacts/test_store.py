@@ -12,7 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
+from prism.artifacts.index import ClipSource, StoreHeader, clips_csv
+from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, StoreError
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
