@@ -22,10 +22,10 @@ from prism.artifacts.index import ClipSource, StoreHeader, clips_csv
 from prism.artifacts.store import ClipStore
 from prism.condensation.loop import Condensation
 from prism.ingestion import worker
-from prism.ingestion.build import make_plan
 from prism.ingestion.motion import write_video
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.ingestion.pairs import draw
+from prism.ingestion.plan import make_plan
 from prism.ingestion.pool import Worker
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator

@@ -24,9 +24,9 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry
 from prism.condensation.checkpoint import Checkpoint
-from prism.ingestion.build import make_plan
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.plan import make_plan
 from prism.machine.files import file_sha256
 from prism.recipes import read_recipe
 

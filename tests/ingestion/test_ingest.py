@@ -22,7 +22,7 @@ from videos import shown_number, write_audio, write_classes, write_numbered, wri
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
-from prism.ingestion import assemble, build, pool, worker
+from prism.ingestion import assemble, build, plan, pool, worker
 from prism.ingestion.assemble import PixelStatistics
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
@@ -365,7 +365,7 @@ def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_pa
 
 def test_a_store_begun_with_another_decoder_starts_again(source, expected, tmp_path, monkeypatch, capfd):
     with monkeypatch.context() as patch:
-        patch.setattr(build, "decoders", lambda: {"av": "1.0"})
+        patch.setattr(plan, "decoders", lambda: {"av": "1.0"})
         unfinished(source, tmp_path / "store", patch)
     store = ingest(source, tmp_path / "store", CONFIG, workers=2, progress=True)
     assert "have changed: starting again." in capfd.readouterr().err
@@ -571,7 +571,7 @@ def test_whether_a_flip_keeps_the_labels_is_the_sources_or_the_users_word(source
     root = shutil.copytree(source, tmp_path / "root")
     if text is not None:
         (root / "prism.json").write_text(text)
-    assert build.make_plan(root, IngestConfig(flip=option)).flip is flip
+    assert plan.make_plan(root, IngestConfig(flip=option)).flip is flip
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"flip": 0}', '{"flip": false, "mirror": 1}', "{}", "[" * 100_000])
@@ -579,7 +579,7 @@ def test_a_word_that_is_not_understood_is_refused(source, tmp_path, text):
     root = shutil.copytree(source, tmp_path / "root")
     (root / "prism.json").write_text(text)
     with pytest.raises(SourceError, match=r"prism\.json' (must be|cannot be read)"):
-        build.make_plan(root, IngestConfig())
+        plan.make_plan(root, IngestConfig())
 
 
 def test_pixel_statistics_are_those_of_numpy_and_ignore_the_order():

@@ -15,10 +15,10 @@ from videos import write_classes
 
 import prism
 from prism.errors import ConfigError, SourceError
-from prism.ingestion.build import make_plan
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Layout, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import assign_splits, recording, said_of_recordings
 
 
