@@ -91,14 +91,12 @@ class Trial:
 
     Attributes:
         device: `auto`, `cpu` or `cuda` of the machine that it is trained on.
-        stopped: once it is set, training ends at the network's next layer; None where nobody could set it.
         advance: called after every epoch.
     """
 
     material: Material
     examination: Examination
     device: str
-    stopped: threading.Event | None = None
     advance: Advance = still
 
     def __call__(self, seed: int) -> results.Run:
@@ -107,13 +105,13 @@ class Trial:
         Raises:
             DivergedError: the loss is not finite.
             StoreError: a store was changed meanwhile.
-            Interrupted: the run was stopped.
+            Interrupted: the threads of `side_by_side` were stopped, of which this is one.
         """
         started, device = time.monotonic(), pick_device(self.device)
         network = allocate(self.blank(), device)
         # Python cannot end a thread from outside, so a stopped training looks for itself, before every layer.
         for module in network.modules():
-            module.register_forward_pre_hook(self._go_on)
+            module.register_forward_pre_hook(_go_on)
         with in_one_thread(device):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
         run = results.Run(seed, scores, loss, round(time.monotonic() - started, 3))
@@ -139,9 +137,19 @@ class Trial:
         config = self.examination.config
         return build_for(self.examination.store, config.model, "meta", width=config.width, hidden=config.hidden)
 
-    def _go_on(self, *_: object) -> None:
-        if self.stopped and self.stopped.is_set():
-            raise Interrupted("stopped.")
+
+_HERE = threading.local()
+"""`stopped`, in the threads of `side_by_side`: once it is set, training ends at the network's next layer."""
+
+
+def _begin(stopped: threading.Event) -> None:
+    _HERE.stopped = stopped
+
+
+def _go_on(*_: object) -> None:
+    stopped: threading.Event | None = getattr(_HERE, "stopped", None)
+    if stopped and stopped.is_set():
+        raise Interrupted("stopped.")
 
 
 def workers_for(num_networks: int, num_threads: int) -> int:
@@ -160,7 +168,7 @@ def side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> Iter
     """Threads that train up to `most` networks, as far as memory suffices; None for one after the other.
 
     PyTorch releases Python's lock while it computes, so threads are about as fast as processes would be, and
-    they share the clips.
+    they share the clips. Whatever trains in them, at any depth, ends with the first error or Ctrl-C.
     """
     # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
     num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
@@ -169,9 +177,12 @@ def side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> Iter
         return
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # The trials set it as well; they find one, and so put back one while others still compute.
-    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial") as threads:
+    stopped = threading.Event()
+    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial", _begin, (stopped,)) as threads:
         try:
             yield threads
         except BaseException:
+            # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
+            stopped.set()
             threads.shutdown(wait=False, cancel_futures=True)
             raise

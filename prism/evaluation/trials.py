@@ -1,6 +1,5 @@
 """Trials: one network for each seed is trained and scored, and the result grows with every one of them."""
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,14 +107,9 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
                 found = completed(run.executor, trial.elsewhere, seeds)
                 return _grown(result, found, run, advance, config.epochs)
             most = trials.workers or workers_for(len(seeds), torch.get_num_threads())
-            stopped = threading.Event()
-            trial = replace(trial, stopped=stopped, advance=advance)
+            trial = replace(trial, advance=advance)
             with side_by_side(trial.check_memory(), pick_device(run.device), most) as threads:
-                try:
-                    return _grown(result, completed(threads, trial, seeds), run, advance)
-                finally:
-                    # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
-                    stopped.set()
+                return _grown(result, completed(threads, trial, seeds), run, advance)
 
 
 def _without_runs(examination: Examination, subject: Subject, label: str, output: Path | None) -> Result:

@@ -1,5 +1,6 @@
 """Ranking: candidates are trained as evaluate trains them, a killed run goes on, and mistakes cost nothing."""
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,7 +14,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.rankings import FULL, Ranking
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import ConfigError, OutputError, ResultError, StoreError
+from prism.errors import ConfigError, Interrupted, OutputError, ResultError, StoreError
 from prism.evaluation import rank as module
 from prism.evaluation.candidates import BUILT_IN, read_candidates
 from prism.evaluation.evaluate import evaluate
@@ -124,6 +125,24 @@ def test_no_score_depends_on_how_many_are_trained_side_by_side_or_where(ranked, 
         assert scores(ranked(executor=executor, workers=None)) == scores(whole)
         with pytest.raises(ConfigError, match=r"workers = 2, but it must be left out with an engine"):
             ranked(executor=executor, workers=2)
+
+
+def test_a_ranking_that_is_stopped_waits_for_no_training(ranked, monkeypatch):
+    first, ended = threading.Lock(), []
+
+    def noted(*given: object, **options: object):
+        if not first.acquire(blocking=False):
+            raise KeyboardInterrupt
+        try:
+            return evaluate(*given, **options)
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+
+    monkeypatch.setattr(module, "evaluate", noted)
+    with pytest.raises(KeyboardInterrupt):
+        ranked(workers=2, full_steps=5 * 10**4)
+    assert ended == [Interrupted]
 
 
 @pytest.mark.parametrize("after", [1, 5])
