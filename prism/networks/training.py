@@ -1,7 +1,7 @@
 """Training: one network learns from clips by a schedule, and its outputs are scored."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -76,23 +76,35 @@ def train(
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total = torch.zeros((), device=device)
         network.train()
-        for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
-            batch = batch.repeat(schedule.views)
-            frames = _flipped(shown.frames.index_select(0, batch), batch, flip, flips)
-            frames = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
+        for frames, labels in _steps(shown, schedule, flip, order, flips, shifts):
             inputs = to_model_input(send(frames, device), normalisation)
-            loss = criterion(_learning(network, inputs, schedule), send(shown.labels[batch], device))
+            loss = criterion(_learning(network, inputs, schedule), send(labels, device))
             descent.forget()
             loss.backward()
             if schedule.max_grad_norm:
                 nn.utils.clip_grad_norm_(network.parameters(), schedule.max_grad_norm)
             descent.step([schedule.rate(epoch)])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
-            total += loss.detach() * (len(batch) // schedule.views)
+            total += loss.detach() * (len(labels) // schedule.views)
         mean_loss = float(total) / len(shown)
         _check_finite(mean_loss, seed, epoch, schedule)
         advance()
     return mean_loss
+
+
+def _steps(
+    clips: Clips,
+    schedule: Schedule,
+    flip: bool | Tensor,
+    order: torch.Generator,
+    flips: torch.Generator,
+    shifts: torch.Generator,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The frames and labels of each step of an epoch, as they are shown."""
+    for batch in torch.randperm(len(clips), generator=order).split(schedule.batch_size):
+        batch = batch.repeat(schedule.views)
+        frames = _flipped(clips.frames.index_select(0, batch), batch, flip, flips)
+        yield shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames, clips.labels[batch]
 
 
 def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:
