@@ -26,7 +26,7 @@ KEPT_BYTES = 4 * 2**30
 
 @dataclass(frozen=True)
 class CacheFile:
-    """The file of a tensor in a store's cache, `cache/<kind>-<digest>.safetensors`.
+    """The file of a tensor in a store's cache, `cache/<kind>-<digest>.safetensors`, with the SHA-256 of its bytes.
 
     Attributes:
         path: where it lies, whether it is there or not.
@@ -66,10 +66,12 @@ class CacheFile:
         if not self.path.is_file():
             return None
         try:
-            found = safetensors.torch.load_file(self.path)[self.kind]
-        except (OSError, KeyError, safetensors.SafetensorError):
+            with safetensors.safe_open(self.path, framework="pt") as file:
+                found, digest = file.get_tensor(self.kind), (file.metadata() or {}).get("sha256")
+        except (OSError, safetensors.SafetensorError):
             return None
-        is_good = found.shape == self.shape and found.dtype == torch.float32 and bool(found.isfinite().all())
+        is_alike = found.shape == self.shape and found.dtype == torch.float32
+        is_good = is_alike and digest == _digest(found) and bool(found.isfinite().all())
         if is_good and lock_path(self.path).exists():
             # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
             with contextlib.suppress(OSError, OutputError), claim(self.path):
@@ -88,7 +90,9 @@ class CacheFile:
         """Keep the tensor where that is possible; the oldest of its kind go where they are too many."""
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
         with contextlib.suppress(OSError, OutputError), claim(self.path):
-            write_atomically(self.path, safetensors.torch.save({self.kind: tensor.cpu().contiguous()}))
+            held = tensor.cpu().contiguous()
+            data = safetensors.torch.save({self.kind: held}, metadata={"sha256": _digest(held)})
+            write_atomically(self.path, data)
             others = self.path.parent.glob(f"{self.kind}-*.safetensors")
             files = sorted(others, key=lambda file: file.stat().st_mtime_ns)
             total = sum(file.stat().st_size for file in files)
@@ -97,3 +101,7 @@ class CacheFile:
                     break
                 total -= file.stat().st_size
                 file.unlink()
+
+
+def _digest(tensor: Tensor) -> str:
+    return hashlib.sha256(tensor.detach().numpy().data).hexdigest()

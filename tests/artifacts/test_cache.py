@@ -1,8 +1,10 @@
 """What a store remembers is what would be computed, and may be lost, damaged or impossible to keep."""
 
+import hashlib
 import os
 import shutil
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -61,7 +63,32 @@ def test_a_file_of_something_else_is_made_again(make_store, tensors):
     store, compute = make_store(), Computing(torch.rand(3, 2))
     remembered(store, "a", {}, CPU, (3, 2), compute)
     (file,) = (store.path / "cache").iterdir()
-    save_file(tensors, file)
+    (held,) = tensors.values()
+    save_file(tensors, file, metadata={"sha256": hashlib.sha256(held.numpy()).hexdigest()})
+    for _ in range(2):
+        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
+    assert compute.times == 2
+
+
+def test_a_file_in_which_one_bit_of_each_value_has_changed_is_made_again(make_store):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    (file,) = (store.path / "cache").iterdir()
+    written = file.read_bytes()
+    # The values are the last bytes of the file.
+    changed = np.frombuffer(written[-24:], dtype="<u4") ^ 1
+    file.write_bytes(written[:-24] + changed.tobytes())
+    for _ in range(2):
+        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
+    assert compute.times == 2
+    assert file.read_bytes() == written
+
+
+def test_a_file_without_a_digest_of_its_values_is_made_again(make_store):
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    (file,) = (store.path / "cache").iterdir()
+    save_file({"a": compute.values}, file)
     for _ in range(2):
         assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
     assert compute.times == 2
