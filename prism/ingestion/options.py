@@ -64,7 +64,8 @@ class IngestConfig(Options, section="ingest"):
     num_frames: Annotated[int, Group("Clips"), between(2, 4096)] = 16
     """Frames per clip (T)."""
     stride: Annotated[int, between(1, 10_000)] = 4
-    """Distance between two frames of a clip, in video frames; a shorter video uses a smaller one."""
+    """With sampling stride: distance between two frames of a clip, in video frames; a shorter video uses a \
+smaller one."""
     size: Annotated[int, between(8, 4096)] = 112
     """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
     sampling: Literal["stride", "fps", "even"] = "stride"
@@ -118,7 +119,14 @@ recordings are set apart whole; empty: by the column `group` of a CSV list, else
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """One window is all that a centre or an even spread has; the layout says which of its options fit."""
+        """A distance of frames belongs to one way of sampling; a centre or an even spread has one window.
+
+        The layout says which of its options fit.
+        """
+        defaults = IngestConfig.__dataclass_fields__
+        for name in ("stride", "fps"):
+            fits = self.sampling == name or getattr(self, name) == defaults[name].default
+            yield name, fits, f"left out unless sampling is {name}"
         one_window = self.window == "centre" or self.sampling == "even"
         fits = self.clips_per_video == 1 or not one_window
         yield "clips_per_video", fits, "1 with window centre or sampling even"

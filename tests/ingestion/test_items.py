@@ -15,6 +15,7 @@ import prism
 from prism.artifacts.store import ClipStore
 from prism.errors import ClipError, ConfigError, OutputError, SourceError
 from prism.ingestion.build import ingest
+from prism.ingestion.options import IngestConfig
 
 CLIP = {"num_frames": 4, "stride": 1, "size": 32, "progress": False}
 
@@ -115,6 +116,13 @@ def test_frames_may_be_pictures_or_come_from_a_decoder(tmp_path):
     assert shown(store, "train") == [list(range(first, first + 4)) for first in (2, 22, 2, 22, 12, 32, 12, 32)]
 
 
+def test_grey_pictures_with_16_bits_are_seen_by_their_high_byte(tmp_path):
+    grey = np.arange(0, 2**16, 2**8, dtype=np.uint16).repeat(4).reshape(32, 32)
+    items = [([Image.fromarray(grey)] * 4, label) for label in ("jump", "walk")]
+    frames = ingest(items, tmp_path / "store", val_fraction=0.0, test_fraction=0.0, **CLIP).clips("train").frames
+    assert np.array_equal(frames, np.broadcast_to(grey >> 8, frames.shape))
+
+
 def test_numbers_get_the_names_that_a_data_set_has_for_them(tmp_path):
     named = MapStyle(pairs(2, (0, 1)), ["jump", "walk"])
     store = ingest(named, tmp_path / "torchvision", **CLIP)
@@ -191,6 +199,7 @@ GOOD = pairs(2)
         ([(video(0).astype(int) * 2, "a")], "has frames of int64 that are no pixels"),
         ([(video(0) > 100, "a")], "has frames of bool that are no pixels"),
         ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64 that are no pixels"),
+        ([([Image.new("F", (64, 64))] * 4, "a")], "has frames that cannot be read: it has 32 bits in a pixel"),
         ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
         ([([], "a")], "has frames that cannot be read: need at least one array to stack."),
         ([({"path": "a.mp4", "bytes": None}, "a")], "has a video that is not decoded. Install torchcodec"),
@@ -223,13 +232,13 @@ def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, item
             ConfigError,
             "ingest.layout = 'classes', but it must be auto",
         ),
-        (GOOD, {"sampling": "fps"}, ConfigError, "which has no frame rate"),
+        (GOOD, {"sampling": "fps", "stride": IngestConfig().stride}, ConfigError, "which has no frame rate"),
         (GOOD, {"executor": object()}, ConfigError, "Leave out the executor."),
     ],
 )
 def test_a_source_that_cannot_be_used_is_told_in_one_sentence(tmp_path, source, options, error, says):
     with pytest.raises(error, match=re.escape(says)):
-        ingest(source, tmp_path / "store", **CLIP, **options)
+        ingest(source, tmp_path / "store", **(CLIP | options))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -461,6 +461,13 @@ def test_kinetics_lists_without_videos_are_refused(k400):
         ({"annotations": "lists"}, "must be empty unless the layout is one of ucf101, miniucf"),
         ({"sampling": "even", "clips_per_video": 2}, "must be 1 with window centre or sampling even"),
         ({"window": "centre", "clips_per_video": 2}, "must be 1 with window centre or sampling even"),
+        ({"fps": 4.0}, r"ingest\.fps = 4\.0, but it must be left out unless sampling is fps"),
+        ({"fps": 4.0, "sampling": "even"}, "must be left out unless sampling is fps"),
+        (
+            {"stride": 9, "sampling": "even"},
+            r"ingest\.stride = 9, but it must be left out unless sampling is stride",
+        ),
+        ({"stride": 9, "sampling": "fps"}, "must be left out unless sampling is stride"),
         ({"fps": 0.0}, "must be above 0"),
         ({"sampling": "uniform"}, "must be one of stride, fps, even"),
         ({"window": "left"}, "must be one of random, centre"),
