@@ -262,9 +262,24 @@ def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
     try:
         with Image.open(path) as image:
             _check_frame(image.width, image.height, limits)
-            return fit(np.asarray(image.convert("RGB")), size)
+            return fit(as_rgb(image), size)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise VideoError(f"frame '{path.name}' cannot be read: {_reason(error)}.") from None
+
+
+def as_rgb(image: Image.Image) -> Array:
+    """The pixels of a picture as (H, W, 3) uint8; of grey with 16 bits the high byte.
+
+    Raises:
+        ValueError: it has whole numbers or floats of 32 bits, whose range is not known.
+    """
+    # Pillow's own conversion of these clips at 255, so that nearly all is white.
+    if image.mode.startswith("I;16"):
+        grey = (np.asarray(image) >> 8).astype(np.uint8)
+        return np.repeat(grey[..., None], 3, axis=2)
+    if image.mode in ("I", "F"):
+        raise ValueError("it has 32 bits in a pixel, but there must be 8, or 16 of grey")
+    return np.asarray(image.convert("RGB"))
 
 
 def fit(frame: Array, size: int) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.assemble import assemble
-from prism.ingestion.decode import Array, fit
+from prism.ingestion.decode import Array, as_rgb, fit
 from prism.ingestion.layouts import SPLIT_NAMES
 from prism.ingestion.listing import DataSet, VideoSource
 from prism.ingestion.options import IngestConfig
@@ -238,4 +238,4 @@ def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
 
 
 def _picture(frame: Any) -> Array:
-    return np.asarray(frame.convert("RGB") if hasattr(frame, "convert") else frame)
+    return as_rgb(frame) if hasattr(frame, "convert") else np.asarray(frame)

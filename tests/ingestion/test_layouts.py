@@ -236,6 +236,17 @@ def test_folders_that_are_links_are_not_searched_and_are_named(tmp_path):
         )
 
 
+def test_a_class_that_is_missing_because_its_folder_is_a_link_is_explained(tmp_path):
+    touch(tmp_path, "elsewhere/a.mp4", "root/right/b.mp4")
+    (tmp_path / "root/left").symlink_to(tmp_path / "elsewhere")
+    said = r"only class 'right', but .* tell apart\. Linked folders are not searched \('left'\)\.$"
+    with pytest.raises(SourceError, match=said):
+        make_plan(tmp_path / "root", IngestConfig())
+    (tmp_path / "root/left").unlink()
+    with pytest.raises(SourceError, match=r"tell apart\.$"):
+        make_plan(tmp_path / "root", IngestConfig())
+
+
 def test_one_file_under_two_names_is_pointed_out_and_refused_in_two_splits(tmp_path):
     root = touch(
         tmp_path, *(f"{split}/{label}/a.mp4" for split in ("train", "test") for label in ("jump", "walk"))
