@@ -5,6 +5,7 @@ import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,7 +16,7 @@ from prism.machine.files import sync_folder, write_synced
 from prism.machine.texts import csv_text
 
 LONGEST_NAME = 100
-"""Characters of a folder's name; file systems take 255 bytes."""
+"""Bytes of a folder's name, without the number that may be added; file systems take 255."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,14 @@ def folder_names(classes: tuple[str, ...]) -> list[str]:
     """A name for the folder of each class that every file system and every list takes, all different.
 
     What is no letter, digit, `-`, `_` or inner `.` becomes `_`; where two names are then the same, whatever their
-    case, the label is added.
+    case, the label is added, or the first number above it that makes a new name.
     """
     names: list[str] = []
+    taken = set[str]()
     for label, name in enumerate(classes):
-        safe = re.sub(r"[^\w.-]", "_", name)[:LONGEST_NAME].strip(".") or "_"
-        taken = {other.casefold() for other in names}
-        names.append(f"{safe}_{label}" if safe.casefold() in taken else safe)
+        cut = re.sub(r"[^\w.-]", "_", name).encode()[:LONGEST_NAME].decode(errors="ignore")
+        safe = cut.strip(".") or "_"
+        candidates = chain([safe], (f"{safe}_{number}" for number in count(label)))
+        names.append(next(name for name in candidates if name.casefold() not in taken))
+        taken.add(names[-1].casefold())
     return names

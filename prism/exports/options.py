@@ -30,7 +30,7 @@ class ExportConfig(Options, section="export"):
 <key>.mp4 and <key>.cls. `tensors`: one safetensors file of all clips, to the last bit. `gif`, `webp`: a sheet on \
 which all videos play. `mp4`: one video."""
     fps: Annotated[float, between(0.1, 240), Group("Videos")] = 8.0
-    """Frames per second at which the videos play; a set has no rate of its own."""
+    """Frames per second at which the videos play, at most 50 for gif; a set has no rate of its own."""
     quality: Annotated[int, between(0, 100)] = 65
     """What the compression of mp4 videos keeps; the constant rate factor is 51 − 0.51·quality. The streams of a \
 set in H.264 are copied, whatever it is."""

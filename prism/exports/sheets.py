@@ -4,6 +4,7 @@ import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,8 @@ CAPTION, GAP = 14, 4
 """Height of a caption, and distance between tiles, in pixels."""
 MAX_SIDE = 16383
 """Pixels of a WebP picture; longer sides are no sheet to look at."""
+MAX_GIF_FPS = 50
+"""Frames per second of a GIF: browsers show a frame of less than 2/100 s for 10/100 s."""
 MAX_BYTES = 2**31
 """All frames of a sheet, which the encoder wants in memory."""
 
@@ -38,6 +41,8 @@ class Sheet(Format):
     is_folder: ClassVar[bool] = False
     options: ClassVar[dict[str, Any]]
     """What Pillow is told."""
+    tick: ClassVar[int] = 1
+    """Milliseconds of which the format stores whole numbers."""
 
     fps: float = 8.0
 
@@ -54,10 +59,20 @@ class Sheet(Format):
         """Draw all videos and write the picture; nothing of it is compared."""
         first, *others = self.pictures(_Grid.of(condensed).drawn(condensed))
         data = io.BytesIO()
-        how = {"save_all": True, "append_images": others, "duration": round(1000 / self.fps), "loop": 0}
+        how = {
+            "save_all": True,
+            "append_images": others,
+            "duration": self.durations(condensed.num_frames),
+            "loop": 0,
+        }
         first.save(data, **how, **self.options)
         write_synced(path, data.getvalue())
         yield from ()
+
+    def durations(self, num_frames: int) -> list[int]:
+        """Milliseconds of each frame, whole ticks whose sum up to any frame is off by half a tick at most."""
+        ends = [round(1000 * frame / self.fps / self.tick) for frame in range(num_frames + 1)]
+        return [self.tick * (end - start) for start, end in pairwise(ends)]
 
     def pictures(self, frames: np.ndarray) -> list[Image.Image]:
         """The frames (T, H, W, 3) uint8 in the colours of the format; all of them by default."""
@@ -69,6 +84,16 @@ class Gif(Sheet):
     """A GIF of 256 colours, which plays everywhere."""
 
     options: ClassVar[dict[str, Any]] = {"format": "GIF"}
+    tick: ClassVar[int] = 10
+
+    def check(self, condensed: CondensedSet) -> None:
+        """Refuse frames too short for players, which show those of less than two ticks much longer."""
+        super().check(condensed)
+        if self.fps > MAX_GIF_FPS:
+            raise ConfigError(
+                f"export.fps = {self.fps}, but it must be at most {MAX_GIF_FPS} with the format gif. "
+                "Choose a smaller number or --to webp."
+            )
 
     def pictures(self, frames: np.ndarray) -> list[Image.Image]:
         """One palette for all frames, so that nothing flickers that stands still."""

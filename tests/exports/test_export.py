@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
@@ -138,6 +140,16 @@ def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
     assert found[5] == "Läufer_走る"
 
 
+@given(st.lists(st.text("aA_ .走2", max_size=3).map(lambda name: name.replace("走", "走" * 40)), max_size=12))
+@example(["a b", "a b_2", "a_b"])
+@example(["a_3", "a", "A_4", "A", "a"])
+@example(["走" * 87, "走" * 88])
+def test_folders_of_different_classes_differ_and_fit_a_file_system(classes):
+    names = folder_names(tuple(classes))
+    assert len({name.casefold() for name in names}) == len(classes)
+    assert all(len(name.encode()) <= 110 for name in names)
+
+
 # Mistakes.
 
 
@@ -149,6 +161,7 @@ def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
         ({"to": "tensors", "fps": 9.0}, "export.fps = 9.0, but it must be left out with the format tensors"),
         ({"video": 1}, "export.video = 1, but it must be left out with the format videofolder"),
         ({"to": "mp4", "video": 2}, "export.video = 2, but the set has 2 videos, counted from 0"),
+        ({"to": "gif", "fps": 60}, "export.fps = 60.0, but it must be at most 50 with the format gif"),
         ({"fps": 0}, "export.fps = 0.0, but it must be between 0.1 and 240"),
         ({"quality": 101}, "export.quality = 101, but it must be between 0 and 100"),
         ({"quolity": 1}, "unknown key 'export.quolity'. Did you mean 'export.quality'?"),

@@ -146,6 +146,20 @@ def test_pillow_plays_a_sheet_of_all_videos(chosen, tmp_path, to):
     assert error.max() == 0 if to == "webp" else error.mean() < 8
 
 
+@pytest.mark.parametrize(("to", "tick"), [("gif", 10), ("webp", 1)])
+@pytest.mark.parametrize("fps", [0.1, 8, 24, 47, 50])
+def test_a_sheet_plays_as_long_as_its_frame_rate_says(chosen, tmp_path, to, tick, fps):
+    export(chosen, tmp_path / f"sheet.{to}", to=to, fps=fps)
+    ends, shown = [], 0
+    with Image.open(tmp_path / f"sheet.{to}") as sheet:
+        for time in range(sheet.n_frames):
+            sheet.seek(time)
+            sheet.load()
+            assert sheet.info["duration"] >= 20
+            ends.append(shown := shown + sheet.info["duration"])
+    assert ends == pytest.approx(1000 * np.arange(1, chosen.num_frames + 1) / fps, abs=tick / 2)
+
+
 def test_another_frame_rate_is_that_of_the_file(chosen, tmp_path):
     export(chosen, tmp_path / "one.mp4", to="mp4", video=4, fps=12.5)
     with av.open(str(tmp_path / "one.mp4")) as container:
