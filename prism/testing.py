@@ -11,6 +11,7 @@ The loop relies on these promises. Each check runs in seconds on a CPU, and rais
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,7 @@ from prism.config import with_options
 from prism.errors import PrismError
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
-from prism.machine.randomness import generator
+from prism.machine.randomness import generator, skip
 from prism.networks.build import build
 from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
@@ -153,6 +154,12 @@ def check_rule(rule: Any, store: ClipStore) -> None:
     check_proposed(proposed, config, mask)
     assert torch.equal(propose(), proposed), "the same occasion must give the same proposal"
     assert torch.equal(gradients, before), "a rule must not change the gradients that it judges"
+    for own in (slice(0, 2), slice(2, 4)) if rule.independent_classes else ():
+        before_it, conflict = mask[: own.start].numel(), Conflict.measure(gradients[own], mask[own])
+        draw = partial(skip, generator(0, "draw"), before_it)
+        alone = rule.propose(Occasion(gradients[own], conflict, 1, 1, store, config, draw))
+        said = "a rule must judge every video by itself, and draw so, or independent_classes be False"
+        assert torch.equal(alone, proposed[own]), said
     _check_resumes(store, config)
 
 
@@ -211,7 +218,7 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     for one in made:
         _drawing_nothing_global(lambda one=one: initialise(one, generator(0, "init")))
     clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
-    embeddings, logits = made[0].embed(clips), made[0](clips)
+    embeddings, logits = _drawing_nothing_global(lambda: (made[0].embed(clips), made[0](clips)))
     assert embeddings.shape == (4, made[0].embed_dim), f"embed must give (N, {made[0].embed_dim}), its embed_dim"
     assert logits.shape == (4, 3), "forward must give (N, num_classes)"
     assert bool(embeddings.isfinite().all() and logits.isfinite().all()), "embeddings and logits must be finite"
@@ -222,7 +229,8 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     (gradient,) = torch.autograd.grad(embeddings.sum(), clips, materialize_grads=True)
     assert bool(gradient.any()), "embeddings must be differentiable in the clips"
     assert bool(gradient.isfinite().all()), "the gradient of an embedding must be finite"
-    loss = cross_entropy(made[0].train()(clips.detach()), torch.tensor([0, 1, 2, 0]))
+    trained = _drawing_nothing_global(lambda: made[0].train()(clips.detach()))
+    loss = cross_entropy(trained, torch.tensor([0, 1, 2, 0]))
     said = "a loss of the logits must have a gradient with respect to the weights"
     assert loss.requires_grad, said
     found = torch.autograd.grad(loss, list(made[0].parameters()), materialize_grads=True)

@@ -77,12 +77,33 @@ class Counting(InsertionRule):
         return ~occasion.conflict.mask if self.seen > 3 else torch.zeros_like(occasion.conflict.mask)
 
 
+class Comparing(InsertionRule):
+    """Proposes frames of the video whose gradients are the largest, and promises more."""
+
+    independent_classes = True
+
+    def propose(self, occasion):
+        energy = occasion.conflict.energy.sum(dim=1, keepdim=True)
+        return (energy == energy.max()) & ~occasion.conflict.mask
+
+
+class Drawing(InsertionRule):
+    """Draws more than one number for each frame, and promises less."""
+
+    independent_classes = True
+
+    def propose(self, occasion):
+        return torch.rand((*occasion.conflict.mask.shape, 2), generator=occasion.generator)[..., 0] < 0.5
+
+
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
         (Forgetful(), "from the generator alone"),
         (Meddling(), "must not change the gradients"),
         (Counting(), "the bytes of one that was not stopped|the same proposal|another part"),
+        (Comparing(), "must judge every video by itself, and draw so, or independent_classes be False"),
+        (Drawing(), "must judge every video by itself, and draw so, or independent_classes be False"),
     ],
 )
 def test_a_rule_that_breaks_a_promise_is_caught(tiny, rule, sentence):
@@ -133,6 +154,18 @@ class Dropping(Colours):
         self.dropout = torch.nn.Dropout(0.5)
 
 
+class Thinned(Colours):
+    """Leaves out colours at random while it trains."""
+
+    def forward(self, clips):
+        return self.classifier(torch.nn.functional.dropout(self.embed(clips), 0.5, self.training))
+
+
+class Noisy(Colours):
+    def embed(self, clips):
+        return super().embed(clips) + torch.rand(3, device=clips.device)
+
+
 class Hasty(Colours):
     def __init__(self, *, num_classes, num_frames, size):
         torch.nn.Module.__init__(self)
@@ -171,6 +204,8 @@ class Cut(Colours):
     ("network", "sentence"),
     [
         (Dropping, "dropout = 0.5 of the layer Dropout does not depend on the seed"),
+        (Thinned, "randomness must come from the generator alone"),
+        (Noisy, "randomness must come from the generator alone"),
         (Hasty, "does not begin with super"),
         (Reading, "the memory of network .* cannot be counted"),
         (Constant, "the part fails: RuntimeError: .*meta"),

@@ -23,7 +23,7 @@ from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, check_idle, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, damaged, run_path, shards_path
-from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
 from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted, OutputError
@@ -76,7 +76,8 @@ class ClassOrder:
 def has_independent_classes(config: CondenseConfig) -> bool:
     """Whether each class can be condensed without the others."""
     parts = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
-    return all(part.independent_classes for part in parts)
+    rule = RULES.make(config.insertion, config)
+    return all(part.independent_classes for part in parts) and (rule.independent_classes or not rule.inserts)
 
 
 def condense_on(
@@ -96,9 +97,12 @@ def condense_on(
     """
     if not has_independent_classes(order.config):
         named = as_dict(order.config)
+        parts = f"method {named['method']} with objective {named.get('objective', 'distribution')}"
+        if RULES.make(order.config.insertion, order.config).inserts:
+            parts += f" and insertion rule {named['insertion']}"
         raise ConfigError(
-            f"method {named['method']} with objective {named.get('objective', 'distribution')} condenses all "
-            "classes together, so they cannot be condensed one by one. Leave out --engine."
+            f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out --engine, "
+            "or use parts with independent_classes = True."
         )
     for example in encodings:
         # An encoding that cannot be joined is refused here, not when all classes are done.

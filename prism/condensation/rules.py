@@ -94,9 +94,12 @@ class InsertionRule(ABC):
 
     Attributes:
         inserts: False for a rule that never proposes a frame, so that nothing is measured for it.
+        independent_classes: True promises that every video is judged by itself, and that what is drawn is one
+            `torch.rand` of the mask's shape, or nothing. Then the classes can be condensed on many machines.
     """
 
     inserts: ClassVar[bool] = True
+    independent_classes: ClassVar[bool] = False
 
     @abstractmethod
     def propose(self, occasion: Occasion) -> Tensor:
@@ -114,6 +117,7 @@ class Never(InsertionRule):
     """No frame (paper, ablation A)."""
 
     inserts = False
+    independent_classes = True
 
     def propose(self, occasion: Occasion) -> Tensor:
         """None."""
@@ -125,6 +129,7 @@ class GradientConflict(InsertionRule):
     """Frames whose cosines with both neighbours are below ε (paper, equation 6)."""
 
     epsilon: float = 0.0
+    independent_classes = True
 
     def propose(self, occasion: Occasion) -> Tensor:
         """All of them."""
@@ -137,6 +142,7 @@ class RandomPositions(InsertionRule):
     """As many frames of each video as `GradientConflict` proposes, at random places (paper, ablation B)."""
 
     epsilon: float = 0.0
+    independent_classes = True
 
     def propose(self, occasion: Occasion) -> Tensor:
         """The candidates that draw the smallest numbers."""
@@ -156,6 +162,7 @@ class L2Distance(InsertionRule):
     """
 
     epsilon: float = 0.0
+    independent_classes = True
 
     def propose(self, occasion: Occasion) -> Tensor:
         """All of them."""

@@ -16,6 +16,7 @@ from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
+from prism.machine.devices import in_one_thread
 from prism.machine.run import Run
 
 NETWORKS = 6
@@ -49,8 +50,9 @@ class Likeness:
         apart, own = real - real.mean(dim=0), synthetic - synthetic.mean(dim=0)
         found = torch.cdist(synthetic, real, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
         right = (found == torch.arange(len(real), device=found.device)).float().mean()
-        loss = (synthetic - real).square().sum()
-        return cls(float(loss) / energy, float((own * apart).sum()) / energy, float(right))
+        with in_one_thread(real.device):
+            loss, aligned = (synthetic - real).square().sum(), (own * apart).sum()
+        return cls(float(loss) / energy, float(aligned) / energy, float(right))
 
     @classmethod
     def mean(cls, likenesses: list["Likeness"]) -> "Likeness":

@@ -34,8 +34,8 @@ def build(
         options: `width`, `hidden`; 0 leaves one as published.
 
     Raises:
-        ConfigError: there is no such network, it has no such option, it lacks a method, or the clips are too small
-            for it.
+        ConfigError: there is no such network, it has no such option, it lacks a method, two of its parameters are
+            one tensor, or the clips are too small for it.
     """
     network_type, own = NETWORKS.found(model)
     name = NETWORKS.name_of(model)
@@ -65,7 +65,22 @@ def build(
         raise ConfigError(f"the network '{name}' does not begin with {begins}. docs/extending.md shows one.")
     if not hasattr(network, "embed_dim"):
         raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
+    _check_untied(network)
     return allocate(network, torch.device(device))
+
+
+def _check_untied(network: Network) -> None:
+    """Refuse two parameters that are one tensor: each would be given memory of its own."""
+    names: dict[torch.Tensor, str] = {}
+    # A layer that stands in two places is visited once, and stays one layer.
+    for prefix, layer in network.named_modules():
+        for name, parameter in layer.named_parameters(prefix, recurse=False, remove_duplicate=False):
+            if parameter in names:
+                raise ConfigError(
+                    f"the parameters {names[parameter]} and {name} of network '{network.name}' share one tensor; "
+                    "training would give them different values. Use one layer in both places."
+                )
+            names[parameter] = name
 
 
 def _takes(network_type: type[Network], option: str) -> bool:

@@ -40,10 +40,24 @@ class Loud(InsertionRule):
     """Frames whose gradient has more than `times` the mean energy."""
 
     times: float = 1.5
+    independent_classes = True
 
     def propose(self, occasion):
         energy = occasion.gradients.flatten(2).square().sum(dim=2)
         return energy > self.times * energy.mean(dim=1, keepdim=True)
+
+
+class Loudest(InsertionRule):
+    """The frame whose gradient has the largest energy of all videos."""
+
+    def propose(self, occasion):
+        return occasion.conflict.energy == occasion.conflict.energy.max()
+
+
+class Silent(Loudest):
+    """No frame."""
+
+    inserts = False
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,16 @@ def test_the_classes_are_condensed_one_by_one_with_a_rule_of_ones_own(store, tmp
     with ThreadPoolExecutor(2) as executor:
         merged = condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", executor=executor, **TINY)
     assert merged.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
+
+
+def test_a_rule_that_does_not_promise_to_judge_every_video_by_itself_is_not_spread_over_machines(store, tmp_path):
+    options = TINY | {"output": tmp_path / "set"}
+    with ThreadPoolExecutor(1) as executor:
+        with pytest.raises(ConfigError, match=r"and insertion rule .*:Loudest condenses all classes together"):
+            condense(store, insertion=Loudest(), executor=executor, **options)
+        assert list(tmp_path.iterdir()) == []
+        merged = condense(store, insertion=Silent(), executor=executor, **options)
+    assert merged.to_bytes() == condense(store, insertion=Silent(), **TINY).to_bytes()
 
 
 def test_an_objective_with_a_trained_network_fits_the_loop_and_its_numbers_are_recorded(store, tmp_path):

@@ -133,6 +133,48 @@ def test_a_network_built_directly_is_ready_to_train(name):
     assert all(parameter.grad.abs().max() > 0 for parameter in network.classifier.parameters())
 
 
+class Pair(Network):
+    """Two linear layers."""
+
+    embed_dim = 6
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def embed(self, clips):
+        return torch.cat([clips.mean(dim=(2, 3, 4)), clips[:, :, 0].mean(dim=(2, 3))], dim=1)
+
+    def forward(self, clips):
+        return self.second(self.first(self.embed(clips)))
+
+
+class Tied(Pair):
+    """Both have one weight."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.second.weight = self.first.weight
+
+
+class Twice(Pair):
+    """Both are one layer."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.second = self.first
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_network_whose_layers_share_a_tensor_is_refused_and_the_two_are_named(device):
+    shape = {"num_classes": 6, "num_frames": 8, "size": 48}
+    with pytest.raises(ConfigError, match=r"first\.weight and second\.weight of .*Tied' share one tensor;"):
+        build(Tied, device, **shape)
+    twice = build(Twice, device, **shape)
+    assert twice.first.weight is twice.second.weight
+    assert build(Pair, device, **shape).num_parameters == 2 * twice.num_parameters
+
+
 @every_model
 def test_initial_values_are_distributed_as_those_of_a_network_built_directly(name):
     with torch.random.fork_rng():
