@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prism.artifacts.estimates import LEVEL
 from prism.artifacts.rankings import FULL, Kind, Ranking
-from prism.artifacts.ranks import Agreement
+from prism.artifacts.ranks import Agreement, best
 from prism.artifacts.results import percent
 from prism.errors import OutputError
 from prism.machine.files import check_output_file, write_atomically
@@ -225,7 +225,7 @@ def plot(ranking: Ranking) -> Picture:
         scores, found = ranking.of_kind(kind).mean(-1), ranking.agreements[kind.name]
         low, high = found.interval("tau", LEVEL)
         deviation = scores.std(0) if len(scores) > 1 else scores.new_zeros(scores.shape[1])
-        picked = {int(one.argmax()) for one in scores}
+        picked = best(scores).any(0).nonzero().flatten().tolist()
         panels.append(
             Panel(
                 kind.name,

@@ -91,7 +91,9 @@ def _open_set(found: SetFile, results: list[Result]) -> SetFile:
         return found
     ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
     subjects = [result.subject for result in results]
-    if any(ours != (s.num_videos, s.num_keyframes, s.float32_bytes, s.num_bytes) for s in subjects):
+    is_same = all(ours == (s.num_videos, s.num_keyframes, s.float32_bytes, s.num_bytes) for s in subjects)
+    # Results of earlier versions name no fingerprint.
+    if not is_same or any(s.fingerprint not in ("", condensed.fingerprint) for s in subjects):
         found.problems.append(f"Set '{path}' has changed since it was evaluated. Its videos are not shown.")
         return found
     found.condensed = condensed

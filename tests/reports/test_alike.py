@@ -9,6 +9,7 @@ import pytest
 from exhibits import Exhibit
 
 import prism
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import Sample
 from prism.artifacts.results import Result, Subject
 from prism.reports.advice import conclusion_of, next_command
@@ -275,9 +276,10 @@ def test_one_network_judges_and_several_judge(exhibit):
 def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
     paths = []
     for seed in range(3):
-        made_set = exhibit.condensed(f"set{seed}.safetensors")
+        made_set = exhibit.condensed(f"set{seed}.safetensors", spread=0.3 + 0.1 * seed)
         own = Result.load(exhibit.of_set(made_set, "ours", first_seed=10 * seed))
-        subject = replace(own.subject, config={"vpc": 1, "seed": seed}, fingerprint=str(seed))
+        content = CondensedSet.load(made_set).fingerprint
+        subject = replace(own.subject, config={"vpc": 1, "seed": seed}, fingerprint=content)
         paths.append(exhibit.save(subject, "ours", first_seed=10 * seed))
     assert "ours (set0)" in build_page(load_results(paths))
     (exhibit.folder / "set0.safetensors").unlink()

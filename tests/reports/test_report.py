@@ -25,6 +25,7 @@ from prism.artifacts.results import Result, Subject, percent
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
+from prism.evaluation.evaluate import evaluate
 from prism.reports.advice import next_command
 from prism.reports.curves import Curves, binned
 from prism.reports.histories import history_plots
@@ -416,6 +417,17 @@ def test_a_set_that_changed_since_is_not_shown(exhibit):
     page = page_of(paths)
     assert "has changed since it was evaluated" in page
     assert "of 8 stored" not in page
+
+
+def test_another_set_of_as_many_bytes_in_its_place_is_not_shown(make_store, tmp_path):
+    store, path, result = make_store(train=4), tmp_path / "set.safetensors", tmp_path / "result.json"
+    select(store, output=path)
+    evaluate(path, store, output=result, epochs=1, width=2, seeds=1, device="cpu")
+    assert "has changed since it was evaluated" not in page_of([result])
+    size = path.stat().st_size
+    select(store, output=path, seed=1, overwrite=True)
+    assert path.stat().st_size == size
+    assert "has changed since it was evaluated" in page_of([result])
 
 
 def test_a_missing_store_is_named(exhibit):
