@@ -118,6 +118,8 @@ class Comparison:
             )
         if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
             said.append(f"Protocol {' and '.join(protocols)}.")
+        if splits := sorted({line.split for line in self.lines} - {"", "test"}):
+            said.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
         if others := sorted({line.store for line in self.lines if not line.is_same_data}):
             guide = " and ".join(sorted({line.data for line in self.lines if not line.is_same_data}))
             said.append(
@@ -191,11 +193,7 @@ def _trades(lines: Sequence[Line], cost: Cost) -> list[Trade]:
     found = []
     for label in dict.fromkeys(line.cell.label for line in lines):
         row = [line for line in lines if line.cell.label == label]
-        measured = [
-            (cost.of(line), 100 * line.ours.mean, 100 * line.ours.spread)
-            for line in row
-            if line.ours and not line.failure
-        ]
+        measured = [(cost.of(line), 100 * line.ours.mean, 100 * line.ours.spread) for line in row if line.ours]
         printed = [
             (cost.printed(line), line.cell.printed.mean, line.cell.printed.std or 0.0)
             for line in row
@@ -212,6 +210,7 @@ RAW: dict[str, Callable[[Line], object]] = {
     "paper_data": lambda line: line.data,
     "is_same_data": lambda line: line.is_same_data,
     "protocol": lambda line: line.protocol,
+    "split": lambda line: line.split,
     "vpc": lambda line: line.cell.vpc,
     "network": lambda line: line.cell.network,
     "metric": lambda line: line.cell.metric,

@@ -21,8 +21,10 @@ class Line:
     """A number of the paper beside ours.
 
     Attributes:
-        ours: the scores of the networks of each set, by the set's seed; None where there is none yet, and in a
-            table of storage.
+        store: the shortest end of the store's path that no other store of the table has.
+        split: the clips that are scored.
+        ours: the scores of the networks of each set, by the set's seed; None where there is none yet, where a
+            set or network diverged, and in a table of storage.
         keyframes: stored frames of one video, on average.
         float32_bytes: ours, as the paper counts.
         num_bytes: ours, on disk.
@@ -42,6 +44,7 @@ class Line:
     store: str
     is_same_data: bool
     protocol: str
+    split: str
     ours: Sample | None
     keyframes: float
     float32_bytes: int
@@ -60,7 +63,9 @@ class Line:
     def mark(self) -> str:
         """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
         printed = self.cell.printed
-        if not self.is_same_data or printed is None or printed.std is None or self.ours is None:
+        if not self.is_same_data or self.split != "test" or self.ours is None:
+            return ""
+        if printed is None or printed.std is None:
             return ""
         # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
         distance = round(100 * self.ours.mean, 1) - printed.mean
@@ -118,24 +123,28 @@ class Progress:
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
     """A line for each place, as far as its sets and results are there, with its lead over random selection."""
-    lines = [_line(place, done) for place in places]
+    names = _names([place.store.path for place in places])
+    lines = [_line(place, names[place.store.path], done) for place in places]
     columns = [(p.store.path, p.data, p.cell.vpc, p.cell.network, p.cell.metric) for p in places]
-    floors = {
-        column: line.ours
-        for column, line in zip(columns, lines, strict=True)
-        if line.cell.label == FLOOR and not line.failure
-    }
+    floors = {column: line.ours for column, line in zip(columns, lines, strict=True) if line.cell.label == FLOOR}
     return tuple(_with_lead(line, floors.get(column)) for column, line in zip(columns, lines, strict=True))
 
 
 def _with_lead(line: Line, floor: Sample | None) -> Line:
-    # Of a row some of whose sets diverged, the lead would be that of the others.
-    if line.cell.label == FLOOR or line.failure or line.ours is None or floor is None:
+    if line.cell.label == FLOOR or line.ours is None or floor is None:
         return line
     return replace(line, lead=line.ours.lead(floor))
 
 
-def _line(place: Place, done: Progress) -> Line:
+def _names(paths: Sequence[Path]) -> dict[Path, str]:
+    """The shortest ends of paths that tell all of them apart."""
+    ends, most = {path: path.absolute().parts for path in paths}, 1
+    while len({parts[-most:] for parts in ends.values()}) < len(ends):
+        most += 1
+    return {path: "/".join(parts[-most:]) for path, parts in ends.items()}
+
+
+def _line(place: Place, name: str, done: Progress) -> Line:
     cell, store = place.cell, place.store
     made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
     scored = [done.results[step.path] for step in place.scores if step.path in done.results]
@@ -149,10 +158,12 @@ def _line(place: Place, done: Progress) -> Line:
     return Line(
         cell=cell,
         data=place.data,
-        store=store.path.name,
+        store=name,
         is_same_data=place.is_same_data,
         protocol=" and ".join(sorted({result.protocol for result in scored})),
-        ours=Sample(scores) if scores else None,
+        split=" and ".join(sorted({result.data.split for result in scored})),
+        # Of a row some of whose sets diverged, the mean would be that of the others.
+        ours=Sample(scores) if scores and not failures else None,
         keyframes=store.num_frames if whole else _mean([one.keyframes for one in made]),
         float32_bytes=full if whole else round(_mean([one.float32_bytes for one in made])),
         num_bytes=full // 4 if whole else round(_mean([one.num_bytes for one in made])),

@@ -108,7 +108,8 @@ def plan(
         vpc: the videos per class of the cells, beside training on all clips; all by default.
 
     Raises:
-        ConfigError: an option is unknown or out of range, a class has too few clips, or no cell is left.
+        ConfigError: an option is unknown or out of range, a class has too few clips, the exhibit lacks a number of
+            videos per class, or a recipe makes something else than its row.
     """
     if scale not in scales():
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
@@ -122,9 +123,10 @@ def plan(
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
         options = _Options(data, scales()[scale], last)
         cells = [cell for cell in exhibit.cells[data] if not vpc or cell.vpc in vpc]
-        if not cells:
-            there = ", ".join(str(number) for number in sorted({cell.vpc for cell in exhibit.cells[data]} - {0}))
-            raise ConfigError(f"vpc = {min(vpc)}, but {exhibit.name} has {there}.")
+        there = {cell.vpc for cell in exhibit.cells[data]} - {0}
+        if lacking := set(vpc) - there:
+            known = ", ".join(map(str, sorted(there)))
+            raise ConfigError(f"vpc = {min(lacking)}, but {exhibit.name} has {known}.")
         for cell in cells + [cell for cell in exhibit.cells[data] if vpc and cell.vpc == 0]:
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
@@ -171,12 +173,23 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     if "select" in read_recipe(cell.recipe):
         chosen = options.of("select", cell, {"select": {"vpc": cell.vpc}}) | {"seed": seed}
         choice = with_options(SelectConfig(), chosen)
+        _check_row("vpc", choice.vpc, cell.vpc, cell)
         if SELECTIONS.make(choice.method, choice).needs_embeddings:
             # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
             choice = replace(choice, embedder_seed=seed)
         return SetStep("select", path, choice)
     chosen = options.of("condense", cell, {"condense": {"vpc": cell.vpc}}) | {"seed": seed}
-    return SetStep("condense", path, settled(with_options(CondenseConfig(), chosen)))
+    config = with_options(CondenseConfig(), chosen)
+    _check_row("vpc", config.vpc, cell.vpc, cell)
+    return SetStep("condense", path, settled(config))
+
+
+def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
+    """Refuse a recipe that makes something else than the row and its column say."""
+    if found != own:
+        raise ConfigError(
+            f"{option} = {found!r} by the recipes, but row '{cell.label}' has {own!r}. Leave it out of the recipe."
+        )
 
 
 def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
@@ -185,6 +198,7 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
     own |= {} if made else options.scale.get("whole", {})
     options_of = RetrieveConfig if verb == "retrieve" else EvaluateConfig
     config = with_options(options_of(), options.of(verb, cell, {verb: own}))
+    _check_row("model", config.model, cell.network, cell)
     if made:
         # No two sets share networks: what a network's seed does would be in all of them, and not between them.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)

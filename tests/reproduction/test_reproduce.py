@@ -20,7 +20,7 @@ from prism.machine.run import Run
 from prism.recipes import read_recipe, shipped_recipes
 from prism.reproduction import run
 from prism.reproduction.compare import COSTS, Comparison, _trades
-from prism.reproduction.lines import Line
+from prism.reproduction.lines import Line, Progress, lines_of
 from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
 from prism.reproduction.plan import command, plan
 from prism.reproduction.run import reproduce
@@ -490,6 +490,7 @@ def line_of(cell: Cell, ours: Sample, *, is_same_data: bool = True) -> Line:
         store="store",
         is_same_data=is_same_data,
         protocol="clean",
+        split="test",
         ours=ours,
         keyframes=2.0,
         float32_bytes=10 + cell.vpc,
@@ -543,7 +544,7 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
 
 def test_a_row_that_diverged_keeps_the_papers_point_in_the_plot_and_has_none_of_its_own():
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label == "PRISM"]
-    lines = [replace(line_of(cell, Sample({0: [0.1]})), failure="diverged") for cell in cells]
+    lines = [replace(line_of(cell, Sample({0: [0.1]})), ours=None, failure="diverged") for cell in cells]
     (only,) = _trades(lines, COSTS["float32"])
     assert only.is_printed
     assert [score for _, score, _ in only.points] == [cell.printed.mean for cell in cells if cell.storage]
@@ -580,5 +581,34 @@ def test_no_row_leads_a_floor_some_of_whose_sets_diverged(store, tmp_path, tiny,
     assert any(line.lead for line in whole.lines)
     monkeypatch.setattr(run, "select", diverging)
     found = reproduced(store, tmp_path / "out", tiny, seeds=3)
-    assert len(next(line for line in found.lines if line.cell.label == FLOOR).ours.scores) == 2
+    floor = next(line for line in found.lines if line.cell.label == FLOOR)
+    assert floor.failure
+    # The mean of those that are left would pass for that of the row.
+    assert (floor.ours, floor.mark) == (None, "")
     assert not any(line.lead for line in found.lines)
+
+
+@pytest.mark.parametrize(("table", "option"), [("select", "vpc = 3"), ("evaluate", 'model = "cnn-gru"')])
+def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_store, tmp_path, table, option):
+    recipe = tmp_path / "own.toml"
+    recipe.write_text(f"[{table}]\n{option}\n")
+    with pytest.raises(ConfigError, match=r"by the recipes, but row '.*' has .*\. Leave it out of the recipe\."):
+        plan(exhibit("table1"), [make_store(train=40)], tmp_path, recipes=[recipe], vpc=[1])
+
+
+def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked():
+    lines = [replace(line_with(40, Printed(17.9, 0.3)), split=split) for split in ("test", "val")]
+    assert [line.mark for line in lines] == ["▲", ""]
+    said = [" ".join(Comparison(exhibit("table6a"), "full", (line,)).notes) for line in lines]
+    assert ["Scored on val clips" in text for text in said] == [False, True]
+
+
+def test_stores_of_one_name_are_told_apart_by_their_folders(make_store, tmp_path):
+    paths = []
+    for number, name in enumerate(("ucf", "hmdb")):
+        paths.append(tmp_path / name / "store")
+        paths[-1].parent.mkdir()
+        make_store(train=4 + number).path.rename(paths[-1])
+    places = plan(exhibit("table6a"), [ClipStore.open(path) for path in paths], tmp_path)
+    assert {line.store for line in lines_of(places, Progress())} == {"ucf/store", "hmdb/store"}
+    assert {line.store for line in lines_of(places[:1], Progress())} == {"store"}
