@@ -1,6 +1,7 @@
 """The command line: one sentence for every mistake, the names that scripts rely on, help that helps."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -563,6 +564,18 @@ def test_names_cannot_move_the_cursor_of_a_terminal(capsys):
 
     cli.say("a\x1b[2Jb\nc")
     assert capsys.readouterr().out == "a\\x1b[2Jb\nc\n"
+
+
+def test_a_terminal_that_lacks_a_character_is_shown_its_number(store, chosen, tmp_path):
+    program = [sys.executable, "-c", "from prism.cli import main; main()"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    evaluate = ["evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE]
+    done = subprocess.run([*program, *evaluate], capture_output=True, text=True, env=ascii_only)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"random: top-1 [\d.]+ \\xb1 [\d.]+ \(2\)", done.stdout)
+    done = subprocess.run([*program, "info", "±"], capture_output=True, text=True, env=ascii_only)
+    assert done.returncode == 1
+    assert re.fullmatch(r"prism: .*\\xb1.*\n", done.stderr)
 
 
 def test_ctrl_c_is_said_in_one_sentence(capsys):

@@ -13,6 +13,7 @@ import pytest
 import prism
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, OutputError
+from prism.ingestion.motion import write_motion
 from prism.machine.run import Run
 from tests.stub import STUB, stub
 
@@ -129,6 +130,64 @@ def test_the_stub_spells_out_every_option_of_the_verbs():
     (condense,) = re.findall(r"^def condense\((.*?)\) ->", stub(), re.MULTILINE | re.DOTALL)
     taken = re.findall(r"^    (\w+):", condense, re.MULTILINE)
     assert set(taken) >= {field.name for field in fields(CondenseConfig)} | {field.name for field in fields(Run)}
+
+
+TINY = {"width": 2, "device": "cpu"}
+WRITERS = {
+    "select": lambda store, output: prism.select(store, output=output, overwrite=True),
+    "condense": lambda store, output: prism.condense(store, output=output, iterations=1, overwrite=True, **TINY),
+    "evaluate": lambda store, output: prism.evaluate(
+        prism.select(store), store, output=output, epochs=1, overwrite=True, **TINY
+    ),
+    "export": lambda store, output: prism.export(prism.select(store), output, overwrite=True),
+    "motion": lambda store, output: write_motion(output, overwrite=True),
+}
+
+
+@pytest.mark.parametrize("verb", ["select", "condense", "evaluate"])
+def test_no_output_replaces_a_part_of_the_store_that_it_is_made_of(make_store, verb):
+    store = make_store()
+    pixels = store.path / "frames.u8"
+    before = pixels.read_bytes()
+    with pytest.raises(OutputError, match=r"frames\.u8' is what is read\. Choose another path\."):
+        WRITERS[verb](store, pixels)
+    assert pixels.read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["", ".", "/"])
+@pytest.mark.parametrize("verb", WRITERS)
+def test_an_output_without_a_name_is_refused(store, tmp_path, monkeypatch, verb, output):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OutputError, match=r"is a folder|no part of|is not"):
+        WRITERS[verb](store, output)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("verb", ["export", "motion"])
+def test_a_folder_is_not_written_in_the_place_of_a_link(store, tmp_path, verb):
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "link"
+    for leads_to in ("elsewhere", "nowhere"):
+        link.symlink_to(leads_to)
+        with pytest.raises(OutputError, match=r"link' is a link\. Name the folder that it is to lead to\."):
+            WRITERS[verb](store, link)
+        assert link.is_symlink()
+        link.unlink()
+
+
+@pytest.mark.parametrize("verb", ["export", "motion"])
+def test_what_a_stranger_calls_old_is_not_removed(store, tmp_path, verb):
+    output, strangers = tmp_path / "out", tmp_path / ".out.old"
+    strangers.mkdir()
+    (strangers / "backup.txt").write_text("precious")
+    if verb == "export":
+        for _ in range(2):
+            WRITERS[verb](store, output)
+    else:
+        output.mkdir()
+        with pytest.raises(OutputError):
+            WRITERS[verb](store, output)
+    assert (strangers / "backup.txt").read_text() == "precious"
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "retrieve", "rank", "export", "report"])

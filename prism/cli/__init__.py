@@ -1,6 +1,7 @@
 """The `prism` command: one function for each verb. The only place that parses arguments or prints."""
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -69,5 +70,9 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:
         keep_freed_memory()
         let_waiting_threads_sleep()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # An encoding may lack a character of a message, such as ±, when all work is done.
+            stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else arguments
     sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))

@@ -101,9 +101,10 @@ def rank(
     from prism.reports.rankings import beside, summary_table, write_tables
 
     output = run.output
-    for path in () if output is None else beside(output):
-        check_output_file(path, run.overwrite or run.resume)
     if output is not None:
+        for path in beside(output):
+            # Beside a ranking to be resumed lie its own tables; where there is none, they are a stranger's.
+            check_output_file(path, run.overwrite or (run.resume and output.exists()))
         resumes(run, output, output)
     for candidate in read_candidates(run.candidates).values():
         reach_own_parts(str, candidate.model)

@@ -9,7 +9,7 @@ import safetensors.torch
 from torch import Tensor
 
 from prism.errors import CheckpointError
-from prism.machine.files import write_atomically
+from prism.machine.files import hidden_beside, write_atomically
 from prism.machine.provenance import check_same_run
 from prism.machine.texts import canonical_json, count, parse_json
 
@@ -19,12 +19,12 @@ VERSION = 1
 
 def checkpoint_path(output: Path) -> Path:
     """Where the checkpoint of a run is kept: hidden, beside its output."""
-    return output.with_name(f".{output.name}.checkpoint")
+    return hidden_beside(output, "checkpoint")
 
 
 def shards_path(output: Path) -> Path:
     """Where the classes of a run on an executor are kept until all are done: hidden, beside its output."""
-    return output.with_name(f".{output.name}.shards")
+    return hidden_beside(output, "shards")
 
 
 def run_path(output: Path) -> Path:

@@ -64,7 +64,7 @@ class Journal:
             )
         unfinished = self.checkpoint.exists()
         # A run that was killed between saving its set and dropping its checkpoint may finish again.
-        check_output_file(self.output, overwrite or (resume and unfinished))
+        check_output_file(self.output, overwrite or (resume and unfinished), [self.run.store.path])
         if unfinished and not (resume or overwrite):
             raise ConfigError(
                 f"'{self.output}' has the checkpoint of an unfinished run. Continue it with --resume, or start "

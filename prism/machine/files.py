@@ -21,9 +21,20 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def hidden_beside(path: Path, suffix: str) -> Path:
+    """The hidden `.NAME.SUFFIX` beside an output.
+
+    Raises:
+        OutputError: the output has no name, as `.`, `/` and an empty word have none.
+    """
+    if not path.name:
+        raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
+    return path.with_name(f".{path.name}.{suffix}")
+
+
 def partial_path(path: Path) -> Path:
-    """Where the unfinished `path` is written: hidden, beside it, so that a rename completes it."""
-    return path.with_name(f".{path.name}.partial")
+    """Where the unfinished `path` is written, so that a rename completes it."""
+    return hidden_beside(path, "partial")
 
 
 def check_output(path: Path, overwrite: bool = False) -> None:
@@ -64,6 +75,9 @@ def check_output_folder(
         OutputError: the path is something else, holds something else, exists, or cannot be written.
     """
     check_output(path, overwrite)
+    if path.is_symlink():
+        # A rename would put the folder in the place of the link, and not where it leads to.
+        raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
     if path.exists() and not _is_marked(path / mark, made_by):
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
     if path.exists() and entries is not None:
@@ -90,13 +104,13 @@ def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[objec
     Args:
         path: the output.
         overwrite: whether one that is there may be replaced.
-        reads: what the output is made of, where it is in files: no output replaces its own input.
+        reads: what the output is made of, where it is in files: no output replaces its own input, or a part of it.
 
     Raises:
         OutputError: the path is a folder or an input, exists, or cannot be written.
     """
-    for read in reads:
-        if isinstance(read, str | Path) and path.exists() and Path(read).exists() and path.samefile(read):
+    for read in (Path(read) for read in reads if isinstance(read, str | Path)):
+        if path.exists() and read.exists() and (path.samefile(read) or read.resolve() in path.resolve().parents):
             raise OutputError(f"output '{path}' is what is read. Choose another path.")
     if path.is_dir():
         raise OutputError(f"output '{path}' is a folder, but a file is to be written. Choose another path.")
@@ -156,7 +170,8 @@ def discard_older(path: Path) -> None:
 
 
 def _older_path(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
+    # It is removed without a question, so its name is one that nobody else gives.
+    return hidden_beside(path, "prism-old")
 
 
 def discard(path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from prism.errors import BusyError
-from prism.machine.files import writing
+from prism.machine.files import hidden_beside, writing
 
 BEHIND_ALL = 2**62
 """The byte of a file that is locked on Windows: no file is so long, and nobody may read a byte that is locked."""
@@ -64,7 +64,7 @@ def _holder(descriptor: int) -> str:
 
 def lock_path(output: Path) -> Path:
     """The file that a run locks while it writes an output: hidden, beside it."""
-    return output.with_name(f".{output.name}.lock")
+    return hidden_beside(output, "lock")
 
 
 @contextlib.contextmanager

@@ -69,7 +69,7 @@ def select(
     STORAGES.make(config.storage, config).check()
     with claim(run.output):
         if run.path is not None:
-            check_output_file(run.path, run.overwrite, [from_list])
+            check_output_file(run.path, run.overwrite, [from_list, store.path])
         chosen, made = listed, as_dict(config)
         source = {"method": made["method"], "config": made}
         if chosen is None:
