@@ -173,6 +173,7 @@ def check_fits(store: ClipStore, config: CondenseConfig) -> list[Encoding]:
         One video as the finished set will hold it; none where the method does not say.
     """
     store.require_vpc(config.vpc, "condense.vpc")
+    build_for(store, config.model, "meta", width=config.width)
     rule = RULES.make(config.insertion, config)
     method = METHODS.make(config.method, config)
     method.check(store, config)

@@ -139,7 +139,7 @@ def _with_lead(line: Line, floor: Sample | None) -> Line:
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
     """The shortest ends of paths that tell all of them apart."""
     ends, most = {path: path.absolute().parts for path in paths}, 1
-    while len({parts[-most:] for parts in ends.values()}) < len(ends):
+    while len({parts[-most:] for parts in ends.values()}) < len(set(ends.values())):
         most += 1
     return {path: "/".join(parts[-most:]) for path, parts in ends.items()}
 

@@ -218,6 +218,16 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
     assert all(torch.equal(part, joined.tensors()[name]) for name, part in whole.tensors().items())
 
 
+def test_a_network_that_the_clips_are_too_small_for_is_refused_before_anything_is_begun(
+    make_store, executor, tmp_path
+):
+    # Its classes are not left to be continued, so that the corrected command may begin.
+    store = make_store(size=32)
+    with pytest.raises(ConfigError, match="too small for convnet3d"):
+        condense(store, executor=executor, output=tmp_path / "set", **TINY)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("options", "key"),
     [({"initial_keyframes": 99}, "initial_keyframes"), ({"keyframe_scale": 7}, "keyframe_scale")],

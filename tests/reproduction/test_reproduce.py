@@ -603,7 +603,7 @@ def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked():
     assert ["Scored on val clips" in text for text in said] == [False, True]
 
 
-def test_stores_of_one_name_are_told_apart_by_their_folders(make_store, tmp_path):
+def test_stores_of_one_name_are_told_apart_by_their_folders(make_store, tmp_path, monkeypatch):
     paths = []
     for number, name in enumerate(("ucf", "hmdb")):
         paths.append(tmp_path / name / "store")
@@ -612,3 +612,6 @@ def test_stores_of_one_name_are_told_apart_by_their_folders(make_store, tmp_path
     places = plan(exhibit("table6a"), [ClipStore.open(path) for path in paths], tmp_path)
     assert {line.store for line in lines_of(places, Progress())} == {"ucf/store", "hmdb/store"}
     assert {line.store for line in lines_of(places[:1], Progress())} == {"store"}
+    monkeypatch.chdir(tmp_path)
+    twice = plan(exhibit("table6a"), [ClipStore.open(path) for path in (paths[0], "ucf/store")], tmp_path)
+    assert {line.store for line in lines_of(twice, Progress())} == {"store"}
