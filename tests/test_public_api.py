@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import typing
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import pytest
@@ -136,6 +137,9 @@ TINY = {"width": 2, "device": "cpu"}
 WRITERS = {
     "select": lambda store, output: prism.select(store, output=output, overwrite=True),
     "condense": lambda store, output: prism.condense(store, output=output, iterations=1, overwrite=True, **TINY),
+    "condense on an engine": lambda store, output: prism.condense(
+        store, output=output, iterations=1, overwrite=True, executor=ThreadPoolExecutor(1), **TINY
+    ),
     "evaluate": lambda store, output: prism.evaluate(
         prism.select(store), store, output=output, epochs=1, overwrite=True, **TINY
     ),
@@ -144,7 +148,7 @@ WRITERS = {
 }
 
 
-@pytest.mark.parametrize("verb", ["select", "condense", "evaluate"])
+@pytest.mark.parametrize("verb", ["select", "condense", "condense on an engine", "evaluate"])
 def test_no_output_replaces_a_part_of_the_store_that_it_is_made_of(make_store, verb):
     store = make_store()
     pixels = store.path / "frames.u8"

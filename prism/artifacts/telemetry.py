@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import DivergedError, ResultError
-from prism.machine.files import writing
+from prism.machine.files import beside, writing
 from prism.machine.locks import hold
 from prism.machine.texts import canonical_json, parse_json, read_text
 
@@ -28,8 +28,7 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 def telemetry_path(output: str | Path) -> Path:
     """The telemetry file of a condensed set, beside it."""
-    output = Path(output)
-    return output.with_name(output.name + ".telemetry.jsonl")
+    return beside(Path(output), "{}.telemetry.jsonl")
 
 
 def check_idle(path: Path) -> None:

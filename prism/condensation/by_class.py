@@ -109,10 +109,10 @@ def condense_on(
         example.join([example, example])
     # A living run is named, not what it has left so far.
     check_idle(telemetry_path(order.output))
-    _check_output(order.output, run.resume, run.overwrite)
+    _check_output(order, run.resume, run.overwrite)
     with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
         # Again, now that no other run can finish in between.
-        _check_output(order.output, run.resume, run.overwrite)
+        _check_output(order, run.resume, run.overwrite)
         _begin(order.output, source, run.resume)
         telemetry.keep(0)
         telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
@@ -122,10 +122,11 @@ def condense_on(
         return _merge(order, source, run, telemetry, list(map(type, encodings)))
 
 
-def _check_output(output: Path, resume: bool, overwrite: bool) -> None:
+def _check_output(order: ClassOrder, resume: bool, overwrite: bool) -> None:
+    output = order.output
     unfinished = shards_path(output).exists()
     # A run that was killed between saving its set and dropping its shards may finish again.
-    check_output_file(output, overwrite or (resume and unfinished))
+    check_output_file(output, overwrite or (resume and unfinished), [order.store.path])
     if checkpoint_path(output).exists() and not overwrite:
         raise ConfigError(
             f"'{output}' has the checkpoint of a run without an engine. Continue it without one, or start again "

@@ -21,15 +21,20 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def hidden_beside(path: Path, suffix: str) -> Path:
-    """The hidden `.NAME.SUFFIX` beside an output.
+def beside(path: Path, name: str) -> Path:
+    """A file beside an output, whose name stands for `{}`.
 
     Raises:
         OutputError: the output has no name, as `.`, `/` and an empty word have none.
     """
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
-    return path.with_name(f".{path.name}.{suffix}")
+    return path.with_name(name.replace("{}", path.name))
+
+
+def hidden_beside(path: Path, suffix: str) -> Path:
+    """The hidden `.NAME.SUFFIX` beside an output; errors as of `beside`."""
+    return beside(path, f".{{}}.{suffix}")
 
 
 def partial_path(path: Path) -> Path:
