@@ -553,6 +553,14 @@ def test_a_name_too_long_for_the_system_is_one_sentence(prism, store, tmp_path):
     assert "File name too long" in prism.refuses("info", tmp_path / ("x" * 300))
 
 
+@pytest.mark.parametrize("num_bytes", [201, 230, 240, 255])
+@pytest.mark.parametrize("verb", ["condense", "select"])
+def test_a_name_too_long_for_those_beside_it_is_refused_before_the_work(prism, store, tmp_path, verb, num_bytes):
+    said = prism.refuses(verb, store.path, "-o", tmp_path / ("x" * num_bytes))
+    assert f"has a name of {num_bytes} bytes. Choose one of at most 200." in said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(store):
     program = f"{sys.executable} -c 'from prism.cli import main; main()' info {store.path} --json"
     done = subprocess.run(f"{program} | head -c 1", shell=True, capture_output=True, text=True)
@@ -576,6 +584,15 @@ def test_a_terminal_that_lacks_a_character_is_shown_its_number(store, chosen, tm
     done = subprocess.run([*program, "info", "±"], capture_output=True, text=True, env=ascii_only)
     assert done.returncode == 1
     assert re.fullmatch(r"prism: .*\\xb1.*\n", done.stderr)
+
+
+def test_facts_as_json_are_json_on_any_terminal(prism, store, chosen, tmp_path):
+    label, made = "caf\xe9 \x85", tmp_path / "r"
+    prism.succeeds("evaluate", chosen, "--data", store.path, "-o", made, "--label", label, *TINY_EVALUATE)
+    program = [sys.executable, "-c", "from prism.cli import main; main()", "info", made, "--json"]
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(program, capture_output=True, text=True, env=ascii_only)
+    assert json.loads(done.stdout)["label"] == label
 
 
 def test_ctrl_c_is_said_in_one_sentence(capsys):

@@ -13,6 +13,10 @@ from prism.errors import OutputError
 from prism.machine.texts import parse_json, read_text
 
 ELSEWHERE = "Choose an output in a folder of your own."
+MOST_NAME_BYTES = 255
+"""Of any file."""
+MOST_OUTPUT_NAME_BYTES = 200
+"""Of an output: the names of the files beside it are longer than its own."""
 
 
 def file_sha256(path: Path) -> str:
@@ -25,11 +29,23 @@ def beside(path: Path, name: str) -> Path:
     """A file beside an output, whose name stands for `{}`.
 
     Raises:
-        OutputError: the output has no name, as `.`, `/` and an empty word have none.
+        OutputError: the output has no name, as `.`, `/` and an empty word have none, or one that is too long.
     """
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
-    return path.with_name(name.replace("{}", path.name))
+    named = path.with_name(name.replace("{}", path.name))
+    if _name_bytes(named) > MOST_NAME_BYTES:
+        raise _too_long(path)
+    return named
+
+
+def _name_bytes(path: Path) -> int:
+    return len(os.fsencode(path.name))
+
+
+def _too_long(path: Path) -> OutputError:
+    most = f"Choose one of at most {MOST_OUTPUT_NAME_BYTES}."
+    return OutputError(f"output '{path}' has a name of {_name_bytes(path)} bytes. {most}")
 
 
 def hidden_beside(path: Path, suffix: str) -> Path:
@@ -46,8 +62,10 @@ def check_output(path: Path, overwrite: bool = False) -> None:
     """Refuse an output before the first expensive step rather than after the last.
 
     Raises:
-        OutputError: the path exists (and `overwrite` is off), or its folder cannot be written.
+        OutputError: the path exists (`overwrite` is off), has too long a name, or lies where nothing can be written.
     """
+    if _name_bytes(path) > MOST_OUTPUT_NAME_BYTES:
+        raise _too_long(path)
     if path.exists() and not overwrite:
         raise OutputError(f"output '{path}' exists already. Choose another path, or pass --overwrite.")
     try:
