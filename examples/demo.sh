@@ -23,7 +23,8 @@ mkdir -p "$out"
 step motion -o "$out/videos" --kind glyphs --train-per-class 60 --test-per-class 30 --size 48
 step ingest "$out/videos" -o "$out/store" --recipe "$recipe"
 step condense "$out/store" -o "$out/prism.safetensors" --recipe "$recipe"
-step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
+step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" \
+    --lr 0 --model convnet3d
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
