@@ -62,7 +62,7 @@ def check_output(path: Path, overwrite: bool = False) -> None:
     """Refuse an output before the first expensive step rather than after the last.
 
     Raises:
-        OutputError: the path exists (`overwrite` is off), has too long a name, or lies where nothing can be written.
+        OutputError: the path exists (and `overwrite` is off), cannot be written, or has too long a name.
     """
     if _name_bytes(path) > MOST_OUTPUT_NAME_BYTES:
         raise _too_long(path)
