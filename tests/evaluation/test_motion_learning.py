@@ -20,13 +20,13 @@ OPPOSITE = {
     "clockwise": "counterclockwise",
 }
 SIX = ["bounce", "growing", "left", "right", "shake", "shrinking"]
-CONFIG = EvaluateConfig(width=8, epochs=16, batch_size=16)
+CONFIG = EvaluateConfig(width=8, epochs=16, batch_size=8, lr=0.005)
 
 
 @pytest.fixture(scope="module")
 def motion(tmp_path_factory) -> ClipStore:
     folder = tmp_path_factory.mktemp("learning")
-    write_motion(folder / "videos", MotionConfig(train_per_class=50, test_per_class=20, size=48), progress=False)
+    write_motion(folder / "videos", MotionConfig(train_per_class=40, test_per_class=20, size=48), progress=False)
     config = IngestConfig(num_frames=8, stride=2, size=48, val_fraction=0)
     return ingest(folder / "videos", folder / "store", config, workers=2, progress=False)
 
