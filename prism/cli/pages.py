@@ -128,14 +128,13 @@ def info(path: Path, /, *, json: Flag = False) -> None:
     json
         Print everything as JSON.
     """
-    from json import dumps
-
     from prism.artifacts.info import describe, in_brief
+    from prism.machine.texts import canonical_json
 
     facts = describe(path)
     say(
         # In ASCII: what a terminal lacks would be spelled out, and be no JSON any more.
-        dumps(facts, sort_keys=True, indent=1, allow_nan=False)
+        canonical_json(facts, indent=1, in_ascii=True)
         if json
         else "\n".join(f"{key:<14} {in_brief(value)}" for key, value in facts.items())
     )

@@ -31,6 +31,21 @@ def remembered(store, kind, key, device, shape, compute):
     return CacheFile.of(store, kind, key, device, shape).get(compute)
 
 
+def kept(make_store):
+    """A store that remembers one tensor, how that is computed, and its file."""
+    store, compute = make_store(), Computing(torch.rand(3, 2))
+    remembered(store, "a", {}, CPU, (3, 2), compute)
+    (file,) = (store.path / "cache").iterdir()
+    return store, compute, file
+
+
+def assert_made_again(store, compute):
+    """The tensor is computed a second time, and then remembered."""
+    for _ in range(2):
+        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
+    assert compute.times == 2
+
+
 def test_a_tensor_is_computed_once_for_each_key_and_kind(make_store):
     store, compute = make_store(), Computing(torch.rand(3, 2))
     for _ in range(2):
@@ -60,44 +75,30 @@ def test_stores_of_other_clips_share_nothing(make_store):
     ids=["rows", "columns", "dims", "name", "whole numbers", "infinite"],
 )
 def test_a_file_of_something_else_is_made_again(make_store, tensors):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    (file,) = (store.path / "cache").iterdir()
+    store, compute, file = kept(make_store)
     (held,) = tensors.values()
     save_file(tensors, file, metadata={"sha256": hashlib.sha256(held.numpy()).hexdigest()})
-    for _ in range(2):
-        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
-    assert compute.times == 2
+    assert_made_again(store, compute)
 
 
 def test_a_file_in_which_one_bit_of_each_value_has_changed_is_made_again(make_store):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    (file,) = (store.path / "cache").iterdir()
+    store, compute, file = kept(make_store)
     written = file.read_bytes()
     # The values are the last bytes of the file.
     changed = np.frombuffer(written[-24:], dtype="<u4") ^ 1
     file.write_bytes(written[:-24] + changed.tobytes())
-    for _ in range(2):
-        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
-    assert compute.times == 2
+    assert_made_again(store, compute)
     assert file.read_bytes() == written
 
 
 def test_a_file_without_a_digest_of_its_values_is_made_again(make_store):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    (file,) = (store.path / "cache").iterdir()
+    store, compute, file = kept(make_store)
     save_file({"a": compute.values}, file)
-    for _ in range(2):
-        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
-    assert compute.times == 2
+    assert_made_again(store, compute)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(make_store):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    (file,) = (store.path / "cache").iterdir()
+    store, compute, file = kept(make_store)
     file.unlink()
     os.mkfifo(file)
     assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
@@ -112,9 +113,7 @@ def test_a_store_that_cannot_be_written_remembers_nothing_and_works(make_store):
 
 
 def test_the_claim_of_a_run_that_was_killed_after_the_file_had_its_name_is_taken_away(make_store):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    (path,) = (store.path / "cache").iterdir()
+    store, compute, path = kept(make_store)
     lock_path(path).touch()
     remembered(store, "a", {}, CPU, (3, 2), compute)
     assert list((store.path / "cache").iterdir()) == [path]
