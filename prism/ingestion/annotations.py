@@ -16,7 +16,7 @@ from typing import Any
 
 from prism.errors import SourceError
 from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, is_image
-from prism.machine.texts import read_text
+from prism.machine.texts import delimiter_of, read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
 
@@ -96,12 +96,6 @@ def read_json(path: Path) -> Any:
 def column_names(header: Sequence[str]) -> list[str]:
     """The columns of a CSV file by the names that we know: `Path` is `path`."""
     return [name.strip().lower() for name in header]
-
-
-def delimiter_of(text: str) -> str:
-    """What separates the cells of a CSV file, by its first line: a comma, or a semicolon as spreadsheets write."""
-    header = text.partition("\n")[0]
-    return ";" if header.count(";") > header.count(",") else ","
 
 
 def csv_rows(

@@ -8,7 +8,7 @@ from pathlib import Path, PureWindowsPath
 
 from prism.artifacts.store import ClipStore
 from prism.errors import SourceError
-from prism.machine.texts import read_text
+from prism.machine.texts import delimiter_of, read_text
 
 PATH_COLUMNS = ("path", "filepath", "file_name", "filename", "filenames", "file", "video")
 """What CSV files call the column of paths, PRISM's own first."""
@@ -26,7 +26,7 @@ def listed_positions(store: ClipStore, path: Path) -> list[int]:
     Args:
         store: the clips.
         path: a text file with a path on each line, behind which a label may stand, or a CSV file with a header
-            and one of `PATH_COLUMNS`.
+            and one of `PATH_COLUMNS`, its cells separated by commas or semicolons.
 
     Returns:
         Positions in the training split, grouped by class.
@@ -106,13 +106,15 @@ def _listed(path: Path) -> Iterator[tuple[int, str]]:
         SourceError: the file cannot be read.
     """
     try:
-        lines = read_text(path).splitlines()
-        header = [name.strip().lower() for name in next(csv.reader(lines[:1]), [])]
+        text = read_text(path)
+        lines = text.splitlines()
+        how = {"delimiter": delimiter_of(text), "skipinitialspace": True}
+        header = [name.strip().lower() for name in next(csv.reader(lines[:1], **how), [])]
         column = next((header.index(name) for name in PATH_COLUMNS if name in header), None)
         if column is None:
             rows = ((number, line) for number, line in enumerate(lines, 1))
         else:
-            table = csv.reader(lines[1:])
+            table = csv.reader(lines[1:], **how)
             rows = ((table.line_num + 1, row[column]) for row in table if len(row) > column)
         yield from ((number, text.strip()) for number, text in rows if text.strip())
     except (OSError, ValueError, csv.Error) as error:

@@ -63,7 +63,7 @@ def select(
     """
     config, run = parted(SelectConfig, config, run, options)
     store = ClipStore.of(store)
-    method = SELECTIONS.make(config.method, config)
+    method, device = SELECTIONS.make(config.method, config), pick_device(run.device)
     listed = None if from_list is None else taken_from(store, config, Path(from_list))
     takes = takes_of(store, config) if listed is None else config.takes
     STORAGES.make(config.storage, config).check()
@@ -73,7 +73,7 @@ def select(
         chosen, made = listed, as_dict(config)
         source = {"method": made["method"], "config": made}
         if chosen is None:
-            chosen = choose(store, config, method, config.vpc * takes, run)
+            chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         else:
             made = {key: value for key, value in made.items() if key in LISTED}
             source = {"method": "list", "config": {"from_list": Path(from_list or "").name, **made}}
@@ -116,7 +116,9 @@ def taken_from(store: ClipStore, config: SelectConfig, path: Path) -> Tensor:
     return chosen
 
 
-def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, run: Run) -> Tensor:
+def choose(
+    store: ClipStore, config: SelectConfig, method: Selection, num: int, device: torch.device, progress: bool
+) -> Tensor:
     """Positions in the training split, grouped by class, `num` of each.
 
     The network that embeds the clips depends neither on `num` nor on the seed of the choice.
@@ -124,10 +126,10 @@ def choose(store: ClipStore, config: SelectConfig, method: Selection, num: int, 
     Raises:
         ConfigError: the method did not return `num` different clips of a class.
     """
-    counts, device = store.counts("train").tolist(), pick_device(run.device)
+    counts = store.counts("train").tolist()
     if method.needs_embeddings:
         how = {"width": config.width, "epochs": config.epochs, "seed": config.embedder_seed}
-        embeddings = train_embeddings(store, config.model, device, **how, progress=run.progress)
+        embeddings = train_embeddings(store, config.model, device, **how, progress=progress)
     else:
         embeddings = torch.empty(sum(counts), 0)
     chosen: list[int] = []

@@ -31,8 +31,19 @@ def listed(store, tmp_path):
         "filepath,tags\n/v/class1/train3.mp4,a\n/v/class0/train2.mp4,b\n/v/class1/train0.mp4,\n",
         'label,File_Name\n1,"class1/train3.mp4"\n0,"class0/train2.mp4"\n1,"class1/train0.mp4"\n',
         "path,label\nclass1/train3.mp4,1\nclass0/train2.mp4,0\nclass1/train0.mp4,1\n",
+        'label;path\n1;class1/train3.mp4\n0; "class0/train2.mp4"\n1;class1/train0.mp4\n',
     ],
-    ids=["text", "mark and empty lines", "absolute", "Windows", "labels", "FiftyOne", "Hugging Face", "csv"],
+    ids=[
+        "text",
+        "mark and empty lines",
+        "absolute",
+        "Windows",
+        "labels",
+        "FiftyOne",
+        "Hugging Face",
+        "csv",
+        "semicolons",
+    ],
 )
 def test_lists_of_many_kinds_name_the_same_clips_by_class_and_in_their_order(listed, text):
     assert listed(text) == ["class0/train2.mp4", "class1/train3.mp4", "class1/train0.mp4"]
@@ -108,6 +119,12 @@ def test_a_list_that_is_no_text_is_told(store, tmp_path):
 def test_options_that_choose_are_refused_beside_a_list(listed, options):
     with pytest.raises(ConfigError, match="but it must be left out with a list, which says what is chosen"):
         listed("class0/train0.mp4\n", **options)
+
+
+def test_a_device_that_is_not_there_is_refused_beside_a_list_as_well(listed, tmp_path):
+    with pytest.raises(ConfigError, match="device"):
+        listed("class0/train0.mp4\n", device="nonsense", output=tmp_path / "set")
+    assert not (tmp_path / "set").exists()
 
 
 def test_a_list_is_never_replaced_by_the_set_that_it_names(store, tmp_path):
