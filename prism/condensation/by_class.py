@@ -92,7 +92,8 @@ def condense_on(
         encodings: examples of those that the set of a class may have beside PRISM's own.
 
     Raises:
-        ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there.
+        ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there;
+            or no worker has the device or the memory.
         Interrupted: Ctrl-C; finished classes stay.
     """
     if not has_independent_classes(order.config):
@@ -116,8 +117,12 @@ def condense_on(
         _begin(order.output, source, run.resume)
         telemetry.keep(0)
         telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
-        OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
-        _compute(order, run)
+        try:
+            OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
+            _compute(order, run)
+        except ConfigError:
+            _forget_unbegun(order.output)
+            raise
         order.store.check_unchanged()
         return _merge(order, source, run, telemetry, list(map(type, encodings)))
 
@@ -153,6 +158,15 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write_atomically(file, canonical_json(content).encode())
+
+
+def _forget_unbegun(output: Path) -> None:
+    """Leave nothing of a run that no worker could begin, so that the corrected command is a first one."""
+    file = run_path(output)
+    if list(file.parent.iterdir()) == [file]:
+        shutil.rmtree(file.parent)
+        if not output.exists():
+            telemetry_path(output).unlink()
 
 
 def _compute(order: ClassOrder, run: Run) -> None:

@@ -236,3 +236,28 @@ def test_what_does_not_fit_the_store_is_refused_before_anything_is_begun(uneven,
     with pytest.raises(ConfigError, match=rf"condense\.{key} = "):
         condense(uneven, executor=executor, output=tmp_path / "set", **(TINY | options))
     assert not list(tmp_path.iterdir())
+
+
+def test_what_no_worker_can_begin_leaves_nothing_so_the_corrected_command_may_begin(uneven, executor, tmp_path):
+    for device in ("meta", "cuda:99"):
+        with pytest.raises(ConfigError, match="device"):
+            condense(uneven, executor=executor, output=tmp_path / "set", **(TINY | {"device": device}))
+        assert not list(tmp_path.iterdir())
+
+
+def test_classes_that_are_done_stay_where_a_later_one_finds_too_little_memory(
+    uneven, executor, tmp_path, monkeypatch
+):
+    def refused(order, label):
+        if label == 2:
+            raise ConfigError("too little memory on this one")
+        begun(order, label)
+
+    begun = ClassOrder.__call__
+    with monkeypatch.context() as patch:
+        patch.setattr(ClassOrder, "__call__", refused)
+        with pytest.raises(ConfigError, match="too little"):
+            condense(uneven, executor=executor, output=tmp_path / "set", **TINY)
+    with pytest.raises(ConfigError, match="unfinished run"):
+        condense(uneven, executor=executor, output=tmp_path / "set", **TINY)
+    condense(uneven, executor=executor, output=tmp_path / "set", resume=True, **TINY)
