@@ -129,11 +129,24 @@ has instructions for it. Class means, losses and gradients are float32 in either
 
 
 def overruled(config: CondenseConfig) -> Iterator[str]:
-    """A sentence for each option that was chosen and that the method fixes otherwise."""
+    """A sentence for each option that was chosen and that the method, or another option, leaves without effect."""
     fixed, name = METHODS.make(config.method, config).fixed, METHODS.name_of(config.method)
+    idle = _idle(settled(config))
     for option, value in chosen(config).items():
         if value != fixed.get(option, value):
             yield f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used."
+        elif option in idle:
+            yield f"Caution: {option} = {value!r} is not used, because {idle[option]}."
+
+
+def _idle(config: CondenseConfig) -> dict[str, str]:
+    """The options without effect, and why."""
+    found = {}
+    if not RULES.make(config.insertion, config).inserts:
+        found |= dict.fromkeys(("epsilon", "warmup", "cooldown"), f"insertion = {config.insertion!r}")
+    if config.lr:
+        found["relative_lr"] = f"lr = {config.lr!r}"
+    return found
 
 
 def settled(config: CondenseConfig) -> CondenseConfig:

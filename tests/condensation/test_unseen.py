@@ -129,6 +129,22 @@ def test_an_option_that_the_method_fixes_otherwise_is_said_not_to_be_used(store,
 
 
 @pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epsilon": 0.1}, "Caution: epsilon = 0.1 is not used, because insertion = 'never'."),
+        ({"method": "dm", "warmup": 0.3}, "Caution: warmup = 0.3 is not used, because insertion = 'never'."),
+        ({"insertion": "gradient", "epsilon": 0.1}, ""),
+        ({"lr": 1.0, "relative_lr": 0.1}, "Caution: relative_lr = 0.1 is not used, because lr = 1.0."),
+        ({"relative_lr": 0.1}, ""),
+    ],
+)
+def test_an_option_that_another_one_leaves_without_effect_is_said_not_to_be_used(store, capfd, options, said):
+    condense(store, **TINY | {"iterations": 0, "insertion": "never", "lr": 0.0} | options)
+    err = capfd.readouterr().err
+    assert f"{said}\n" in err if said else "is not used" not in err
+
+
+@pytest.mark.parametrize(
     ("method", "advice"), [("prism", "smaller key-frames (--keyframe-scale)"), ("static-dynamic", "--dynamic-lr")]
 )
 def test_a_low_alignment_names_the_options_that_the_method_has(store, method, advice):
