@@ -191,7 +191,12 @@ def _judged(result: Result) -> dict[str, Any]:
 def _scored(result: Result) -> dict[str, Any]:
     """How a result came about, but for its seeds: that of its own group must be the same."""
     schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
-    return {**_judged(result), "config": schedule}
+    subject, made = result.subject, {"method": result.subject.method}
+    # Sets without a seed, as of other tools or of a list, may be anything.
+    if any(type(subject.config.get(name)) is int for name in SEEDS):
+        options = {key: value for key, value in subject.config.items() if key not in SEEDS}
+        made |= {"videos": subject.num_videos, "options": options}
+    return {**_judged(result), "made": made, "config": schedule}
 
 
 def set_keys(results: Sequence[Result]) -> list[Any]:

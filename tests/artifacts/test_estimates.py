@@ -264,6 +264,20 @@ def test_groups_may_have_schedules_of_their_own_but_not_networks():
 
 
 @pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"method": "dm"}, "its made.method is 'dm', not 'prism'"),
+        ({"num_videos": 10}, "its made.videos is 10, not 2"),
+        ({"config": {"vpc": 5, "seed": 1}}, "its made.options.vpc is 5, not 1"),
+    ],
+)
+def test_a_group_of_sets_that_were_not_made_alike_is_refused(change, says):
+    other = replace(OURS[1], subject=replace(OURS[1].subject, **change))
+    with pytest.raises(ResultError, match=says):
+        prism.lead([OURS[0], other, OURS[2]], THEIRS)
+
+
+@pytest.mark.parametrize(
     ("ours", "message"),
     [
         (OURS[:1], "a lead needs two sets or more on either side, got 1 and 3: one set says nothing"),
