@@ -27,12 +27,13 @@ from prism.machine.files import (
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.run import Run, parted
-from prism.machine.texts import canonical_json
+from prism.machine.texts import canonical_json, parse_json, read_text
 from prism.reports.text import counted, in_bytes, printable
 
 MARK = "prism.json"
 """What marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
 MADE_BY = "prism export"
+CARD = "README.md"
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,11 @@ def _write(
     if not form.is_folder:
         return num or len(videos), path.stat().st_size, loss
     write_synced(path / "classes.txt", "".join(f"{printable(name)}\n" for name in condensed.classes).encode())
-    write_synced(path / MARK, (canonical_json({"flip": condensed.flip, "made_by": MADE_BY}) + "\n").encode())
+    entries = sorted({CARD, MARK, *(file.name for file in path.iterdir())})
+    mark = {"entries": entries, "flip": condensed.flip, "made_by": MADE_BY}
+    write_synced(path / MARK, (canonical_json(mark) + "\n").encode())
     num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    write_synced(path / "README.md", card_text(condensed, form, config, result, loss, num_bytes).encode())
+    write_synced(path / CARD, card_text(condensed, form, config, result, loss, num_bytes).encode())
     sync_folder(path)
     return num, num_bytes, loss
 
@@ -158,9 +161,17 @@ def _check_ending(output: Path, form: Format, name: str) -> None:
 def _check_free(output: Path, form: Format, overwrite: bool, reads: Iterable[object]) -> None:
     if form.is_folder:
         what = "a folder that prism export has written"
-        check_output_folder(output, overwrite, MARK, what, made_by=MADE_BY)
+        check_output_folder(output, overwrite, MARK, what, _entries(output), MADE_BY, reads)
     else:
         check_output_file(output, overwrite, reads)
+
+
+def _entries(output: Path) -> list[str] | None:
+    """What an earlier export put into its folder; None where its mark does not say."""
+    try:
+        return list(map(str, parse_json(read_text(output / MARK))["entries"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _remove(path: Path) -> None:

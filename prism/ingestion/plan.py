@@ -100,7 +100,8 @@ def read_flip(root: Path) -> bool:
     """Whether a horizontal flip keeps the labels, as the `prism.json` of a source says; true without one.
 
     Raises:
-        SourceError: the file is not `{"flip": true}` or `{"flip": false}`; it may also say what it was `made_by`.
+        SourceError: the file is not `{"flip": true}` or `{"flip": false}`; it may also say what it was `made_by`,
+            and its `entries`.
     """
     file = root / "prism.json"
     if not file.exists():
@@ -109,7 +110,7 @@ def read_flip(root: Path) -> bool:
         content = parse_json(read_text(file))
     except (OSError, ValueError) as error:
         raise SourceError(f"'{file}' cannot be read: {error}.") from None
-    keys = set(content) - {"made_by"} if isinstance(content, dict) else set()
+    keys = set(content) - {"entries", "made_by"} if isinstance(content, dict) else set()
     if keys != {"flip"} or type(content["flip"]) is not bool:
         raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
     return content["flip"]

@@ -83,6 +83,7 @@ def check_output_folder(
     what: str,
     entries: Collection[str] | None = None,
     made_by: str = "",
+    reads: Iterable[object] = (),
 ) -> None:
     """Like `check_output`, for a folder: one is replaced only if its file `mark` says that it is `what`.
 
@@ -93,11 +94,15 @@ def check_output_folder(
         what: a noun for such a folder.
         entries: all that such a folder may hold; None for anything.
         made_by: what the file must say of its maker, where people write such files as well.
+        reads: as in `check_output_file`; nothing of it may lie in the folder.
 
     Raises:
         OutputError: the path is something else, holds something else, exists, or cannot be written.
     """
     check_output(path, overwrite)
+    for read in _there(reads):
+        if path.resolve() in (read.resolve(), *read.resolve().parents):
+            raise _is_read(path)
     if path.is_symlink():
         # A rename would put the folder in the place of the link, and not where it leads to.
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
@@ -132,12 +137,20 @@ def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[objec
     Raises:
         OutputError: the path is a folder or an input, exists, or cannot be written.
     """
-    for read in (Path(read) for read in reads if isinstance(read, str | Path)):
-        if path.exists() and read.exists() and (path.samefile(read) or read.resolve() in path.resolve().parents):
-            raise OutputError(f"output '{path}' is what is read. Choose another path.")
+    for read in _there(reads):
+        if path.exists() and (path.samefile(read) or read.resolve() in path.resolve().parents):
+            raise _is_read(path)
     if path.is_dir():
         raise OutputError(f"output '{path}' is a folder, but a file is to be written. Choose another path.")
     check_output(path, overwrite)
+
+
+def _there(reads: Iterable[object]) -> Iterator[Path]:
+    return (Path(read) for read in reads if isinstance(read, str | Path) and Path(read).exists())
+
+
+def _is_read(path: Path) -> OutputError:
+    return OutputError(f"output '{path}' is what is read. Choose another path.")
 
 
 @contextlib.contextmanager

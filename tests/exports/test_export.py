@@ -87,6 +87,34 @@ def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
     assert (tmp_path / "precious" / "file").read_text() == (tmp_path / "file").read_text() == "precious"
 
 
+@pytest.mark.parametrize("name", ["LICENSE", ".git/HEAD"])
+def test_an_export_that_holds_what_somebody_put_there_is_never_overwritten(chosen, tmp_path, name):
+    export(chosen, tmp_path / "hub")
+    precious = tmp_path / "hub" / name
+    precious.parent.mkdir(exist_ok=True)
+    precious.write_text("precious")
+    with pytest.raises(OutputError, match=rf"{name.split('/')[0]}' is no part of .* Move it away"):
+        export(chosen, tmp_path / "hub", overwrite=True)
+    assert precious.read_text() == "precious"
+
+
+def test_an_export_never_replaces_the_set_or_the_result_that_it_is_made_of(chosen, tmp_path):
+    export(chosen, tmp_path / "hub")
+    inside = tmp_path / "hub" / "train" / "set.safetensors"
+    chosen.save(inside)
+    with pytest.raises(OutputError, match=r"hub' is what is read\. Choose another path\."):
+        export(inside, tmp_path / "hub", overwrite=True)
+    assert inside.exists()
+
+
+def test_an_export_of_an_earlier_version_which_does_not_list_its_entries_may_be_overwritten(chosen, tmp_path):
+    export(chosen, tmp_path / "hub")
+    before = files(tmp_path)
+    (tmp_path / "hub" / "prism.json").write_text('{"flip": true, "made_by": "prism export"}\n')
+    export(chosen, tmp_path / "hub", overwrite=True)
+    assert files(tmp_path) == before
+
+
 def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
     @dataclass(frozen=True)
     class Failing(Format):
