@@ -115,8 +115,12 @@ def _listed(path: Path) -> Iterator[tuple[int, str]]:
             rows = ((number, line) for number, line in enumerate(lines, 1))
         else:
             table = csv.reader(lines[1:], **how)
-            rows = ((table.line_num + 1, row[column]) for row in table if len(row) > column)
-        yield from ((number, text.strip()) for number, text in rows if text.strip())
+            rows = ((table.line_num + 1, row[column] if len(row) > column else "") for row in table if any(row))
+        for number, text in rows:
+            if text.strip():
+                yield number, text.strip()
+            elif column is not None:
+                raise SourceError(f"line {number} of '{path}' names no video. Write its path.")
     except (OSError, ValueError, csv.Error) as error:
         problem = error.strerror if isinstance(error, OSError) else error
         raise SourceError(f"list '{path}' cannot be read: {problem}. Give a text or CSV file of paths.") from None

@@ -92,6 +92,8 @@ def test_takes_are_filled_from_the_list(listed, store, tmp_path):
         ("class0/val0.mp4\n", "which is no training video of the store. Take it out."),
         ("class0/train0.mp4\n/v/class0/train0.mp4\n", "has '/v/class0/train0.mp4' again, after line 1."),
         ("lass0/train0.mp4\n", "which the store does not know"),
+        ("label,path\nclass0,class0/train0.mp4\nclass1\n", "line 3 of '{path}' names no video. Write its path."),
+        ("label,path\nclass1, \nclass0,class0/train0.mp4\n", "line 2 of '{path}' names no video."),
         ("/\n", "has '/', which the store does not know"),
         (".. 3\n", "which the store does not know"),
     ],
