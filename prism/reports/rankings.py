@@ -118,12 +118,12 @@ def rank_rows(ranking: Ranking) -> list[RankRow]:
     for kind in ranking.kinds:
         subjects = [ranking.sets[number].subject for number in kind.sets]
         found, seconds = ranking.agreements[kind.name], fmean(ranking.seconds(number) for number in kind.sets)
-        made = [ranking.sets[number].make_seconds for number in kind.sets]
+        recorded = [made for number in kind.sets if (made := ranking.sets[number].make_seconds)]
         clips, stored, size = (
             round(fmean(getattr(subject, name) for subject in subjects))
             for name in ("num_videos", "stored_clips", "num_bytes")
         )
-        of_kind = (fmean(made), seconds, full - seconds, ranking.picks(kind))
+        of_kind = (fmean(recorded or [0.0]), seconds, full - seconds, ranking.picks(kind))
         rows.append(RankRow(kind.name, kind, found, dict(found.values), clips, stored, size, *of_kind))
     if own := ranking.own_agreement:
         clips, size = ranking.full.num_videos, ranking.full.num_bytes

@@ -60,6 +60,14 @@ def test_the_rows_hold_the_measures_and_the_seconds_that_were_saved(ranking):
     assert (full.name, full.found, full.saved, full.clips) == ("full", None, 0, 500)
 
 
+def test_a_time_that_is_not_recorded_is_no_time(ranking):
+    first, *others = ranking.sets
+    forgotten = replace(ranking, sets=(replace(first, make_seconds=0.0), *others))
+    assert rank_rows(forgotten)[0].make_seconds == 50
+    none = replace(ranking, sets=tuple(replace(one, make_seconds=0.0) for one in ranking.sets))
+    assert rank_rows(none)[0].make_seconds == 0
+
+
 def test_of_many_picks_the_table_names_two_and_the_csv_all():
     table = torch.zeros(4, NUM, 1)
     table[torch.arange(4), torch.tensor([3, 1, 3, 7])] = 1
