@@ -14,6 +14,7 @@ import pytest
 import prism
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, OutputError
+from prism.evaluation.candidates import BUILT_IN
 from prism.ingestion.motion import write_motion
 from prism.machine.run import Run
 from tests.stub import STUB, stub
@@ -192,6 +193,28 @@ def test_what_a_stranger_calls_old_is_not_removed(store, tmp_path, verb):
         with pytest.raises(OutputError):
             WRITERS[verb](store, output)
     assert (strangers / "backup.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "retrieve", "rank", "report, a set", "report, a store"])
+def test_no_output_replaces_what_is_read_beside_the_set(make_store, store, tmp_path, verb):
+    other, candidates, made, result = make_store(), tmp_path / "own.toml", tmp_path / "set", tmp_path / "result"
+    candidates.write_bytes(BUILT_IN.read_bytes())
+    prism.select(other).save(made)
+    calls = {
+        "evaluate": lambda path: prism.evaluate(None, store, train_store=other, output=path, overwrite=True),
+        "retrieve": lambda path: prism.retrieve(
+            None, store, train_store=str(other.path), output=path, overwrite=True
+        ),
+        "rank": lambda path: prism.rank([made], store, candidates=path, output=path, overwrite=True),
+        "report": lambda path: prism.report([result], path, overwrite=True),
+    }
+    if verb.startswith("report"):
+        prism.evaluate(made, other, epochs=1, seeds=1, output=result, **TINY)
+    path = {"rank": candidates, "report, a set": made}.get(verb, other.path / "store.json")
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match=r"is what is read\. Choose another path\."):
+        calls[verb.split(",")[0]](path)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("verb", ["evaluate", "retrieve", "rank", "export", "report"])

@@ -80,7 +80,7 @@ def rank(
     known = read_candidates(candidates)
     with claim(path):
         if path is not None:
-            check_output_file(path, run.overwrite or run.resume, [*sets, store.path])
+            check_output_file(path, run.overwrite or run.resume, [*sets, store.path, candidates])
         contest = _Contest.of(sets, store, config, known, run)
         needs, ranking = contest.check(run), contest.ranking
         if run.resume and path is not None and path.exists():

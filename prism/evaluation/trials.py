@@ -82,7 +82,10 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
     seeds = range(config.seed, config.seed + config.seeds)
     with claim(path):
         if path is not None:
-            check_output_file(path, run.overwrite or run.resume, [trials.condensed, store.path])
+            reads = [trials.condensed, store.path]
+            if trials.train_store is not None:
+                reads.append(ClipStore.of(trials.train_store).path)
+            check_output_file(path, run.overwrite or run.resume, reads)
         if trials.condensed is not None:
             material, subject = set_material(trials.condensed, store, config, path)
         else:

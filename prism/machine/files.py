@@ -146,7 +146,8 @@ def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[objec
 
 
 def _there(reads: Iterable[object]) -> Iterator[Path]:
-    return (Path(read) for read in reads if isinstance(read, str | Path) and Path(read).exists())
+    # A path of a stranger's file may be one that the system cannot look at.
+    return (Path(read) for read in reads if isinstance(read, str | Path) and os.path.exists(read))
 
 
 def _is_read(path: Path) -> OutputError:

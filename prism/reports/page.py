@@ -49,7 +49,8 @@ def report(
     sheets = [*sheets, *(sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))]
     loaded = load_results(results) if results or not sheets else []
     with claim(output):
-        check_output_file(output, overwrite, [*results, *rankings])
+        shown = [item.locate(path) for item in loaded for path in item.paths]
+        check_output_file(output, overwrite, [*results, *rankings, *shown])
         write_atomically(output, build_page(loaded, sheets).encode())
     return output
 

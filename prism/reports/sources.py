@@ -23,6 +23,11 @@ class Loaded:
     path: Path
     result: Result
 
+    @property
+    def paths(self) -> list[str]:
+        """The set and the stores that it names, as it names them."""
+        return [path for path in (self.result.subject.path, self.result.data.path) if path]
+
     def locate(self, path: str) -> Path:
         """A path as the result file names it, seen from here."""
         return Path(os.path.normpath(self.path.parent / path))
@@ -86,7 +91,7 @@ def _open_set(found: SetFile, results: list[Result]) -> SetFile:
     path = found.path
     try:
         condensed = CondensedSet.load(path)
-    except PrismError as error:
+    except (PrismError, OSError) as error:
         found.problems.append(f"The set cannot be shown: {error}")
         return found
     ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
@@ -105,7 +110,7 @@ def _open_set(found: SetFile, results: list[Result]) -> SetFile:
 
 def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
     path = telemetry_path(found.path)
-    if not path.is_file():
+    if not os.path.isfile(path):
         if "clips" not in condensed.source:  # A choice of real clips trains nothing and records nothing.
             found.problems.append(f"Telemetry '{path}' was not found: how this set came to be is not shown.")
         return
@@ -126,7 +131,7 @@ def find_store(loaded: Sequence[Loaded]) -> tuple[ClipStore | None, str]:
     for path in sorted({item.locate(item.result.data.path) for item in loaded}):
         try:
             store = ClipStore.open(path, verify=False)
-        except PrismError as error:
+        except (PrismError, OSError) as error:
             problem = problem or f"{sentence(str(error))} No real clips are shown beside the videos."
             continue
         if store.fingerprint == loaded[0].result.data.fingerprint:
