@@ -39,7 +39,14 @@ class Exhibit:
         """A store of random pixels in `folder`/store."""
         return cls(folder, write_store(folder / "store", classes=classes, num_frames=8, size=size))
 
-    def condensed(self, name: str, vpc: int = 1, keyframes: int = 3, spread: float = 0.4) -> Path:
+    def condensed(
+        self,
+        name: str,
+        vpc: int = 1,
+        keyframes: int = 3,
+        spread: float = 0.4,
+        source: dict[str, Any] | None = None,
+    ) -> Path:
         """A set of noise, with telemetry beside it."""
         num_videos = vpc * len(self.store.classes)
         height, width = self.store.size
@@ -52,7 +59,7 @@ class Exhibit:
             classes=self.store.classes,
             normalisation=self.store.normalisation,
             flip=True,
-            source={"method": "prism", "store": self.store.fingerprint},
+            source={"method": "prism", "store": self.store.fingerprint} | (source or {}),
         )
         path = self.folder / name
         made.save(path)

@@ -149,7 +149,7 @@ class Result:
     def shown(self) -> int:
         """Clips that one network is trained on, over all epochs."""
         epochs = self.config.get("epochs")
-        return self.subject.num_videos * epochs if type(epochs) is int else 0
+        return self.subject.num_videos * epochs if type(epochs) is int and 0 <= epochs < LARGEST else 0
 
     @property
     def _guess(self) -> float:
@@ -231,8 +231,8 @@ def _checked(content: dict[str, Any]) -> Result:
             raise ValueError("a score lies outside 0..1")
     if not runs:
         raise ValueError("it holds no run")
-    if min(run.seconds for run in runs) < 0:
-        raise ValueError("the seconds of a run are below 0")
+    if not all(0 <= run.seconds < LARGEST for run in runs):
+        raise ValueError("the seconds of a run are not between 0 and 2^60")
     label, protocol = typed(str, content["label"]), typed(str, content["protocol"])
     config, provenance = typed(dict, content["config"]), typed(dict, content["provenance"])
     return Result(label, task, protocol, subject, data, config, runs, provenance)
@@ -288,8 +288,10 @@ def check_counts(*records: Subject | Data) -> None:
     """
     for record in records:
         for name, value in asdict(record).items():
-            if type(value) is int and not 1 <= value < LARGEST:
-                raise ValueError(f"{name} is not between 1 and 2^60")
+            # An encoding of somebody else's may store no frames.
+            least = 0 if name == "num_keyframes" else 1
+            if type(value) is int and not least <= value < LARGEST:
+                raise ValueError(f"{name} is not between {least} and 2^60")
         if isinstance(record, Subject) and record.stored_clips < record.num_videos:
             raise ValueError("stored_clips is below num_videos")
 

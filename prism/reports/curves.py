@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prism.artifacts.results import LARGEST
 from prism.artifacts.telemetry import QUANTILES, Telemetry
 from prism.errors import ResultError
 
 Array = NDArray[np.float64]
+LARGEST_DRAWN = 1e100
+"""Axes of larger numbers cannot be computed in float64."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,10 @@ class Curves:
 
 def _table(rows: list[list[Any]], width: int) -> Array:
     table = np.array(rows, dtype=np.float64).reshape(-1, width)
-    if len(table) != len(rows) or not np.isfinite(table).all():
+    if len(table) != len(rows) or not (np.abs(table) < LARGEST_DRAWN).all():
         raise ValueError("a value is missing or not finite")
+    if len(table) and not (table[:, 0].min() >= 0 and table[:, 0].max() < LARGEST):
+        raise ValueError("an iteration is out of range")
     return table
 
 

@@ -1,11 +1,13 @@
 """Sections: the content of the page for one data set, ready for its template: tables, plots, videos, details."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, percent
 from prism.artifacts.store import ClipStore
 from prism.reports.advice import conclusion_of, next_command
@@ -178,8 +180,8 @@ def _history(found: SetFile) -> History:
     condensed, curves, facts, plots = found.condensed, found.curves, [], []
     if condensed is not None:
         facts.append(f"{counted(len(condensed), 'video')}, {counted(condensed.num_keyframes, 'key-frame')}")
-    if condensed is not None and (unseen := condensed.source.get("unseen")):
-        facts.append(f"alignment {unseen['alignment']:.2f} on networks that it was not trained on")
+    if condensed is not None and (alignment := _alignment(condensed)) is not None:
+        facts.append(f"alignment {alignment:.2f} on networks that it was not trained on")
     if condensed is not None and curves is not None:
         plots = history_plots(curves, condensed.num_frames)
         facts += [f"condensed in {in_seconds(curves.seconds)}"] if curves.seconds is not None else []
@@ -187,6 +189,12 @@ def _history(found: SetFile) -> History:
         facts += [curves.hardware] if curves.hardware else []
         facts += [] if len(curves.insertions) else ["no key-frame was inserted"]
     return History(found.name, " · ".join(facts), found.problems, plots)
+
+
+def _alignment(condensed: CondensedSet) -> float | None:
+    unseen = condensed.source.get("unseen")
+    alignment = unseen.get("alignment") if isinstance(unseen, dict) else None
+    return alignment if type(alignment) is float and math.isfinite(alignment) else None
 
 
 def _details(item: Loaded) -> Details:

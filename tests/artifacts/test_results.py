@@ -163,6 +163,8 @@ HOSTILE = {
     "subject config is a list": edited(subject__config=[]),
     "data lacks its fingerprint": edited(data__fingerprint=None),
     "config holds infinity": edited(config__lr=float("inf")),
+    "a run takes longer than the world": edited(runs__0__seconds=1e308),
+    "a run takes less than nothing": edited(runs__0__seconds=-1.0),
     "provenance is a list": edited(provenance=[]),
     "a lone surrogate": edited(label="\ud800"),
 }
@@ -187,6 +189,11 @@ def test_a_newer_result_says_what_to_do(tmp_path):
 def test_a_result_of_before_subjects_had_a_fingerprint_is_read(tmp_path):
     (tmp_path / "r.json").write_text(edited(subject__fingerprint=None))
     assert Result.load(tmp_path / "r.json") == a_result()
+
+
+def test_a_set_whose_encoding_stores_no_frames_has_a_result(tmp_path):
+    (tmp_path / "r.json").write_text(edited(subject__num_keyframes=0))
+    assert Result.load(tmp_path / "r.json").subject.num_keyframes == 0
 
 
 def test_missing_binary_and_folder_are_refused(tmp_path):

@@ -448,6 +448,31 @@ def test_another_store_in_its_place_is_not_shown(exhibit, tmp_path):
     assert "real clip</strong>" not in page
 
 
+@pytest.mark.parametrize("place", ["subject", "data"])
+def test_a_place_that_the_system_cannot_look_at_is_named_and_the_page_has_the_rest(exhibit, place):
+    made = exhibit.condensed("set.safetensors")
+    path = Path(exhibit.of_set(made, "ours"))
+    content = json.loads(path.read_text())
+    content[place]["path"] = "x" * 5000
+    path.write_text(json.dumps(content))
+    report([path], exhibit.folder / "page.html")
+    words = Words((exhibit.folder / "page.html").read_text()).text
+    assert "File name too long" in words
+    assert "50.0" in words
+
+
+def test_numbers_that_no_run_has_are_not_drawn(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    config = {"model": "convnet3d", "epochs": 10**400}
+    assert "50.0" in Words(page_of([exhibit.of_set(made, config=config)])).text
+
+
+@pytest.mark.parametrize("unseen", [{"a": 1}, [1], {"alignment": "x"}, 7])
+def test_a_set_that_says_strange_things_of_unseen_networks_has_a_page(exhibit, unseen):
+    made = exhibit.condensed("set.safetensors", source={"unseen": unseen})
+    assert "on networks that it was not trained on" not in page_of([exhibit.of_set(made)])
+
+
 def test_missing_telemetry_is_named(exhibit):
     paths = exhibit.everything()
     telemetry_path(exhibit.folder / "set.safetensors").unlink()
@@ -464,6 +489,9 @@ def test_missing_telemetry_is_named(exhibit):
         {"kind": "step", "iteration": "x", "loss": 1, "between_class": 1, "keyframes": 2},
         {"kind": "step", "iteration": 1, "loss": float("nan"), "between_class": 1, "keyframes": 2},
         {"kind": "cosines", "iteration": 1, "quantiles": [0.1]},
+        {"kind": "insertion", "iteration": -5, "frame": 1},
+        {"kind": "unseen", "iteration": 1, "alignment": 1e308, "nearest": 0.5},
+        {"kind": "unseen", "iteration": 1e300, "alignment": 1.0, "nearest": 0.5},
         {"kind": "end", "keyframes": 7},
         {"kind": "end", "seconds": [1]},
     ],
