@@ -168,6 +168,8 @@ class Pool:
                 if worker is None:
                     worker = Worker()
                     self._workers.append(worker)
+                    if self._closed:  # `__exit__` may not have seen this process.
+                        break
                 try:
                     self._results.put((number, worker.ask(self._task_of(number))))
                 except Died as death:

@@ -524,6 +524,31 @@ def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
         worker.end()
 
 
+def test_a_process_that_starts_while_decoding_is_stopped_gets_no_video(monkeypatch):
+    starting, asked = threading.Event(), []
+
+    class Slow:
+        """Its process has started only after the pool was closed."""
+
+        def __init__(self) -> None:
+            starting.set()
+            while not decoding._closed:
+                time.sleep(0.001)
+
+        def ask(self, task: object) -> Outcome:
+            asked.append(task)
+            return Outcome()
+
+        def end(self) -> str:
+            return ""
+
+    monkeypatch.setattr(pool, "Worker", Slow)
+    decoding = pool.Pool(lambda number: task_of(Path("video.mp4"), Path("slots")), [0, 1], 1)
+    with decoding:
+        assert starting.wait(10)
+    assert asked == []
+
+
 def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     output = tmp_path / "store"
     output.mkdir()
