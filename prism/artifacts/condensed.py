@@ -106,7 +106,7 @@ class CondensedSet:
 
     @cached_property
     def num_bytes(self) -> int:
-        """Bytes of the saved file."""
+        """Bytes of the file that was read or written; of the one that would be, where there is none yet."""
         return len(self.to_bytes())
 
     @cached_property
@@ -192,7 +192,9 @@ class CondensedSet:
         # Of takes the file has the encoding that is wrapped.
         if problem := reading_problem(self.encoding.apart):
             raise CondensedError(f"'{path}' cannot be written: {problem}.")
-        write_atomically(Path(path), self.to_bytes())
+        data = self.to_bytes()
+        write_atomically(Path(path), data)
+        vars(self)["num_bytes"] = len(data)
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
@@ -224,6 +226,8 @@ class CondensedSet:
             )
             if condensed.encoding.clip_shape != (num_frames, height, width):
                 raise CondensedError("its metadata names another size or length than its tensors have.")
+            # Another writer's header may be longer than ours.
+            vars(condensed)["num_bytes"] = path.stat().st_size
             return condensed
         except (CondensedError, ClipError) as error:
             raise CondensedError(f"'{path}': {error}") from None

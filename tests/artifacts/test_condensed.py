@@ -151,6 +151,26 @@ def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path, co
     assert condensed.num_bytes == path.stat().st_size
 
 
+def test_a_set_by_another_writer_has_the_bytes_of_its_file(tmp_path):
+    path, condensed = tmp_path / "set", arithmetic_set("float32")
+    condensed.save(path)
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    # The format lets a header end in spaces.
+    path.write_bytes(struct.pack("<Q", length + 8) + data[8 : 8 + length] + 8 * b" " + data[8 + length :])
+    found = CondensedSet.load(path)
+    assert found.fingerprint == condensed.fingerprint
+    assert found.num_bytes == condensed.num_bytes + 8 == path.stat().st_size
+
+
+def test_saving_a_set_serialises_it_once(tmp_path, monkeypatch):
+    condensed, made = arithmetic_set("float32"), []
+    monkeypatch.setattr(CondensedSet, "to_bytes", lambda self: made.append(self) or b"bytes")
+    condensed.save(tmp_path / "set")
+    assert condensed.num_bytes == 5
+    assert len(made) == 1
+
+
 @given(sets())
 def test_rendering_some_videos_is_rendering_all_and_picking_them(condensed):
     chosen = torch.arange(len(condensed)).flip(0)[: max(1, len(condensed) - 1)]
