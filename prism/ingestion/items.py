@@ -154,8 +154,8 @@ def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str]
         yield SPLIT_NAMES.get(name, ""), items, names or getattr(items, "classes", None)
 
 
-def _length(items: Iterable[Any]) -> int:
-    return len(items) if hasattr(items, "__len__") else 0  # pyright: ignore
+def _length(items: Iterable[Any]) -> int | None:
+    return len(items) if hasattr(items, "__len__") else None  # pyright: ignore
 
 
 def _each(items: Any) -> Iterator[Any]:

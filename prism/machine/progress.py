@@ -26,12 +26,14 @@ def still(steps: int = 1, /, **shown: object) -> None:
 
 
 @contextmanager
-def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done: int = 0) -> Iterator[Advance]:
+def progress_bar(
+    what: str, total: int | None, unit: str, *, enabled: bool = True, done: int = 0
+) -> Iterator[Advance]:
     """Draw a progress bar on stderr while the block runs; where that is no terminal, write a line a minute.
 
     Args:
         what: a word for the stage, e.g. `Decoding`.
-        total: steps of the whole stage.
+        total: steps of the whole stage; None where nobody knows.
         unit: plural of a step, e.g. `videos`; the rate is shown in it.
         enabled: whether to show anything at all.
         done: steps that an earlier run has done; they do not count for the rate.
@@ -39,20 +41,21 @@ def progress_bar(what: str, total: int, unit: str, *, enabled: bool = True, done
     Yields:
         A function to call with the number of steps done since the last call, from any thread.
     """
+    if not enabled:
+        yield still
+        return
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not enabled:
-        yield still
-    elif not console.is_terminal:
-        yield _in_lines(what, total, unit, done)
-    else:
+    if console.is_terminal:
         with _drawn(console, what, total, unit, done) as advance:
             yield advance
+    else:
+        yield _in_lines(what, total, unit, done)
 
 
 @contextmanager
-def _drawn(console: "Console", what: str, total: int, unit: str, done: int) -> Iterator[Advance]:
+def _drawn(console: "Console", what: str, total: int | None, unit: str, done: int) -> Iterator[Advance]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns: list[ProgressColumn] = [
@@ -77,7 +80,7 @@ def _drawn(console: "Console", what: str, total: int, unit: str, done: int) -> I
         yield advance
 
 
-def _in_lines(what: str, total: int, unit: str, done: int) -> Advance:
+def _in_lines(what: str, total: int | None, unit: str, done: int) -> Advance:
     """Writes how far a stage is, and how long it will take, at most once in `LINE_SECONDS`."""
     lock, started = threading.Lock(), time.monotonic()
     reached, said = done, started
@@ -88,15 +91,18 @@ def _in_lines(what: str, total: int, unit: str, done: int) -> Advance:
             reached, now = reached + steps, time.monotonic()
             if now - said < LINE_SECONDS or reached == done:
                 return
-            said, left = now, (total - reached) * (now - started) / (reached - done)
-        note(f"{what}: {reached:,} of {total:,} {unit}, about {round(left / 60):,} min left")
+            said, text = now, f"{what}: {reached:,} {unit}"
+            if total is not None:
+                left = (total - reached) * (now - started) / (reached - done)
+                text = f"{what}: {reached:,} of {total:,} {unit}, about {round(left / 60):,} min left"
+        note(text)
 
     return advance
 
 
 def note(text: str, *, enabled: bool = True) -> None:
     """Print a line on stderr, above a progress bar if one is drawn."""
-    from rich.console import Console
-
     if enabled and text:
+        from rich.console import Console
+
         Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False)

@@ -151,11 +151,28 @@ def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_ter
     ]
 
 
+def test_a_stage_of_unknown_length_writes_how_far_it_is(capsys, monkeypatch):
+    clock = iter([0.0, 61.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with progress.progress_bar("Reading", None, "items") as advance:
+        advance(1500)
+    assert capsys.readouterr().err == "Reading: 1,500 items\n"
+
+
 def test_a_stage_that_is_not_to_be_shown_writes_nothing(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     with progress.progress_bar("Evaluating", 3, "epochs", enabled=False) as advance:
         advance()
     assert capsys.readouterr().err == ""
+
+
+def test_a_bar_of_unknown_length_counts(monkeypatch, capfd):
+    from rich.console import Console
+
+    monkeypatch.setattr(Console, "is_terminal", True)
+    with progress.progress_bar("Reading", None, "items") as advance:
+        advance(3)
+    assert "3/?" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("terminal", [True, False])
