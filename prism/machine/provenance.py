@@ -4,10 +4,8 @@ import contextlib
 import functools
 import platform
 import shlex
-import subprocess
 import sys
 import time
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +24,16 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def _version(distribution: str) -> str:
-    # Reading it takes ten milliseconds, and a ranking asks for it a thousand times.
+    # Reading it takes ten milliseconds, and a ranking asks for it a thousand times. `prism --help` never does.
+    from importlib import metadata
+
     return metadata.version(distribution)
 
 
 @functools.cache
 def _commit() -> str | None:
+    import subprocess
+
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
