@@ -21,7 +21,7 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.materials import set_material, store_material
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
 from prism.evaluation.trial import side_by_side
-from prism.evaluation.trials import Trials, data_of
+from prism.evaluation.trials import data_of
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
@@ -75,7 +75,8 @@ def rank(
         raise ConfigError(f"rank takes a list of sets: [{sets!r}].")
     if not sets:
         raise ConfigError("rank needs at least one condensed set.")
-    Trials(sets[0], data, workers=workers).check(config.section, run)
+    run.check_workers(workers)
+    run.check_resumable()
     path, store = run.path, ClipStore.of(data)
     known = read_candidates(candidates)
     with claim(path):

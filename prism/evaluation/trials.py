@@ -54,8 +54,14 @@ class Trials:
         run.check_workers(self.workers)
         if (self.condensed is None) == (self.train_store is None):
             raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
-        if run.resume and run.output is None:
-            raise ConfigError("resume needs the result to go on with. Name it with --output.")
+        run.check_resumable()
+
+    def opened(self, data: ClipStore) -> ClipStore | None:
+        """The store to train on, if any. Opening one reads all of its clips, so `data` is not opened twice."""
+        given = self.train_store
+        if isinstance(given, str | Path) and Path(given).absolute() == data.path.absolute():
+            return data
+        return None if given is None else ClipStore.of(given)
 
 
 def run_trials(trials: Trials, examination_type: type[Examination], config: JudgeConfig, run: Run) -> Result:
@@ -81,16 +87,15 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
     store, path = ClipStore.of(trials.data), run.path
     seeds = range(config.seed, config.seed + config.seeds)
     with claim(path):
+        source = trials.opened(store)
         if path is not None:
-            reads = [trials.condensed, store.path]
-            if trials.train_store is not None:
-                reads.append(ClipStore.of(trials.train_store).path)
+            reads = [trials.condensed, store.path, source and source.path]
             check_output_file(path, run.overwrite or run.resume, reads)
-        if trials.condensed is not None:
-            material, subject = set_material(trials.condensed, store, config, path)
+        if source is not None:
+            material, subject = store_material(source, store, config, path)
         else:
-            assert trials.train_store is not None
-            material, subject = store_material(ClipStore.of(trials.train_store), store, config, path)
+            assert trials.condensed is not None
+            material, subject = set_material(trials.condensed, store, config, path)
         examination = examination_type(store, config, subject)
         result = _without_runs(examination, subject, trials.label or subject.method, path)
         if run.resume and path and path.exists():

@@ -46,6 +46,15 @@ class Run:
             allowed = "left out with an engine, which has workers of its own" if self.executor else "at least 1"
             raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
 
+    def check_resumable(self) -> None:
+        """Refuse to go on with an output that has no name.
+
+        Raises:
+            ConfigError: there is none.
+        """
+        if self.resume and self.output is None:
+            raise ConfigError("resume needs the result to go on with. Name it with --output.")
+
 
 def parted(
     kind: type[AnyOptions], config: AnyOptions | None, run: Run | None, given: Mapping[str, Any]

@@ -1,5 +1,6 @@
 """Evaluation: an honest number for any set, written as it arrives."""
 
+import shutil
 import sys
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from prism.artifacts.clips import Normalisation, as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import Float32, UInt8
 from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, DivergedError, OutputError, ResultError, StoreError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
@@ -103,6 +105,22 @@ def test_a_set_of_real_clips_trains_as_the_same_clips_of_the_store_do(store):
     by_store = score(None, store, train_store=store, train_vpc=1, seed=3, seeds=1).runs[0]
     assert by_set.train_loss == pytest.approx(by_store.train_loss, rel=1e-4)
     assert by_set.scores == by_store.scores
+
+
+def test_every_store_is_read_once(store, tmp_path, monkeypatch):
+    opened, original = [], ClipStore.open.__func__
+
+    def watched(kind: type, path: object) -> ClipStore:
+        opened.append(path)
+        return original(kind, path)
+
+    monkeypatch.setattr(ClipStore, "open", classmethod(watched))
+    path, other = str(store.path), shutil.copytree(store.path, tmp_path / "other")
+    first = score(None, path, train_store=path, epochs=1, seeds=1, output=tmp_path / "result.json")
+    assert opened == [path]
+    second = score(None, path, train_store=other, epochs=1, seeds=1, output=tmp_path / "second.json")
+    assert opened == [path, path, other]
+    assert without_seconds(first) == without_seconds(second)
 
 
 def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path):
