@@ -71,7 +71,7 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
         EngineError: the executor lost a block.
     """
     stream = order.stream()
-    kept = {need for need in needs if stream.keeps(need[1])}
+    kept = {need for need in needs if stream.may_keep(need[1])}
     if not (kept and os.access(order.store.path, os.W_OK)):
         return
     needs = sorted(kept, key=lambda need: (need[1].__name__, need[0]))

@@ -78,7 +78,7 @@ class NetworkStream:
         self._computed: dict[tuple[int, View], Tensor] = {}
         self._others: list[NetworkStream] = []
 
-    def keeps(self, view: View) -> bool:
+    def may_keep(self, view: View) -> bool:
         """Whether class means of what a view shows may be kept: code of your own may change under one name."""
         return NETWORKS.ships(self.config.model) and view in (whole_clips, held_frames)
 
@@ -87,7 +87,7 @@ class NetworkStream:
         self.draw(number)
         block, within = divmod(number, self.block)
         if self._block is None or self._block[0] != (block, view):
-            found = self.file(block, view).load() if self.keeps(view) else None
+            found = self.file(block, view).load() if self.may_keep(view) else None
             self._block = (block, view), found if found is None else send(found, self.device)
         if (kept := self._block[1]) is not None:
             return kept[within, self.classes.start : self.classes.stop]
@@ -138,8 +138,8 @@ class NetworkStream:
         )
         flips, draw = (generator(seed, what, self.name, number) for what in ("flip", "view"))
         labels = self.real.labels[batch]
-        before = int((labels < classes.start).sum())
-        part = batch[before : before + int(torch.isin(labels, torch.tensor(classes)).sum())]
+        before, behind = (int((labels < end).sum()) for end in (classes.start, classes.stop))
+        part = batch[before:behind]
         showing = Showing(skip(flips, before) if self.store.flip else False, view, draw)
         # Several threads may round otherwise, and what is kept must be what would be computed.
         with in_one_thread(self.device):

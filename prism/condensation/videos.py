@@ -137,24 +137,23 @@ class KeyFrames(Method):
         They are drawn for all classes, so that a video does not depend on which others are asked for.
         """
         size, scale = store.size, config.keyframe_scale
-        labels = classes or range(len(store.classes))
-        every = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
-        wanted = torch.isin(every, torch.tensor(labels))
-        num_videos = int(wanted.sum())
-        num_keyframes = config.initial_keyframes or store.num_frames
+        classes = classes or range(len(store.classes))
+        labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+        own = slice(config.vpc * classes.start, config.vpc * classes.stop)
+        num_videos, num_keyframes = config.vpc * len(classes), config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init != "noise":
             pixels = random_clips if config.init == "real" else mean_clips
-            frames = store.normalisation.apply(reduce(pixels(store, config, labels), scale))
+            frames = store.normalisation.apply(reduce(pixels(store, config, classes), scale))
         else:
             shape = (3, size[0] // scale, size[1] // scale)
-            noise = torch.randn((len(every), num_keyframes, *shape), generator=generator(config.seed, "videos"))
+            noise = torch.randn((len(labels), num_keyframes, *shape), generator=generator(config.seed, "videos"))
             frames = torch.zeros(num_videos, store.num_frames, *shape)
-            frames[mask] = noise[wanted].flatten(0, 1)
+            frames[mask] = noise[own].flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             mask = insert(frames, mask, torch.ones_like(mask))
-        return KeyFrameVideos(frames.to(device), mask.to(device), every[wanted], config)
+        return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
 
 
 def random_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tensor:
