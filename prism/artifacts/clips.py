@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from prism.errors import ClipError
 from prism.machine.devices import send
+
+HALF_LEVEL = 1 / 510
+"""Half a step of 8-bit pixels, in units of [0, 1]."""
 
 
 @dataclass(frozen=True)
@@ -137,3 +142,15 @@ def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> 
         sources = send((torch.arange(extent) - steps.cpu()[:, None]).clamp(0, extent - 1), frames.device)
         frames = torch.stack([clip.index_select(dim - 1, at) for clip, at in zip(frames, sources, strict=True)])
     return frames
+
+
+def num_clipped(values: Tensor) -> int:
+    """Values in units of [0, 1] that 8-bit pixels cannot show; rounding in storage is none of them."""
+    return int(((values < -HALF_LEVEL) | (values > 1 + HALF_LEVEL)).sum())
+
+
+def as_levels(clip: Tensor) -> NDArray[np.uint8]:
+    """A clip (T, 3, H, W), uint8 or in units of [0, 1], as 8-bit pixels (T, H, W, 3), clipped to their range."""
+    if clip.dtype != torch.uint8:
+        clip = clip.clamp(0, 1).mul_(255).round_().byte()
+    return clip.permute(0, 2, 3, 1).numpy()

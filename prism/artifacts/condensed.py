@@ -21,7 +21,7 @@ from prism.artifacts.clips import Clips, Normalisation
 from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, reading_problem, tensor_problem
 from prism.artifacts.encodings.encoding import checked
 from prism.artifacts.encodings.takes import Takes
-from prism.artifacts.kinds import SET, TENSORS, kind_of
+from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
 from prism.machine.texts import canonical_json, parse_json
@@ -279,11 +279,6 @@ def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
         metadata = parse_json(text)
     except ValueError:
         raise CondensedError(f"'{path}' has metadata that is not JSON.") from None
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise CondensedError(f"'{path}' is not a condensed set: its metadata does not say format '{FORMAT}'.")
-    if metadata.get("version") != VERSION:
-        raise CondensedError(
-            f"'{path}' has format version {metadata.get('version')!r}, but this PRISM reads {VERSION}. "
-            "Update prism-condense."
-        )
+    foreign = f"'{path}' is not a condensed set: its metadata"
+    check_format(metadata, FORMAT, VERSION, CondensedError, foreign, f"'{path}'")
     return metadata

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.kinds import kind_of
+from prism.artifacts.kinds import check_format, kind_of
 from prism.errors import StoreError
 from prism.machine.texts import canonical_json, csv_text, parse_json, read_text
 
@@ -71,13 +71,8 @@ def read_header(path: Path) -> StoreHeader:
         content = parse_json(read_text(path / "store.json"))
     except (OSError, ValueError) as error:
         raise StoreError(f"store '{path}' has an unreadable store.json: {error}.") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise StoreError(f"'{path}' is not a clip store: its store.json does not say format '{FORMAT}'.")
-    if content.get("version") != VERSION:
-        raise StoreError(
-            f"store '{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
-            "Update prism-condense, or ingest it again."
-        )
+    foreign = f"'{path}' is not a clip store: its store.json"
+    check_format(content, FORMAT, VERSION, StoreError, foreign, f"store '{path}'", ", or ingest it again")
     try:
         return _checked_header(content)
     except (KeyError, TypeError, ValueError) as error:

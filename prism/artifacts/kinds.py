@@ -2,6 +2,9 @@
 
 import codecs
 from pathlib import Path
+from typing import Any
+
+from prism.errors import ArtifactError
 
 OTHER = "a file that is not PRISM's"
 FIRST_BYTES = 2**16
@@ -40,3 +43,26 @@ def kind_of(path: Path) -> str:
     except UnicodeDecodeError:
         return OTHER
     return OTHER if b"\0" in start else "text"
+
+
+def check_format(
+    content: Any, name: str, version: int, error: type[ArtifactError], foreign: str, what: str, remedy: str = ""
+) -> None:
+    """Refuse a file of another format, or of another version of this one.
+
+    Args:
+        content: what the file says of itself.
+        name: of the format.
+        version: that this PRISM reads.
+        error: raised where it differs.
+        foreign: the subject of the sentence for another format, as `'runs/set' is not a clip store: it`.
+        what: the subject of the sentence for another version.
+        remedy: what helps beside an update.
+    """
+    if not isinstance(content, dict) or content.get("format") != name:
+        raise error(f"{foreign} does not say format '{name}'.")
+    if content.get("version") != version:
+        raise error(
+            f"{what} has format version {content.get('version')!r}, but this PRISM reads {version}. "
+            f"Update prism-condense{remedy}."
+        )

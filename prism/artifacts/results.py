@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.kinds import JSON, kind_of
+from prism.artifacts.kinds import JSON, check_format, kind_of
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
@@ -254,13 +254,7 @@ def read_record(path: str | Path, noun: str, made_by: str, build: Callable[[dict
     except (OSError, ValueError) as error:
         problem = error.strerror if isinstance(error, OSError) else error
         raise ResultError(f"'{path}' is not {kind}, or is damaged: {problem}.") from None
-    if not isinstance(content, dict) or content.get("format") != f"prism-{noun}":
-        raise ResultError(f"'{path}' is not {kind}: it does not say format 'prism-{noun}'.")
-    if content.get("version") != VERSION:
-        raise ResultError(
-            f"'{path}' has format version {content.get('version')!r}, but this PRISM reads {VERSION}. "
-            "Update prism-condense."
-        )
+    check_format(content, f"prism-{noun}", VERSION, ResultError, f"'{path}' is not {kind}: it", f"'{path}'")
     try:
         return build(content)
     except KeyError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from prism.artifacts.cache import KEPT_BYTES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View
-from prism.condensation.condensing_memory import side_by_side
+from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream
 from prism.errors import Interrupted
@@ -95,7 +95,7 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
             for _ in completed(run.executor, order, missing):
                 advance(order.block)
             return
-        num = side_by_side(order.store, order.config, stream.device)
+        num = networks_side_by_side(order.store, order.config, stream.device)
         with stop_signal() as stopped, in_one_thread(stream.device), ThreadPoolExecutor(num) as threads:
             for _ in completed(threads, replace(order, stopped=stopped), missing):
                 advance(order.block)

@@ -16,7 +16,7 @@ from prism.networks.build import build_for
 from prism.networks.options import NETWORKS
 from prism.networks.training_memory import gib
 
-REAL_CLIPS = 2
+REAL_PER_SYNTHETIC = 2
 """Real clips that take as much as a synthetic one: nothing is kept for their gradients."""
 OTHER_NETWORKS = 2
 """Beside that of the iterations: one that judges the videos, and one that has found their learning rate, whose
@@ -63,7 +63,7 @@ def condensing_memory(
     together = min(classes, side_by_side * max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
-    of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_CLIPS))
+    of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_PER_SYNTHETIC))
     # The gradients of all clips are joined when the network is done, where the chunk has been.
     of_videos = method.video_bytes(store, config) + max(0, clip_bytes(store, config) - of_clips)
     of_others = OTHER_NETWORKS * sum(parameter.nbytes for parameter in network.parameters())
@@ -84,7 +84,7 @@ def parts_side_by_side(store: ClipStore, config: CondenseConfig, device: torch.d
     )
 
 
-def side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device) -> int:
+def networks_side_by_side(store: ClipStore, config: CondenseConfig, device: torch.device) -> int:
     """Networks that embed real clips at a time: as many as there are threads and memory for; one on a GPU."""
     if device.type != "cpu":
         return 1

@@ -15,7 +15,7 @@ from torch import Tensor
 from prism.machine.devices import in_one_thread
 from prism.machine.randomness import generator
 
-NETWORKS = 3
+NUM_NETWORKS = 3
 """Networks that are asked. Each has steep directions of its own: one direction for all of them would be less steep
 than any of theirs, the more so the more pixels a clip has."""
 STEPS = 4
@@ -38,7 +38,7 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
     """
     before = [tensor.clone() for tensor in tensors]
     reach, found = REACH * max(_norm(before), 1e-6), []
-    for network in range(NETWORKS):
+    for network in range(NUM_NETWORKS):
         draw = generator(seed, "curvature", network)
         direction = [torch.randn(tensor.shape, generator=draw).to(tensor.device) for tensor in tensors]
         here = gradients(network)

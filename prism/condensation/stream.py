@@ -16,7 +16,7 @@ from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import Showing, View, held_frames, real_class_means, whole_clips
-from prism.condensation.condensing_memory import side_by_side
+from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.devices import in_one_thread, send
 from prism.machine.randomness import generator, skip
@@ -100,7 +100,7 @@ class NetworkStream:
 
         A run meets the networks of a block one after the other, so the next iterations want them.
         """
-        numbers = numbers[: side_by_side(self.store, self.config, self.device)]
+        numbers = numbers[: networks_side_by_side(self.store, self.config, self.device)]
         if len(numbers) == 1:
             return {(numbers[0], view): self.class_means(numbers[0], view, self.classes)}
         while len(self._others) < len(numbers) - 1:

@@ -19,8 +19,8 @@ from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.devices import in_one_thread
 from prism.machine.run import Run
 
-NETWORKS = 6
-REAL_CLIPS = 64
+NUM_NETWORKS = 6
+MOST_REAL_CLIPS = 64
 """Real clips of each class, at most, that class means are taken over."""
 EVERY = 100
 """Iterations between two measurements: six networks that embed cost two iterations, so 2 % of the time."""
@@ -65,7 +65,7 @@ def sentence_of(condensed: CondensedSet) -> str:
     """What a finished set says of its classes to networks that it was not trained on."""
     likeness = Likeness(**condensed.source["unseen"])
     said = (
-        f"On {NETWORKS} networks that it was not trained on: alignment {likeness.alignment:.2f} (1 is ideal), "
+        f"On {NUM_NETWORKS} networks that it was not trained on: alignment {likeness.alignment:.2f} (1 is ideal), "
         f"{likeness.nearest:.0%} of the classes nearest to themselves, loss {likeness.loss:.2f}× between-class."
     )
     if likeness.alignment >= LOW_ALIGNMENT:
@@ -85,12 +85,12 @@ class Unseen:
     """
 
     def __init__(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
-        judging = replace(config, batch_real=REAL_CLIPS, network_seed=0)
+        judging = replace(config, batch_real=MOST_REAL_CLIPS, network_seed=0)
         order = BlockOrder(store, judging, run.device, name="unseen", block=1)
-        keep_ahead(order, [(number, whole_clips) for number in range(NETWORKS)], replace(run, progress=False))
+        keep_ahead(order, [(number, whole_clips) for number in range(NUM_NETWORKS)], replace(run, progress=False))
         self.stream = order.stream()
         self.chunk = Chunk.on(self.stream.device, torch.get_num_threads())
-        self.real = [self.stream.at(number).clone() for number in range(NETWORKS)]
+        self.real = [self.stream.at(number).clone() for number in range(NUM_NETWORKS)]
 
     @torch.no_grad()
     def measure(self, clips: Tensor) -> Likeness:

@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
+from prism.artifacts.clips import num_clipped
 from prism.artifacts.condensed import CondensedSet
 
 Shown = tuple[Tensor, Tensor]
 """A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
 
 
-HALF_LEVEL = 1 / 510
-"""Half a step of 8-bit pixels, in units of [0, 1]: rounding in storage is no reason to speak of clipping."""
 ROUNDING = 1e-12
 """A mean squared error below is that of float32 arithmetic: half a level in one pixel of a million is more."""
 
@@ -34,7 +31,7 @@ class Loss:
     def add(self, clip: Tensor, shown: Tensor) -> None:
         """Compare a clip with what readers see of it, both (T, 3, H, W) in units of [0, 1]."""
         self.num_values += clip.numel()
-        self.num_outside += int(((clip < -HALF_LEVEL) | (clip > 1 + HALF_LEVEL)).sum())
+        self.num_outside += num_clipped(clip)
         self.squares += float((clip - shown).double().square().sum())
 
     @property
@@ -109,8 +106,3 @@ class Format(ABC):
             CondensedError: compressed images are not what the set says of them.
             OutputError: a file cannot be written, or the disk is full.
         """
-
-
-def as_levels(clip: Tensor) -> NDArray[np.uint8]:
-    """A clip (T, 3, H, W) in units of [0, 1] as 8-bit pixels (T, H, W, 3); what lies outside is clipped."""
-    return clip.clamp(0, 1).mul(255).round().byte().permute(0, 2, 3, 1).numpy()

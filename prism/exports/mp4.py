@@ -19,10 +19,11 @@ from av.codec.codec import UnknownCodecError
 from av.error import FFmpegError
 from torch import Tensor
 
+from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import h264
 from prism.errors import CondensedError, ConfigError
-from prism.exports.format import Format, Shown, as_levels
+from prism.exports.format import Format, Shown
 from prism.machine.files import write_synced
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
+from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
 from prism.errors import ConfigError
-from prism.exports.format import Format, Shown, as_levels
+from prism.exports.format import Format, Shown
 from prism.machine.files import write_synced
 from prism.reports.text import printable
 

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from prism.artifacts.clips import num_clipped
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.reports.sources import SetFile
 from prism.reports.text import counted
-from prism.reports.videos import Quality, Shot, encode_all, shown_times
+from prism.reports.videos import MAX_SHOWN_FRAMES, Quality, Shot, encode_all, shown_times
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _notes(tiles: Sequence[Tile], quality: Quality, sets: Sequence[SetFile]) -> 
             "to keep this page small; networks are trained on the originals."
         )
     longest = max((tile.num_shown for tile in tiles), default=0)
-    if longest == len(shown_times(10**6)):
+    if longest == MAX_SHOWN_FRAMES:
         yield f"Of clips with more than {longest} frames, {longest} evenly spread ones are shown."
     for found in sets:
         if found.condensed is None or (share := _share_outside(found.condensed)) == 0:
@@ -121,9 +122,8 @@ def _share_outside(condensed: CondensedSet, chunk: int = 256) -> float:
         parts = (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
     else:
         parts = (stored[start : start + chunk].decode() for start in range(0, len(stored), chunk))
-    # Rounding in storage is no reason to speak of clipping: half a grey level is the tolerance.
     outside = total = 0
     for values in parts:
-        outside += int(((values < -1 / 510) | (values > 1 + 1 / 510)).sum())
+        outside += num_clipped(values)
         total += values.numel()
     return outside / total

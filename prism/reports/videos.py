@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
+
+from prism.artifacts.clips import as_levels
 
 MAX_SHOWN_FRAMES = 64
 BUDGET_BYTES = 15_000_000
@@ -85,10 +86,7 @@ def shown_times(num_frames: int) -> list[int]:
 
 def shown_frames(clip: Tensor) -> Pixels:
     """A clip's shown frames as pixels (T, H, W, C); values outside [0, 1] are clipped."""
-    frames = clip[shown_times(len(clip))]
-    if frames.dtype != torch.uint8:
-        frames = frames.clamp(0, 1).mul_(255).round_().byte()
-    return frames.permute(0, 2, 3, 1).numpy()
+    return as_levels(clip[shown_times(len(clip))])
 
 
 def encode(frames: Pixels, quality: Quality) -> bytes:

@@ -13,7 +13,7 @@ from prism.condensation.chunk import FIRST_CHUNK, Chunk
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
-from prism.condensation.unseen import NETWORKS
+from prism.condensation.unseen import NUM_NETWORKS
 from prism.errors import ConfigError
 from prism.networks.convnet3d import ConvNet3D
 
@@ -94,8 +94,8 @@ def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_vid
     assert FIRST_CHUNK["cpu"] in tried
     # Found once by whoever embeds real clips, and kept: a block of networks ahead, and each of the judges.
     too_many = [num for num in tried if num > 2]
-    assert too_many[: 2 * (1 + NETWORKS)] == [8, 4] * (1 + NETWORKS)
-    assert 8 not in too_many[2 * (1 + NETWORKS) :]
+    assert too_many[: 2 * (1 + NUM_NETWORKS)] == [8, 4] * (1 + NUM_NETWORKS)
+    assert 8 not in too_many[2 * (1 + NUM_NETWORKS) :]
 
 
 @pytest.mark.parametrize(("room", "what"), [(0, "one clip"), (1, "the 2 videos of one class")])

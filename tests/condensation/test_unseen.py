@@ -12,7 +12,7 @@ from prism.condensation import journal
 from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import NetworkStream
-from prism.condensation.unseen import NETWORKS, Likeness, Unseen, sentence_of
+from prism.condensation.unseen import NUM_NETWORKS, Likeness, Unseen, sentence_of
 from prism.machine.run import Run
 
 CPU = torch.device("cpu")
@@ -48,7 +48,7 @@ def test_real_class_means_as_clips_are_judged_by_networks_outside_the_stream(mak
     assert likeness.loss == pytest.approx(0, abs=1e-3)
     assert (likeness.alignment, likeness.nearest) == (pytest.approx(1, abs=1e-3), 1)
     stream, judge = NetworkStream(store, CondenseConfig(width=2), CPU), unseen.stream
-    for number in range(NETWORKS):
+    for number in range(NUM_NETWORKS):
         stream.draw(number)
         judge.draw(number)
         pairs = zip(stream.network.parameters(), judge.network.parameters(), strict=True)
@@ -89,9 +89,9 @@ def test_an_executor_computes_the_judges_class_means_one_network_at_a_time(make_
     config = CondenseConfig(width=2)
     with Recorder(2) as executor:
         real = Unseen(store, config, Run(device="cpu", executor=executor)).real
-        assert len(seen) == NETWORKS
+        assert len(seen) == NUM_NETWORKS
         Unseen(store, config, Run(device="cpu", executor=executor))
-        assert len(seen) == NETWORKS
+        assert len(seen) == NUM_NETWORKS
     assert all(torch.equal(*pair) for pair in zip(real, Unseen(store, config, Run()).real, strict=True))
 
 

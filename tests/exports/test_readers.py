@@ -13,9 +13,9 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
 from prism.exports.export import export
-from prism.exports.format import as_levels
 from prism.exports.mp4 import decoded
 from prism.ingestion.build import ingest
 from prism.selection.select import select
