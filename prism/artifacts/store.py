@@ -222,19 +222,19 @@ class ClipStore:
         at = self.positions(split)
         return torch.bincount(self.labels[at.start : at.stop], minlength=len(self.classes))
 
-    def sample(self, num: int, generator: "Generator", split: str = "train") -> "Tensor":
-        """Draw up to `num` different clips of every class.
+    def sample(self, num: int, generator: "Generator") -> "Tensor":
+        """Draw up to `num` different training clips of every class.
 
         Returns:
-            Positions in the split, int64, grouped by class; a class with fewer clips gives all it has.
+            Positions in the training split, int64, grouped by class; a class with fewer clips gives all it has.
         """
         import torch
 
-        at = self.positions(split)
+        at = self.positions("train")
         labels = self.labels[at.start : at.stop]
         # Sorting by label + a random fraction shuffles within the classes and keeps them in order.
         order = torch.argsort(labels + torch.rand(len(labels), generator=generator, dtype=torch.float64))
-        counts = self.counts(split)
+        counts = self.counts("train")
         rank = torch.arange(len(labels)) - (counts.cumsum(0) - counts)[labels]
         return order[rank < num]
 
