@@ -68,7 +68,7 @@ class Exhibit:
 
     def _telemetry(self, path: Path, made: CondensedSet) -> None:
         writer = TelemetryWriter(telemetry_path(path))
-        writer.write("start", processor="a processor", gpu=None)
+        writer.write("start", processor="a processor", gpu=None, config=made.source.get("config"))
         for i in range(20):
             writer.write("step", iteration=i, loss=3 / (i + 1), between_class=0.1, keyframes=2 + i / 20, seconds=i)
         for i in range(5, 15):

@@ -10,15 +10,14 @@
 The clock and the host belong here and nowhere else, so that the set itself is reproducible.
 """
 
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prism.artifacts.condensed import CondensedSet
 from prism.errors import DivergedError, ResultError
 from prism.machine.files import beside, writing
-from prism.machine.locks import hold
 from prism.machine.texts import canonical_json, parse_json, read_text
 
 TOGETHER = 64
@@ -31,26 +30,14 @@ def telemetry_path(output: str | Path) -> Path:
     return beside(Path(output), "{}.telemetry.jsonl")
 
 
-def check_idle(path: Path) -> None:
-    """Refuse a telemetry file that another run is writing; one that is not there is no one's.
-
-    Raises:
-        BusyError: that run's process is named where the system tells it.
-    """
-    if path.is_file():
-        # Whether it can be written is not the question.
-        with contextlib.suppress(OSError), path.open("ab") as file:
-            hold(file.fileno(), path)
-
-
 class TelemetryWriter:
-    """Appends records to a telemetry file, and keeps other runs off it until it is closed.
+    """Appends records to a telemetry file.
 
     Args:
         path: the file; what an interrupted run left in it stays until `keep` is called.
 
     Raises:
-        OutputError: it cannot be written, or another run is writing it.
+        OutputError: it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,11 +45,6 @@ class TelemetryWriter:
         with writing(path):
             self._file = path.open("ab")
         self._waiting: list[dict[str, Any]] = []
-        try:
-            hold(self._file.fileno(), path)
-        except BaseException:
-            self._file.close()
-            raise
 
     def keep(self, num_bytes: int) -> None:
         """Cut off what lies behind the first `num_bytes` bytes: it was written after the last checkpoint."""
@@ -152,10 +134,20 @@ class Telemetry:
             raise ResultError(f"'{path}' is not a telemetry file: a line is not an object.")
         return cls(records)
 
+    def is_of(self, condensed: CondensedSet) -> bool:
+        """Whether it is that of the run which made a set, from the start to the end.
 
-def seconds_to_make(path: str | Path) -> float:
-    """The time that condensing the set at a path took, by the telemetry beside it; 0 where there is none."""
+        What lies beside a set may be that of a run which was to replace it, and did not end.
+        """
+        starts, ends = self.of_kind("start"), self.of_kind("end")
+        found = [starts[0].get("config"), ends[-1].get("keyframes")] if starts and ends else None
+        return found == [condensed.source.get("config"), condensed.keyframe_counts.tolist()]
+
+
+def seconds_to_make(path: str | Path, condensed: CondensedSet) -> float:
+    """The time that condensing the set at a path took, by its telemetry beside it; 0 where there is none."""
     try:
-        return float(Telemetry.load(telemetry_path(Path(path))).of_kind("end")[-1]["seconds"])
+        told = Telemetry.load(telemetry_path(Path(path)))
+        return float(told.of_kind("end")[-1]["seconds"]) if told.is_of(condensed) else 0.0
     except (ResultError, LookupError, TypeError, ValueError, OverflowError):
         return 0.0

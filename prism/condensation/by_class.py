@@ -21,7 +21,7 @@ import torch
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import Telemetry, TelemetryWriter, check_idle, telemetry_path
+from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, damaged, run_path, shards_path
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.unseen import Unseen
@@ -29,6 +29,7 @@ from prism.config import as_dict
 from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted, OutputError
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file, discard, write_atomically
+from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
@@ -108,23 +109,20 @@ def condense_on(
     for example in encodings:
         # An encoding that cannot be joined is refused here, not when all classes are done.
         example.join([example, example])
-    # A living run is named, not what it has left so far.
-    check_idle(telemetry_path(order.output))
-    _check_output(order, run.resume, run.overwrite)
-    with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
-        # Again, now that no other run can finish in between.
+    with claim(order.output):
         _check_output(order, run.resume, run.overwrite)
-        _begin(order.output, source, run.resume)
-        telemetry.keep(0)
-        telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
-        try:
-            OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
-            _compute(order, run)
-        except ConfigError:
-            _forget_unbegun(order.output)
-            raise
-        order.store.check_unchanged()
-        return _merge(order, source, run, telemetry, list(map(type, encodings)))
+        with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
+            _begin(order.output, source, run.resume)
+            telemetry.keep(0)
+            telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
+            try:
+                OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
+                _compute(order, run)
+            except ConfigError:
+                _forget_unbegun(order.output)
+                raise
+            order.store.check_unchanged()
+            return _merge(order, source, run, telemetry, list(map(type, encodings)))
 
 
 def _check_output(order: ClassOrder, resume: bool, overwrite: bool) -> None:

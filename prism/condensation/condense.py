@@ -17,6 +17,7 @@ from prism.condensation.unseen import Unseen
 from prism.config import as_dict
 from prism.errors import CheckpointError, ConfigError, DivergedError
 from prism.machine.devices import pick_device
+from prism.machine.locks import claim
 from prism.machine.progress import note
 from prism.machine.provenance import check_same_run, versions
 from prism.machine.run import Run, parted
@@ -104,7 +105,10 @@ def condense_classes(
         while condensation.iteration < condensation.num_iterations:
             condensation.step()
         return finish(unseen)
-    with Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal:
+    with (
+        claim(run.path),
+        Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal,
+    ):
         unseen = journal.iterate(checkpoint_seconds, run.progress, begin)
         try:
             condensed = finish(unseen)

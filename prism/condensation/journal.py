@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, check_idle, telemetry_path
+from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.rules import Conflict
@@ -25,6 +25,8 @@ from prism.machine.signals import stop_signal
 class Journal:
     """What a run leaves on disk while it runs: telemetry, checkpoints, and the set at the end.
 
+    The run has claimed the output: no other one writes it meanwhile.
+
     Args:
         run: the condensation, which a checkpoint may move forward.
         output: the set's file.
@@ -38,13 +40,9 @@ class Journal:
     ) -> None:
         self.run, self.output, self.source = run, output, source
         self.checkpoint, self.seconds = checkpoint_path(output), 0.0
-        # A living run is named, not what it has left so far.
-        check_idle(telemetry_path(output))
         self._check_output(resume, overwrite)
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:
-            # Again, now that no other run can finish in between.
-            self._check_output(resume, overwrite)
             kept = self._continue() if resume and self.checkpoint.exists() else 0
             self.telemetry.keep(kept)
         except BaseException:

@@ -136,7 +136,7 @@ class _Contest:
             names[told] = name
             # A set in a file travels as its place.
             materials.append(file.absolute() if file and run.executor is not None else condensed)
-            ranked.append(RankedSet(name, subject, seconds_to_make(file) if file else 0.0))
+            ranked.append(RankedSet(name, subject, seconds_to_make(file, condensed) if file else 0.0))
         named = {name: as_dict(candidate) for name, candidate in candidates.items()}
         # An empty split is refused here.
         store.clips(config.split)

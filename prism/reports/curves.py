@@ -25,7 +25,6 @@ class Curves:
         cosines: (m, 1 + q) iteration and the quantiles of the candidates' cosines.
         insertions: (k, 2) iteration and frame of every inserted key-frame.
         unseen: (u, 3) iteration, alignment and nearest share, on networks that the videos are not trained on.
-        final_keyframes: key-frames of each video at the end; empty if the run did not end.
         seconds: duration, or None if the run did not end.
         peak_memory_bytes: of the run, or None if it did not end.
     """
@@ -34,7 +33,6 @@ class Curves:
     cosines: Array
     insertions: Array
     unseen: Array
-    final_keyframes: tuple[int, ...] = ()
     seconds: float | None = None
     peak_memory_bytes: int | None = None
     hardware: str = ""
@@ -59,7 +57,6 @@ class Curves:
                 _table(cosines, 1 + len(QUANTILES)),
                 _table(insertions, 2),
                 _table(unseen, 3),
-                tuple(int(count) for count in end.get("keyframes", ())),
                 None if seconds is None else _finite(seconds),
                 None if memory is None else int(_finite(memory)),
                 str(start.get("gpu") or start.get("processor") or ""),

@@ -115,11 +115,12 @@ def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
             found.problems.append(f"Telemetry '{path}' was not found: how this set came to be is not shown.")
         return
     try:
-        curves = Curves.read(Telemetry.load(path))
+        told = Telemetry.load(path)
+        curves = Curves.read(told)
     except ResultError as error:
         found.problems.append(sentence(str(error)))
         return
-    if curves.final_keyframes in ((), tuple(condensed.keyframe_counts.tolist())):
+    if told.is_of(condensed):
         found.curves = curves
     else:
         found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")

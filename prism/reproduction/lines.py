@@ -103,7 +103,7 @@ class Made:
             keyframes,
             condensed.float32_bytes,
             size,
-            seconds_to_make(path),
+            seconds_to_make(path, condensed),
             condensed.fingerprint,
         )
 

@@ -13,10 +13,11 @@ from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
+from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
-from prism.machine.files import check_output_file
+from prism.machine.files import check_output_file, discard
 from prism.machine.locks import claim
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import versions
@@ -80,6 +81,9 @@ def select(
         condensed = _packed(store, config, takes, chosen, source, run.progress)
         if run.path is not None:
             condensed.save(run.path)
+            if run.overwrite:
+                # It is that of the condensed set which stood here.
+                discard(telemetry_path(run.path))
     return condensed
 
 

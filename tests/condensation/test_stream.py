@@ -204,7 +204,7 @@ def test_means_that_would_take_too_much_are_computed_as_they_are_needed_to_the_s
     computed, kept = computing(monkeypatch), condense(make_store(), **TINY).to_bytes()
     computed.clear()
     monkeypatch.setattr(ahead, "KEPT_BYTES", 100)
-    monkeypatch.setattr(module, "side_by_side", lambda *_: 1)
+    monkeypatch.setattr(module, "networks_side_by_side", lambda *_: 1)
     assert condense(make_store(), **TINY, progress=True).to_bytes() == kept
     assert "more than the 0.0 MiB that are kept there" in capsys.readouterr().err
     # One for each iteration, none ahead.
@@ -244,7 +244,7 @@ def test_a_stopped_run_ends_within_a_block_and_keeps_those_that_are_done(make_st
         original(self, number)
 
     monkeypatch.setattr(NetworkStream, "draw", draw)
-    monkeypatch.setattr(ahead, "side_by_side", lambda *_: 1)
+    monkeypatch.setattr(ahead, "networks_side_by_side", lambda *_: 1)
     needs = [(block, whole_clips) for block in range(3)]
     with pytest.raises(Interrupted, match="Run the same command to continue"):
         keep_ahead(BlockOrder(store, config(), "cpu"), needs, Run())
@@ -273,11 +273,11 @@ def test_class_means_that_are_not_kept_are_computed_by_as_many_networks_as_there
         return original(self, number, *given)
 
     monkeypatch.setattr(NetworkStream, "class_means", class_means)
-    monkeypatch.setattr(module, "side_by_side", lambda *_: 1)
+    monkeypatch.setattr(module, "networks_side_by_side", lambda *_: 1)
     alone = NetworkStream(store, config(), CPU)
     expected = [(alone.at(number, view), weights(alone)) for number in range(BLOCK + 1)]
     embedding.clear()
-    monkeypatch.setattr(module, "side_by_side", lambda *_: 3)
+    monkeypatch.setattr(module, "networks_side_by_side", lambda *_: 3)
     together = NetworkStream(store, config(), CPU)
     for number, (means, values) in enumerate(expected):
         assert torch.equal(together.at(number, view), means)

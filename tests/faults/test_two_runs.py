@@ -13,8 +13,11 @@ import pytest
 from conftest import write_store
 from videos import write_classes
 
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
+from prism.condensation.journal import Journal
 from prism.errors import BusyError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
@@ -26,43 +29,22 @@ from prism.reports import page
 from prism.reports.page import report
 from prism.selection.select import select
 
-HOLD = {
-    "the output": "from prism.machine.locks import claim\nwith claim(output):\n    wait()\n",
-    "its telemetry": (
-        "from prism.artifacts.telemetry import TelemetryWriter, telemetry_path\n"
-        "writer = TelemetryWriter(telemetry_path(output))\nwait()\n"
-    ),
-}
-"""What another run may hold, and how."""
 SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}
-RUNS: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
-    "motion": (
-        "the output",
-        lambda _, output: write_motion(
-            output, train_per_class=1, test_per_class=1, num_frames=8, size=32, progress=False
-        ),
+RUNS: dict[str, Callable[[Path, Path], object]] = {
+    "motion": lambda _, output: write_motion(
+        output, train_per_class=1, test_per_class=1, num_frames=8, size=32, progress=False
     ),
-    "ingest": (
-        "the output",
-        lambda inputs, output: ingest(inputs / "videos", output, num_frames=4, stride=1, size=16, progress=False),
+    "ingest": lambda inputs, output: ingest(
+        inputs / "videos", output, num_frames=4, stride=1, size=16, progress=False
     ),
-    "condense": (
-        "its telemetry",
-        lambda inputs, output: condense(
-            inputs / "store", output=output, width=4, batch_real=1, iterations=1, device="cpu"
-        ),
+    "condense": lambda inputs, output: condense(
+        inputs / "store", output=output, width=4, batch_real=1, iterations=1, device="cpu"
     ),
-    "select": ("the output", lambda inputs, output: select(inputs / "store", output=output)),
-    "evaluate": (
-        "the output",
-        lambda inputs, output: evaluate(inputs / "set", inputs / "store", output=output, **SCHEDULE),
-    ),
-    "retrieve": (
-        "the output",
-        lambda inputs, output: retrieve(inputs / "set", inputs / "store", output=output, **SCHEDULE),
-    ),
-    "export": ("the output", lambda inputs, output: export(inputs / "set", output, to="tensors")),
-    "report": ("the output", lambda inputs, output: report([inputs / "result.json"], output)),
+    "select": lambda inputs, output: select(inputs / "store", output=output),
+    "evaluate": lambda inputs, output: evaluate(inputs / "set", inputs / "store", output=output, **SCHEDULE),
+    "retrieve": lambda inputs, output: retrieve(inputs / "set", inputs / "store", output=output, **SCHEDULE),
+    "export": lambda inputs, output: export(inputs / "set", output, to="tensors"),
+    "report": lambda inputs, output: report([inputs / "result.json"], output),
 }
 
 
@@ -77,11 +59,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def another_run(holds: str, output: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds what a run on this output would hold, until it is killed."""
+def another_run(output: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds what a run of any verb on this output would hold, until it is killed."""
     script = (
-        "import sys\nfrom pathlib import Path\noutput = Path(sys.argv[1])\n"
-        "def wait():\n    print('held', flush=True)\n    sys.stdin.read()\n" + HOLD[holds]
+        "import sys\nfrom prism.machine.locks import claim\n"
+        "with claim(sys.argv[1]):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, output],
@@ -104,9 +86,8 @@ def test_a_second_run_names_the_first_and_the_lock_of_a_dead_run_does_not_block(
     name, inputs, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(page, "build_page", lambda loaded, sheets: "<p>")
-    holds, run = RUNS[name]
-    output = tmp_path / "output"
-    with another_run(holds, output) as first:
+    run, output = RUNS[name], tmp_path / "output"
+    with another_run(output) as first:
         before = sorted(tmp_path.rglob("*"))
         with pytest.raises(OutputError, match=rf"another run is writing .* \(process {first.pid}\)\. Wait for it"):
             run(inputs, output)
@@ -124,7 +105,7 @@ def test_a_run_is_named_before_what_it_has_left_so_far(num_threads, inputs, tmp_
     checkpoint_path(output).touch()
     shards_path(output).mkdir()
     options = {"width": 4, "batch_real": 1, "iterations": 1, "device": "cpu"}
-    with another_run("its telemetry", output) as first, ThreadPoolExecutor(1) as pool:
+    with another_run(output) as first, ThreadPoolExecutor(1) as pool:
         executor = pool if num_threads else None
         with pytest.raises(BusyError, match=rf"\(process {first.pid}\)"):
             condense(inputs / "store", output=output, executor=executor, **options)
@@ -158,3 +139,25 @@ def test_a_claim_on_a_file_that_its_holder_took_along_is_made_again(tmp_path, mo
 def test_nothing_is_claimed_without_an_output():
     with claim(None), claim(None):
         pass
+
+
+def test_two_verbs_on_one_output_see_each_other(inputs, tmp_path, monkeypatch):
+    output, refused = tmp_path / "output", []
+
+    def select_meanwhile(self: Journal, step: object) -> None:
+        with pytest.raises(BusyError, match="another run is writing") as error:
+            select(inputs / "store", output=output, overwrite=True)
+        refused.append(error)
+
+    monkeypatch.setattr(Journal, "record", select_meanwhile)
+    made = RUNS["condense"](inputs, output)
+    assert len(refused) == 1
+    assert CondensedSet.load(output).fingerprint == made.fingerprint  # pyright: ignore
+
+
+def test_a_choice_of_clips_in_place_of_a_condensed_set_has_no_telemetry_of_its(inputs, tmp_path):
+    output = tmp_path / "output"
+    RUNS["condense"](inputs, output)
+    assert telemetry_path(output).exists()
+    select(inputs / "store", output=output, overwrite=True)
+    assert not telemetry_path(output).exists()
