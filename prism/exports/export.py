@@ -123,8 +123,8 @@ def _write(
     if not form.is_folder:
         return num or len(videos), path.stat().st_size, loss
     write_synced(path / "classes.txt", "".join(f"{printable(name)}\n" for name in condensed.classes).encode())
-    entries = sorted({CARD, MARK, *(file.name for file in path.iterdir())})
-    mark = {"entries": entries, "flip": condensed.flip, "made_by": MADE_BY}
+    files = (file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    mark = {"entries": sorted({CARD, MARK, *files}), "flip": condensed.flip, "made_by": MADE_BY}
     write_synced(path / MARK, (canonical_json(mark) + "\n").encode())
     num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     write_synced(path / CARD, card_text(condensed, form, config, result, loss, num_bytes).encode())

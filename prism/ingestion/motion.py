@@ -5,6 +5,7 @@ Each kind has a module of its own, which draws one video: `pairs` and `glyphs`.
 
 import io
 import os
+import re
 import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -32,8 +33,6 @@ from prism.machine.run import Run, parted
 from prism.machine.texts import canonical_json
 
 FRAMES_PER_SECOND = 12
-ENTRIES = {"train", "test", "prism.json"}
-"""Entries of a built-in data set."""
 MADE_BY = "prism motion"
 KINDS: dict[str, tuple[Collection[str], Callable[[str, MotionConfig, np.random.Generator], Array]]] = {
     "pairs": (pairs.MOTIONS, pairs.draw),
@@ -92,7 +91,7 @@ def write_motion(
     with claim(output):
         discard_older(output)
         what = "a data set of prism motion"
-        check_output_folder(output, run.overwrite, "prism.json", what, ENTRIES, MADE_BY)
+        check_output_folder(output, run.overwrite, "prism.json", what, _own_files(output), MADE_BY)
         partial = partial_path(output)
         try:
             with writing(output):
@@ -102,6 +101,14 @@ def write_motion(
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return output
+
+
+def _own_files(folder: Path) -> list[str]:
+    """The files in a folder that have names as those of a data set of any kind and number of videos."""
+    labels = "|".join(label for labels, _ in KINDS.values() for label in labels)
+    own = re.compile(rf"prism\.json|(train|test)/({labels})/\d{{4,}}\.mp4")
+    names = (found.relative_to(folder).as_posix() for found in folder.rglob("*"))
+    return [name for name in names if own.fullmatch(name)]
 
 
 def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:

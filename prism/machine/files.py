@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from prism.errors import OutputError
 from prism.machine.texts import parse_json, read_text
@@ -92,7 +92,7 @@ def check_output_folder(
         overwrite: whether one that is there may be replaced.
         mark: the file that tells it.
         what: a noun for such a folder.
-        entries: all that such a folder may hold; None for anything.
+        entries: paths in such a folder, of files or of folders that may hold anything; None for no limits.
         made_by: what the file must say of its maker, where people write such files as well.
         reads: as in `check_output_file`; nothing of it may lie in the folder.
 
@@ -108,13 +108,22 @@ def check_output_folder(
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
     if path.exists() and not _is_marked(path / mark, made_by):
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
-    if path.exists() and entries is not None:
-        for entry in sorted(path.iterdir()):
-            if entry.name not in entries:
-                raise OutputError(
-                    f"'{entry}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose "
-                    "another path."
-                )
+    if path.exists() and entries is not None and (other := _other_than(path, entries)):
+        raise OutputError(
+            f"'{other}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose another "
+            "path."
+        )
+
+
+def _other_than(folder: Path, entries: Collection[str]) -> Path | None:
+    """The first file or folder in a folder that is neither one of these entries, nor in one, nor leads to one."""
+    own = set(map(PurePosixPath, entries))
+    leading = {parent for entry in own for parent in entry.parents}
+    for found in sorted(folder.rglob("*")):
+        name = PurePosixPath(found.relative_to(folder).as_posix())
+        if name not in leading and own.isdisjoint((name, *name.parents)):
+            return found
+    return None
 
 
 def _is_marked(mark: Path, made_by: str) -> bool:

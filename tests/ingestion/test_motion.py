@@ -92,12 +92,15 @@ def test_videos_of_ones_own_are_not_overwritten_though_they_say_how_they_flip(tm
     assert (tmp_path / "own/train/jump/mine.mp4").exists()
 
 
-def test_a_data_set_that_holds_files_of_ones_own_is_not_overwritten(tmp_path):
+@pytest.mark.parametrize("name", ["thesis.tex", "train/left/mine.mp4", "train/jump/0000.mp4"])
+def test_a_data_set_that_holds_files_of_ones_own_is_not_overwritten(tmp_path, name):
     output = write_motion(tmp_path / "motion", SMALL, progress=False)
-    (output / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match=r"thesis\.tex' is no part of a data set of prism motion"):
+    own = output / name
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("years of work")
+    with pytest.raises(OutputError, match="' is no part of a data set of prism motion"):
         write_motion(output, SMALL, overwrite=True, progress=False)
-    assert (output / "thesis.tex").exists()
+    assert own.exists()
 
 
 def test_a_data_set_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch):
