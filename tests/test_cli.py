@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
+from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app, main
 from prism.config import described
 from prism.recipes import SECTIONS
@@ -52,6 +54,18 @@ class Prism:
         assert err.startswith("prism: ")
         assert "Traceback" not in err
         return err
+
+
+@pytest.fixture
+def odd_name(tmp_path: Path) -> Path:
+    """A path that is not UTF-8."""
+    path = tmp_path / os.fsdecode(b"f\xff")
+    try:
+        path.touch()
+        path.unlink()
+    except OSError:
+        pytest.skip("this file system allows only UTF-8 names")
+    return path
 
 
 @pytest.fixture
@@ -115,6 +129,18 @@ def test_a_result_goes_on_with_resume(prism, make_store, tmp_path, verb):
     assert "exists already" in prism.refuses(*arguments, 1, "--seeds", 2)
     assert "(2)" in prism.succeeds(*arguments, 1, "--seeds", 2, "--resume")
     assert "its config.epochs is 1, not 2" in prism.refuses(*arguments, 2, "--resume")
+
+
+def test_names_that_are_not_utf_8_are_spelled_out_in_what_is_recorded(prism, store, odd_name):
+    data, made, result = (odd_name.with_name(odd_name.name + ending) for ending in (" store", " set", ".json"))
+    shutil.copytree(store.path, data)
+    prism.succeeds("condense", data, "-o", made, *TINY_CONDENSE)
+    label = os.fsdecode(b"row \xff")
+    prism.succeeds("evaluate", "--train", data, "--data", data, "-o", result, "--label", label, *TINY_EVALUATE)
+    found = Result.load(result)
+    assert found.label == "row \\xff"
+    assert found.data.path == "f\\xff store"
+    assert Telemetry.load(telemetry_path(made)).of_kind("start")[0]["store"].endswith("f\\xff store")
 
 
 def test_evaluate_trains_on_a_store_with_train(prism, store):

@@ -12,7 +12,7 @@ from prism.artifacts.kinds import JSON, check_format, kind_of
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.texts import as_text, canonical_json, parse_json, read_text
 
 VERSION = 1
 """Of the formats prism-result and prism-ranking."""
@@ -271,7 +271,7 @@ def percent(summary: tuple[float, float, int]) -> str:
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:
     """The path as the result file names it, so that a folder of runs can be moved as a whole."""
-    return Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix()
+    return as_text(Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix())
 
 
 def check_counts(*records: Subject | Data) -> None:

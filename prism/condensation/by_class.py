@@ -33,7 +33,7 @@ from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.texts import as_text, canonical_json, parse_json, read_text
 
 PAUSE_SECONDS = 0.5
 
@@ -114,7 +114,7 @@ def condense_on(
         with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
             _begin(order.output, source, run.resume)
             telemetry.keep(0)
-            telemetry.write("start", config=source["config"], store=str(order.store.path), **provenance())
+            telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
             try:
                 OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
                 _compute(order, run)

@@ -20,6 +20,7 @@ from prism.machine.files import check_output_file, discard
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import peak_memory_bytes, provenance
 from prism.machine.signals import stop_signal
+from prism.machine.texts import as_text
 
 
 class Journal:
@@ -52,7 +53,8 @@ class Journal:
             # A checkpoint that is not continued must not outlive the telemetry that it counts on.
             discard(self.checkpoint)
             shutil.rmtree(shards_path(output), ignore_errors=True)
-            self.telemetry.write("start", config=source["config"], store=str(run.store.path), **provenance())
+            store = as_text(str(run.store.path))
+            self.telemetry.write("start", config=source["config"], store=store, **provenance())
 
     def _check_output(self, resume: bool, overwrite: bool) -> None:
         if shards_path(self.output).exists() and not overwrite:

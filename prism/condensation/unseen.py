@@ -16,6 +16,7 @@ from prism.condensation.ahead import BlockOrder, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
+from prism.errors import DivergedError
 from prism.machine.devices import in_one_thread
 from prism.machine.run import Run
 
@@ -94,11 +95,20 @@ class Unseen:
 
     @torch.no_grad()
     def measure(self, clips: Tensor) -> Likeness:
-        """The likeness of normalised clips (V, T, C, H, W), grouped by class, equally many of each."""
+        """The likeness of normalised clips (V, T, C, H, W), grouped by class, equally many of each.
+
+        Raises:
+            DivergedError: it is not finite.
+        """
         found = []
         for number, real in enumerate(self.real):
             self.stream.draw(number)
             found.append(Likeness.of(self._class_means(clips.detach(), len(real)), real))
+        if not all(math.isfinite(value) for one in found for value in asdict(one).values()):
+            raise DivergedError(
+                "the videos have grown so far that the networks which judge them embed nothing finite. The "
+                "learning rate is too high: start again with a lower one and --overwrite."
+            )
         return Likeness.mean(found)
 
     def judged(self, condensed: CondensedSet) -> CondensedSet:

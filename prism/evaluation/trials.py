@@ -22,6 +22,7 @@ from prism.machine.locks import claim
 from prism.machine.progress import Advance, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
+from prism.machine.texts import as_text
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Trials:
         run.check_workers(self.workers)
         if (self.condensed is None) == (self.train_store is None):
             raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
+        if self.label is not None and not isinstance(self.label, str):
+            raise ConfigError(f"label = {self.label!r}, but it must be text.")
         run.check_resumable()
 
     def opened(self, data: ClipStore) -> ClipStore | None:
@@ -97,7 +100,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
             assert trials.condensed is not None
             material, subject = set_material(trials.condensed, store, config, path)
         examination = examination_type(store, config, subject)
-        result = _without_runs(examination, subject, trials.label or subject.method, path)
+        result = _without_runs(examination, subject, as_text(trials.label or subject.method), path)
         if run.resume and path and path.exists():
             found = Result.load(path)
             check_same_run(f"result '{path}'", found.identity, result.identity, ResultError)

@@ -146,6 +146,8 @@ def _no_rate() -> Any:
 def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str] | None]]:
     """The split of each data set, its items, and the names of its classes if it has some."""
     parts = source if isinstance(source, Mapping) else {"": source}
+    if {"val", "validation"} <= parts.keys():
+        raise SourceError("the data set has the splits 'val' and 'validation', which are one split. Join them.")
     for name, items in parts.items():
         if name and name not in SPLIT_NAMES:
             allowed = ", ".join(SPLIT_NAMES)

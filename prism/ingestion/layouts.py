@@ -13,9 +13,9 @@ from pathlib import Path
 from prism.artifacts.kinds import STORE, kind_of
 from prism.errors import SourceError
 from prism.ingestion.annotations import column_names, csv_rows
-from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, as_text, frame_files, require_folder
+from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, frame_files, require_folder
 from prism.ingestion.options import LAYOUTS, IngestConfig
-from prism.machine.texts import delimiter_of
+from prism.machine.texts import as_text, delimiter_of
 
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
 CSV_COLUMNS = ("path", "label", "split")

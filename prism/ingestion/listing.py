@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from prism.errors import SourceError
 from prism.ingestion.options import LAYOUTS, IngestConfig
+from prism.machine.texts import as_text
 
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
 """A source that is no folder: items with frames and a label, or those of each split by its name."""
@@ -64,11 +65,6 @@ class Listing:
             self.skipped[relative] = "it is a link that leaves the source."
         else:
             self.videos.append(VideoSource(path, relative, label, split, recording))
-
-
-def as_text(name: str) -> str:
-    """A file name with the bytes that are not UTF-8 spelled out."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def frame_files(folder: Path) -> list[Path]:

@@ -86,26 +86,40 @@ def recording(video: VideoSource, pattern: str) -> str:
 
 
 def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> str:
-    """A caution where names alone tell recordings, and the splits that were cut part one of them; else nothing.
+    """A caution where a recording has clips in several splits of a list that names it, or where names alone tell
+    recordings and the splits that were cut part one of them; else nothing.
 
     Args:
         listed: the videos with the splits that the source names.
         videos: the same with all their splits.
         config: the options; with a group pattern, recordings are set apart whole, as where the source names them.
     """
+    by_source = _splits_of((video, video.recording) for video in listed if video.split)
+    if parted := sum(len(splits) > 1 for splits in by_source.values()):
+        return (
+            f"Caution: {parted:,} of {len(by_source):,} recordings that the source names have clips in more than "
+            "one of its splits. They look alike, so scores will be too high."
+        )
     cut = {video.split for video in videos} - {video.split for video in listed}
-    splits_of: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for video in videos:
-        if not video.recording and (match := re.search(NAMED, video.relative)):
-            splits_of[video.label, match[1]].add(video.split)
-    parted = sum(len(splits) > 1 and bool(splits & cut) for splits in splits_of.values())
+    named = ((video, re.search(NAMED, video.relative)) for video in videos if not video.recording)
+    by_name = _splits_of((video, match[1] if match else "") for video, match in named)
+    parted = sum(len(splits) > 1 and bool(splits & cut) for splits in by_name.values())
     if config.group_pattern or not parted:
         return ""
     return (
-        f"Caution: {parted:,} of {len(splits_of):,} recordings (named as in _g01_c02) have clips in "
+        f"Caution: {parted:,} of {len(by_name):,} recordings (named as in _g01_c02) have clips in "
         "more than one split. They look alike, so scores will be too high. Set recordings apart whole with "
         "--group-pattern '_(g\\d+)_'."
     )
+
+
+def _splits_of(videos: Iterable[tuple[VideoSource, str]]) -> dict[tuple[str, str], set[str]]:
+    """The splits in which each recording of a class has clips; videos without one are left out."""
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for video, name in videos:
+        if name:
+            found[video.label, name].add(video.split)
+    return found
 
 
 def said_of_same_files(videos: Sequence[VideoSource]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ArtifactError
-from prism.machine.texts import first_difference
+from prism.machine.texts import as_text, first_difference
 
 
 def versions() -> dict[str, str]:
@@ -74,7 +74,7 @@ def provenance() -> dict[str, Any]:
     return {
         **versions(),
         "commit": _commit(),
-        "command": shlex.join(["prism", *sys.argv[1:]]),
+        "command": as_text(shlex.join(["prism", *sys.argv[1:]])),
         "host": platform.node(),
         "system": platform.platform(),
         "processor": _processor(),

@@ -28,6 +28,11 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def as_text(name: str) -> str:
+    """The name of a file, or a word of a command line, with the bytes that are not UTF-8 spelled out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def count(value: object) -> int:
     """A number of things, as a file says it.
 

@@ -23,6 +23,7 @@ from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
+from prism.machine.texts import as_text
 from prism.networks.embeddings import train_embeddings
 from prism.selection.listed import listed_positions
 from prism.selection.methods import Selection
@@ -77,7 +78,7 @@ def select(
             chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         else:
             made = {key: value for key, value in made.items() if key in LISTED}
-            source = {"method": "list", "config": {"from_list": Path(from_list or "").name, **made}}
+            source = {"method": "list", "config": {"from_list": as_text(Path(from_list or "").name), **made}}
         condensed = _packed(store, config, takes, chosen, source, run.progress)
         if run.path is not None:
             condensed.save(run.path)

@@ -13,6 +13,7 @@ from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import NetworkStream
 from prism.condensation.unseen import NUM_NETWORKS, Likeness, Unseen, sentence_of
+from prism.errors import DivergedError
 from prism.machine.run import Run
 
 CPU = torch.device("cpu")
@@ -53,6 +54,14 @@ def test_real_class_means_as_clips_are_judged_by_networks_outside_the_stream(mak
         judge.draw(number)
         pairs = zip(stream.network.parameters(), judge.network.parameters(), strict=True)
         assert not any(torch.equal(*pair) for pair in pairs)
+
+
+def test_videos_that_have_grown_beyond_numbers_say_so_and_give_no_set(store, tmp_path):
+    with pytest.raises(DivergedError, match=r"have grown so far .* The learning rate is too high"):
+        condense(store, output=tmp_path / "set", **(TINY | {"iterations": 1, "lr": 1e37}))
+    assert not (tmp_path / "set").exists()
+    with pytest.raises(DivergedError, match="have grown so far"):
+        condense(store, **(TINY | {"iterations": 1, "lr": 1e37}))
 
 
 def test_judges_do_not_depend_on_how_the_set_is_trained(store):

@@ -363,6 +363,8 @@ def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
     with pytest.raises(ResultError, match="is text, not a result"):
         score(chosen, store, output=tmp_path / "r.json", resume=True)
     assert (tmp_path / "r.json").read_text() == "precious"
+    with pytest.raises(ConfigError, match="label = 3, but it must be text"):
+        score(chosen, store, label=3)
     with pytest.raises(ConfigError, match="resume needs the result"):
         score(chosen, store, resume=True)
 

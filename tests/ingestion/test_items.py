@@ -90,6 +90,12 @@ def test_splits_by_name_are_kept_with_every_window_that_is_asked_for(tmp_path):
         assert numbers[0] == 10 * int(source.path[-7:]) + source.start
 
 
+def test_two_names_of_one_split_are_refused(tmp_path):
+    splits = {"train": pairs(3), "val": pairs(1), "validation": pairs(1), "test": pairs(2)}
+    with pytest.raises(SourceError, match="'val' and 'validation', which are one split"):
+        ingest(splits, tmp_path / "store", **CLIP)
+
+
 @pytest.mark.parametrize(
     "take", [torch.from_numpy, np.asarray, list, lambda v: torch.from_numpy(v) / 255, lambda v: v.astype(int)]
 )

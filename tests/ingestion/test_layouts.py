@@ -499,6 +499,13 @@ def test_splits_and_recordings_of_the_source_and_names_without_recordings_are_no
     assert said_of_recordings(plain, assign_splits(plain, config), config) == ""
 
 
+def test_a_list_that_parts_a_recording_is_warned_of(tmp_path):
+    rows = ["a/0.mp4,a,train,g1", "a/1.mp4,a,test,g1", "b/0.mp4,b,train,g1", "b/1.mp4,b,test,g2"]
+    listed = list_videos(write_list(tmp_path, "\n".join(["path,label,split,group", *rows]))).videos
+    said = said_of_recordings(listed, assign_splits(listed, IngestConfig()), IngestConfig())
+    assert said.startswith("Caution: 1 of 3 recordings that the source names have clips in more than one of its")
+
+
 def test_a_group_pattern_has_to_match_and_to_have_a_group():
     with pytest.raises(SourceError, match=r"finds no recording in path 'walk/000\.mp4'"):
         assign_splits(videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS))
