@@ -271,6 +271,18 @@ def test_clips_too_small_for_the_network_are_said_to_be_so_in_place_of_a_command
     assert "Next: prism condense" in prism.succeeds("ingest", videos, "-o", tmp_path / "store", *again)
 
 
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_without_a_gpu_ingest_does_not_lead_into_a_run_of_hours(prism, tmp_path, monkeypatch, has_gpu):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_gpu)
+    videos = write_classes(tmp_path / "videos")
+    given = ["--num-frames", 8, "--stride", 1, "--size", 48, "--workers", 1, "--overwrite"]
+    words = ["ingest", videos, *given, "-o", tmp_path / "store"]
+    assert ("--recipe small" in prism.succeeds(*words)) is not has_gpu
+    (tmp_path / "own.toml").write_text("condense.vpc = 2\n")
+    last = prism.succeeds(*words, "--recipe", tmp_path / "own.toml").splitlines()[-1]
+    assert last.endswith(f"--recipe {tmp_path / 'own.toml'}")
+
+
 def test_the_command_that_uploads_an_export_can_be_pasted(prism, chosen, tmp_path):
     folder = tmp_path / "my export"
     last = prism.succeeds("export", chosen, "-o", folder).splitlines()[-1]

@@ -11,6 +11,7 @@ from prism.cli.said import next_is, say, wrote
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.machine.devices import pick_device
 from prism.recipes import read_recipe
 
 
@@ -76,4 +77,7 @@ def ingest(
     except ConfigError as error:
         say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
         return
-    next_is("condense", output, "-o", output.parent / "prism.safetensors", run=run)
+    # Without options of its own it would be that of the paper's size, which is hours of a CPU.
+    is_left_open = not any("condense" in read_recipe(recipe) for recipe in run.recipe or ())
+    recipe = ["--recipe", "small"] if is_left_open and pick_device("auto").type == "cpu" else []
+    next_is("condense", output, "-o", output.parent / "prism.safetensors", *recipe, run=run)
