@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -65,15 +66,17 @@ def test_every_make_target_of_a_page_exists(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
-def test_the_own_model_of_the_pages_trains_on_a_condensed_set(make_store, tmp_path, monkeypatch):
+def test_the_own_model_of_the_pages_trains_on_a_condensed_set(make_store, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     store = make_store(size=64)
     condense(store, output="runs/prism.safetensors", iterations=2, width=4, batch_real=2, device="cpu")
+    shutil.copytree(store.path, "runs/store")
     (program,) = blocks("python", "training.md")
-    program = program.replace("range(100)", "range(2)").replace("size=64", "size=64, width=4")
+    program = program.replace("range(500)", "range(2)").replace("width=16", "width=4")
     seen: dict[str, object] = {}
     exec(compile(program, "training.md", "exec"), seen)
     assert seen["loss"] > 0  # type: ignore[operator]
+    assert re.fullmatch(r"\d+\.\d %\n", capsys.readouterr().out)
 
 
 def test_the_readmes_verbs_run_in_python(tmp_path, monkeypatch):

@@ -24,6 +24,11 @@ from prism.machine.run import Run, parted
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
+PUBLISHED_FEATURES = 2048
+"""Of the embedding for which the paper's learning rates are."""
+SLOW = 0.25
+"""A rate that moves no videos at so many features; the lowest published one is 0.7. It goes with the features,
+over which the loss sums."""
 
 
 def condense(
@@ -89,7 +94,7 @@ def condense_classes(
     def begin() -> Unseen | None:
         if not is_whole:
             return None
-        say_equations(store, config, run)
+        say_prospects(store, config, run)
         OBJECTIVES.make(config.objective, config).ahead(store, config, run)
         return Unseen(store, config, run)
 
@@ -150,16 +155,22 @@ def finished(output: Path | None, source: dict[str, Any], encodings: list[Encodi
     return found
 
 
-def say_equations(store: ClipStore, config: CondenseConfig, run: Run) -> None:
-    """Say how well the networks determine the videos: what they ask for, for each number that is trained.
+def say_prospects(store: ClipStore, config: CondenseConfig, run: Run) -> None:
+    """Say how well the networks determine the videos, and whether a published rate moves them at all.
 
-    Too few are said without a progress bar, too.
+    What bodes ill is said without a progress bar, too.
     """
     method, objective = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
     asked = objective.equations(build_for(store, config.model, "meta", width=config.width))
     unknowns = method.unknowns(store, config)
     if not (asked and unknowns and config.iterations):
         return
+    if 0 < config.lr * asked < SLOW * PUBLISHED_FEATURES:
+        note(
+            f"Caution: lr = {config.lr:g} is an absolute rate. The published ones belong to "
+            f"{PUBLISHED_FEATURES:,} features, and here are {asked:,}, so the videos will hardly move. Try the "
+            "relative rate, --lr 0."
+        )
     ratio = config.iterations * asked / unknowns
     said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"
     if ratio >= ENOUGH_EQUATIONS:

@@ -105,9 +105,11 @@ class Unseen:
             self.stream.draw(number)
             found.append(Likeness.of(self._class_means(clips.detach(), len(real)), real))
         if not all(math.isfinite(value) for one in found for value in asdict(one).values()):
+            if not all(real.isfinite().all() for real in self.real):
+                raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
             raise DivergedError(
-                "the videos have grown so far that the networks which judge them embed nothing finite. The "
-                "learning rate is too high: start again with a lower one and --overwrite."
+                "the videos have grown so far that their mean embeddings are not finite. The learning rate is too "
+                "high: start again with a lower one and --overwrite."
             )
         return Likeness.mean(found)
 

@@ -107,8 +107,19 @@ def test_an_executor_computes_the_judges_class_means_one_network_at_a_time(make_
 def test_too_few_equations_are_said_without_a_progress_bar_and_enough_are_not(store, capfd):
     condense(store, **TINY)
     assert "are too few. The videos will hold much that no network asked for." in capfd.readouterr().err
-    condense(store, **TINY | {"width": 16, "keyframe_scale": 16, "initial_keyframes": 2})
+    condense(store, **TINY | {"width": 16, "keyframe_scale": 16, "initial_keyframes": 2, "lr": 0})
     assert capfd.readouterr().err == ""
+
+
+def test_a_published_rate_is_said_to_move_nothing_where_the_loss_sums_over_few_features(store, capfd):
+    condense(store, **TINY | {"width": 16, "lr": 1})
+    assert (
+        "Caution: lr = 1 is an absolute rate. The published ones belong to 2,048 features, and here are 64,"
+        in (capfd.readouterr().err)
+    )
+    for lr in (0, 20):
+        condense(store, **TINY | {"width": 16, "lr": lr})
+        assert "absolute rate" not in capfd.readouterr().err
 
 
 def test_dm_is_not_advised_the_key_frames_that_it_fixes(store, capfd):
