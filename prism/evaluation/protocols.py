@@ -24,6 +24,7 @@ class EvaluationProtocol:
 
     Attributes:
         name: as options and results say it.
+        words: what it does, for the page of a result.
         standardises_batches: every batch, in training and test, is standardised by its own mean and deviation
             instead of those of the training pixels.
         test_batch: clips that are scored at a time, where that counts; 0 for as many as a training step has.
@@ -34,6 +35,7 @@ class EvaluationProtocol:
     """
 
     name: str
+    words: str
     standardises_batches: bool = False
     test_batch: int = 0
     num_windows: int = 0
@@ -69,9 +71,10 @@ class EvaluationProtocol:
         return generator(seed, "test flip") if self.num_windows and store.flip else None
 
 
-CLEAN = EvaluationProtocol("clean")
+CLEAN = EvaluationProtocol("clean", "The protocol clean normalises and scores every clip by itself.")
 WANG2024 = EvaluationProtocol(
     "wang2024",
+    "The protocol wang2024, of earlier work, standardises every batch and scores random windows.",
     standardises_batches=True,
     test_batch=64,
     num_windows=3,

@@ -13,7 +13,7 @@ from prism.reports.alike import Alike, best_of, lead_over_floor
 from prism.reports.rows import Row
 from prism.reports.sources import Loaded
 from prism.reports.text import counted, in_bytes
-from prism.selection.options import SelectConfig
+from prism.selection.options import SELECTIONS, SelectConfig
 
 OWN_OPTIONS = {"train_vpc", "seed"}
 """Options of a result that its floor and its ceiling do not share."""
@@ -96,7 +96,8 @@ def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
 
 def _seeds_that_differ(namesakes: Sequence[Mapping[str, Any]], made: Mapping[str, Any]) -> list[str]:
     """The seeds that the next set needs anew: where sets had others, and where `seed` alone draws nothing."""
-    draws_by_network = made.get("method") in ("herding", "k-center")
+    method = made.get("method")
+    draws_by_network = method in list(SELECTIONS.homes) and SELECTIONS.found(method)[0].needs_embeddings
     return [
         key
         for key in SEEDS

@@ -10,6 +10,7 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, percent
 from prism.artifacts.store import ClipStore
+from prism.evaluation.protocols import PROTOCOLS
 from prism.reports.advice import conclusion_of, next_command
 from prism.reports.alike import alike, sheet_of
 from prism.reports.gallery import Gallery, galleries
@@ -27,10 +28,6 @@ MAX_SCALE = 4
 """Floors and ceilings that the sentence above a table lists; more of them are in the table only."""
 
 ONE_OF_THEM = "Of sets that were made alike the first one is shown."
-PROTOCOL_WORDS = {
-    "clean": " The protocol clean normalises and scores every clip by itself.",
-    "wang2024": " The protocol wang2024, of earlier work, standardises every batch and scores random windows.",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +137,7 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
     scored = "Retrieval: scored" if first.task == "retrieval" else "Scored"
     clips = counted(first.num_test_clips, "clip")
     mine = [item.result for item in loaded if item.result.group == first.group]
-    together = alike(mine)
+    together, protocol = alike(mine), PROTOCOLS.get(first.protocol)
     return Group(
         title=f"{scored} on the {first.split} split ({clips}), protocol {first.protocol}",
         columns=columns_of(first.task, rows),
@@ -149,7 +146,7 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
         series=series,
         marks=[next(one.mark for one in series if row in one.rows) for row in rows],
         conclusion=conclusion_of(rows, together),
-        lead=f"{_lead(rows)}{PROTOCOL_WORDS.get(first.protocol, '')}",
+        lead=" ".join(filter(None, [_lead(rows), protocol and protocol.words])),
         following=next_command(loaded, rows),
         notes=notes_on(mine, rows),
         plots=score_plots(series),
