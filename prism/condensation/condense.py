@@ -175,6 +175,8 @@ def say_prospects(store: ClipStore, config: CondenseConfig, run: Run) -> None:
     said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"
     if ratio >= ENOUGH_EQUATIONS:
         return note(f"{said}.", enabled=run.progress)
+    if config.init != "noise":
+        return note(f"{said}: the videos will keep much of the real clips that they start from.")
     note(
         f"Caution: {said} are too few. The videos will hold much that no network asked for. Try "
         f"{' or '.join(['more --iterations', *method.fewer_unknowns()])}."
