@@ -22,7 +22,7 @@ from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
 from prism.machine.signals import stop_signal
-from prism.machine.texts import canonical_json
+from prism.machine.texts import as_text, canonical_json
 
 
 def test_a_new_consumer_of_randomness_changes_no_other_stream():
@@ -250,3 +250,8 @@ def test_memory_that_one_verb_has_freed_is_free_when_the_next_one_asks():
     kept, left = (int(pages) * resource.getpagesize() for pages in said.stdout.split())
     assert kept > 2**27 - 2**23
     assert left < 2**25
+
+
+def test_what_is_no_utf_8_is_spelled_out():
+    names = ["plain ü", "f\udcff", "half \ud800"]
+    assert list(map(as_text, names)) == ["plain ü", r"f\xff", r"half \ud800"]
