@@ -28,6 +28,7 @@ class Schedule:
         shift: largest random shift of a clip in time, down and across, as a share of its extent.
         views: times that a batch holds each of its clips, every time flipped and shifted anew.
         max_grad_norm: a longer gradient of a step is shortened to this norm, over all weights; 0 for no limit.
+        stratified: every step holds each class in its share, as far as whole clips go, in place of a random draw.
     """
 
     epochs: int
@@ -36,6 +37,7 @@ class Schedule:
     shift: float = 0.0
     views: int = 1
     max_grad_norm: float = 0.0
+    stratified: bool = False
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0. A single epoch has no second half."""

@@ -46,7 +46,7 @@ def train(
 
     SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. A gradient longer than
     `schedule.max_grad_norm` is shortened to it. Every clip that is shown is flipped as `flip` says, and shifted at
-    random by up to `schedule.shift` of each extent.
+    random by up to `schedule.shift` of each extent. A stratified schedule spreads the classes over an epoch.
 
     Args:
         network: its values are replaced.
@@ -101,10 +101,26 @@ def _steps(
     shifts: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """The frames and labels of each step of an epoch, as they are shown."""
-    for batch in torch.randperm(len(clips), generator=order).split(schedule.batch_size):
+    for batch in _order(clips.labels, schedule, order).split(schedule.batch_size):
         batch = batch.repeat(schedule.views)
         frames = _flipped(clips.frames.index_select(0, batch), batch, flip, flips)
         yield shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames, clips.labels[batch]
+
+
+def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
+    """The clips (N,) of an epoch, each once, in a random order; a stratified schedule spreads the classes over it.
+
+    Of n clips of a class the k-th, counted from 0, then has a random place between k/n and (k + 1)/n of the epoch.
+    So where C classes have as many clips, every C clips one after the other hold each class once.
+    """
+    shuffled = torch.randperm(len(labels), generator=draw)
+    if not schedule.stratified:
+        return shuffled
+    by_class = shuffled[labels[shuffled].argsort(stable=True)]
+    counts = labels.bincount()
+    firsts, sizes = (each.repeat_interleave(counts) for each in (counts.cumsum(0) - counts, counts))
+    ranks = torch.arange(len(labels)) - firsts
+    return by_class[((ranks + torch.rand(len(labels), generator=draw, dtype=torch.float64)) / sizes).argsort()]
 
 
 def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:

@@ -1,6 +1,7 @@
 """Training one network: the published schedule, nothing but its seed, and it learns."""
 
 import math
+from itertools import permutations
 
 import pytest
 import torch
@@ -225,3 +226,37 @@ def test_top_k_counts_the_rows_whose_label_is_among_the_k_largest():
     assert top_k(logits, labels, 3) == 1.0
     assert top_k(logits, labels, 5) == 1.0
     assert math.isclose(top_k(logits[:3], labels[:3], 1), 1 / 3)
+
+
+def batches_of_labels(labels: list[int], *, batch_size: int, epochs: int = 1, seed: int = 0) -> list[list[int]]:
+    """The labels of each step of a stratified training."""
+    clips = random_clips(len(labels), num_classes=max(labels) + 1)
+    clips = Clips(clips.frames, torch.tensor(labels), clips.classes)
+    schedule = EvaluateConfig(epochs=epochs, batch_size=batch_size, lr=1e-6, stratified=True).schedule
+    seen: list[list[int]] = []
+
+    def criterion(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        seen.append(labels.tolist())
+        return functional.cross_entropy(outputs, labels)
+
+    train(network(num_classes=max(labels) + 1), clips, PLAIN, schedule, seed=seed, flip=False, criterion=criterion)
+    return seen
+
+
+def test_a_stratified_epoch_shows_each_class_once_in_every_step_of_as_many_clips():
+    steps = batches_of_labels([0] * 4 + [1] * 4 + [2] * 4, batch_size=3, epochs=2)
+    assert len(steps) == 8
+    assert all(sorted(step) == [0, 1, 2] for step in steps)
+    assert len({tuple(step) for step in steps}) > 1
+
+
+def test_a_stratified_epoch_spreads_classes_of_unequal_size_by_their_share():
+    steps = batches_of_labels([0] * 6 + [1] * 2, batch_size=4)
+    assert [sorted(step) for step in steps] == [[0, 0, 0, 1]] * 2
+
+
+def test_a_stratified_epoch_shows_every_clip_once_and_the_clips_of_a_class_in_a_random_order():
+    labels, schedule = torch.tensor([1, 0, 1, 1, 0, 2]), EvaluateConfig(stratified=True).schedule
+    orders = [module._order(labels, schedule, generator(seed, "order")).tolist() for seed in range(40)]
+    assert all(sorted(order) == list(range(6)) for order in orders)
+    assert {tuple(clip for clip in order if labels[clip] == 1) for order in orders} == set(permutations((0, 2, 3)))
