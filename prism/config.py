@@ -9,9 +9,12 @@ here imports torch, so that `prism --help` stays fast.
 """
 
 import difflib
+import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from pathlib import Path
+from textwrap import shorten
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from prism.errors import ConfigError
@@ -211,6 +214,41 @@ def chosen(config: Options) -> dict[str, Any]:
     """The options that differ from their defaults, as files record them."""
     defaults = as_dict(type(config)())
     return {key: value for key, value in as_dict(config).items() if value != defaults.get(key)}
+
+
+def as_path(given: Any, what: str) -> Path:
+    """An argument that names a file or a folder.
+
+    Args:
+        given: the argument, whatever it is.
+        what: what it must be, with its article, for the sentence about another thing.
+
+    Raises:
+        ConfigError: it is no path.
+    """
+    if isinstance(given, str | os.PathLike):
+        return Path(given)
+    raise ConfigError(f"{what} is wanted, not {brief(given)}.")
+
+
+def as_list(given: Any, what: str) -> list[Any]:
+    """An argument that lists several things, which are checked where they are used.
+
+    Args:
+        given: the argument, whatever it is; a text is no list of its letters.
+        what: the plural of what it lists, for the sentence about another thing.
+
+    Raises:
+        ConfigError: it is no list.
+    """
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike):
+        return list(given)
+    raise ConfigError(f"a list of {what} is wanted, not {brief(given)}.")
+
+
+def brief(value: Any) -> str:
+    """A value as a sentence shows it."""
+    return shorten(repr(value), 60, placeholder=" ...")
 
 
 def nearest(word: str, allowed: Iterable[str], said: Callable[[str], str] = str) -> str:

@@ -22,6 +22,7 @@ from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, rea
 from prism.artifacts.encodings.encoding import checked
 from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
+from prism.config import as_path
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
 from prism.machine.texts import canonical_json, parse_json
@@ -207,7 +208,8 @@ class CondensedSet:
         Raises:
             CondensedError: the file is missing, damaged, foreign, inconsistent or of a newer format.
         """
-        path, known = Path(path), {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
+        path = as_path(path, "a condensed set, or its file,")
+        known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
         kind, metadata, tensors = _read(path, known)
         try:
             content = {key: value for key, value in metadata.items() if key != "sha256"}

@@ -13,6 +13,7 @@ from statistics import fmean, stdev, variance
 from typing import Any
 
 from prism.artifacts.results import SEEDS, Result, percent
+from prism.config import as_list
 from prism.errors import ResultError
 from prism.machine.texts import canonical_json, first_difference
 
@@ -149,7 +150,10 @@ def lead(
             network or other data than the other group, or of a set that its group has already; or a group has
             fewer than two sets.
     """
-    groups = [[one if isinstance(one, Result) else Result.load(one) for one in some] for some in (results, others)]
+    groups = [
+        [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
+        for some in (results, others)
+    ]
     if min(map(len, groups)) < 2:
         raise ResultError(
             f"a lead needs two sets or more on either side, got {len(groups[0])} and {len(groups[1])}: one set "

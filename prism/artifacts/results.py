@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.kinds import JSON, check_format, kind_of
+from prism.config import as_path
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
@@ -244,7 +245,7 @@ def read_record(path: str | Path, noun: str, made_by: str, build: Callable[[dict
     Raises:
         ResultError: the file is missing, foreign, damaged or of a newer format.
     """
-    path, kind = Path(path), f"a {noun}"
+    path, kind = as_path(path, f"a {noun}, or its file,"), f"a {noun}"
     if not path.exists():
         raise ResultError(f"{noun} '{path}' does not exist.")
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prism.artifacts.index import SPLITS, ClipSource, StoreHeader, read_header, read_sources
+from prism.config import as_path
 from prism.errors import ConfigError, StoreError
 from prism.machine.files import file_sha256
 from prism.machine.texts import canonical_json
@@ -52,7 +53,7 @@ class ClipStore:
         Raises:
             StoreError: there is no store, it is of a newer format, or a part of it is missing or changed.
         """
-        path = Path(path)
+        path = as_path(path, "a clip store, or its folder,")
         header = read_header(path)
         for name in ("clips.csv", "frames.u8"):
             if not (path / name).is_file():

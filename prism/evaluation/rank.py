@@ -14,7 +14,7 @@ from prism.artifacts.rankings import FULL, RankedSet, Ranking, Trial
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import seconds_to_make
-from prism.config import as_dict
+from prism.config import as_dict, as_list
 from prism.errors import CondensedError, ConfigError, DivergedError, ResultError
 from prism.evaluation.candidates import Candidates, read_candidates
 from prism.evaluation.evaluate import evaluate
@@ -71,9 +71,7 @@ def rank(
         ResultError: `resume` finds the ranking of another run.
     """
     config, run = parted(RankConfig, config, run, options)
-    if isinstance(sets, str | Path | CondensedSet):
-        raise ConfigError(f"rank takes a list of sets: [{sets!r}].")
-    if not sets:
+    if not (sets := as_list(sets, "condensed sets")):
         raise ConfigError("rank needs at least one condensed set.")
     run.check_workers(workers)
     run.check_resumable()

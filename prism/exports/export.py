@@ -8,7 +8,7 @@ from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
-from prism.config import as_dict
+from prism.config import as_dict, as_path
 from prism.errors import ConfigError
 from prism.exports.card import card_text
 from prism.exports.format import Format, Loss
@@ -26,7 +26,7 @@ from prism.machine.files import (
 )
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
-from prism.machine.run import Run, parted
+from prism.machine.run import OUTPUT, Run, parted
 from prism.machine.texts import canonical_json, parse_json, read_text
 from prism.reports.text import counted, in_bytes, printable
 
@@ -92,7 +92,7 @@ def export(
     result = Result.load(result) if isinstance(result, str | Path) else result
     _check_result(condensed, form, config, result)
     form.check(condensed.apart())
-    output = Path(output)
+    output = as_path(output, OUTPUT)
     _check_ending(output, form, as_dict(config)["to"])
     with claim(output):
         discard_older(output)

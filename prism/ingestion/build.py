@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.store import ENTRIES, ClipStore
+from prism.config import as_path
 from prism.errors import Interrupted, SourceError
 from prism.ingestion.listing import DataSet
 from prism.ingestion.options import IngestConfig
@@ -28,7 +29,7 @@ from prism.machine.files import (
 )
 from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
-from prism.machine.run import Run, parted
+from prism.machine.run import OUTPUT, Run, parted
 from prism.machine.signals import stop_signal
 
 SHARD_VIDEOS = 16
@@ -75,7 +76,7 @@ def ingest(
         EngineError: the executor lost what it was to decode; what is done stays.
     """
     config, run = parted(IngestConfig, config, run or Run(progress=True), options)
-    output = Path(os.path.abspath(output))
+    output = Path(os.path.abspath(as_path(output, OUTPUT)))
     run.check_workers(workers)
     # A folder that cannot be written is named as such before it is claimed.
     check_output(output, overwrite=True)

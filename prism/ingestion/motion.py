@@ -14,6 +14,7 @@ from typing import Any
 import av
 import numpy as np
 
+from prism.config import as_path
 from prism.ingestion import glyphs, pairs
 from prism.ingestion.options import MotionConfig
 from prism.ingestion.painting import Array
@@ -29,7 +30,7 @@ from prism.machine.files import (
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
-from prism.machine.run import Run, parted
+from prism.machine.run import OUTPUT, Run, parted
 from prism.machine.texts import canonical_json
 
 FRAMES_PER_SECOND = 12
@@ -87,7 +88,7 @@ def write_motion(
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
     """
     config, run = parted(MotionConfig, config, run or Run(progress=True), options)
-    output = Path(os.path.abspath(output))
+    output = Path(os.path.abspath(as_path(output, OUTPUT)))
     with claim(output):
         discard_older(output)
         what = "a data set of prism motion"

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
-from prism.config import AnyOptions, with_options
+from prism.config import AnyOptions, as_path, brief, with_options
 from prism.errors import ConfigError
+
+OUTPUT = "the path of an output"
+"""As `as_path` says it."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,18 @@ class Run:
     executor: Executor | None = None
     progress: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("resume", "overwrite", "progress"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} = {brief(getattr(self, name))}, but it must be True or False.")
+        if not isinstance(self.executor, Executor | None):
+            raise ConfigError(f"executor = {brief(self.executor)}, but it must be an Executor, or None.")
+        _ = self.path
+
     @property
     def path(self) -> Path | None:
         """The output as a path."""
-        return None if self.output is None else Path(self.output)
+        return None if self.output is None else as_path(self.output, OUTPUT)
 
     def check_workers(self, workers: int | None) -> None:
         """Refuse a number of workers that cannot be had.
@@ -74,7 +84,7 @@ def parted(
         if value is not None and not isinstance(value, wanted):
             article = "an" if wanted.__name__[0] in "AEIOU" else "a"
             raise ConfigError(
-                f"{name} = {shorten(repr(value), 30, placeholder=' ...')}, but it must be {article} "
+                f"{name} = {brief(value)}, but it must be {article} "
                 f"{wanted.__name__}. Give options as keyword arguments."
             )
     names = {field.name for field in fields(Run)}

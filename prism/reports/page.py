@@ -10,9 +10,10 @@ import jinja2
 from markupsafe import Markup
 
 from prism.artifacts.rankings import Ranking
-from prism.errors import ConfigError
+from prism.config import as_list, as_path
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.locks import claim
+from prism.machine.run import OUTPUT
 from prism.reports.rankings import ranking_sheets
 from prism.reports.sections import build_sections
 from prism.reports.series import SHAPES
@@ -42,9 +43,7 @@ def report(
         ResultError: a result file is missing or damaged, or a ranking is not finished.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
-    if isinstance(results, str | Path):
-        raise ConfigError(f"report takes a list of files: [{str(results)!r}].")
-    output = Path(output)
+    results, output = as_list(results, "result files"), as_path(output, OUTPUT)
     results, rankings = apart_from_rankings(results)
     sheets = [*sheets, *(sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))]
     loaded = load_results(results) if results or not sheets else []

@@ -11,6 +11,7 @@ from prism.artifacts.kinds import RANKING, kind_of
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.config import as_path
 from prism.errors import ConfigError, PrismError, ResultError
 from prism.reports.curves import Curves
 from prism.reports.text import sentence
@@ -48,7 +49,7 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
 
 def apart_from_rankings(paths: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
     """The paths of results, and those of rankings; what is neither counts as a result."""
-    places = [Path(path) for path in paths]
+    places = [as_path(path, "the path of a result") for path in paths]
     rankings = [path for path in places if path.is_file() and kind_of(path) == RANKING]
     return [path for path in places if path not in rankings], list(dict.fromkeys(rankings))
 

@@ -120,7 +120,7 @@ def exhibit(name: str) -> Exhibit:
     """
     known = exhibits()
     if name not in known:
-        raise ConfigError(f"unknown table '{name}'.{nearest(name, list(known))} See prism reproduce --list.")
+        raise ConfigError(f"unknown table '{name}'.{nearest(str(name), list(known))} See prism reproduce --list.")
     return known[name]
 
 

@@ -113,8 +113,8 @@ def plan(
     """
     if scale not in scales():
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
-    if seeds < 1:
-        raise ConfigError(f"seeds = {seeds}, but it must be at least 1.")
+    if type(seeds) is not int or seeds < 1:
+        raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
     if vpc and min(vpc) < 1:
         raise ConfigError(f"vpc = {min(vpc)}, but it must be at least 1: training on all clips is there anyway.")
     last, places = read_recipe(*recipes), []

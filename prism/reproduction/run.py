@@ -10,14 +10,14 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import has_independent_classes
 from prism.condensation.condense import condense
-from prism.config import as_dict
+from prism.config import as_dict, as_list, as_path
 from prism.errors import DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import retrieve
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.progress import note
-from prism.machine.run import Run
+from prism.machine.run import OUTPUT, Run
 from prism.machine.texts import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, compare
@@ -68,8 +68,9 @@ def reproduce(
         EngineError: the executor lost what it was to compute; the same command goes on.
         Interrupted: Ctrl-C or SIGTERM; the same command goes on.
     """
-    chosen, folder, run = exhibit(name), Path(output), replace(run or Run(), **options)
-    stores = [ClipStore.of(store) for store in data]
+    chosen, folder, run = exhibit(name), as_path(output, OUTPUT), replace(run or Run(), **options)
+    stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
+    recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
     done, table = Progress(), folder / f"{name}-{scale}"
     steps = _steps(places)

@@ -14,7 +14,7 @@ from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
-from prism.config import as_dict
+from prism.config import as_dict, as_path
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.files import check_output_file, discard
@@ -66,7 +66,7 @@ def select(
     config, run = parted(SelectConfig, config, run, options)
     store = ClipStore.of(store)
     method, device = SELECTIONS.make(config.method, config), pick_device(run.device)
-    listed = None if from_list is None else taken_from(store, config, Path(from_list))
+    listed = None if from_list is None else taken_from(store, config, as_path(from_list, "the file of a list"))
     takes = takes_of(store, config) if listed is None else config.takes
     STORAGES.make(config.storage, config).check()
     with claim(run.output):
