@@ -10,7 +10,7 @@ from conftest import write_store
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import Float32
 from prism.artifacts.keyframes import evenly_spread
-from prism.artifacts.results import METRICS, Data, Result, Run, Subject
+from prism.artifacts.results import METRICS, Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 
@@ -122,7 +122,7 @@ class Exhibit:
         }
         lead, *others = METRICS[task]
         scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]
-        runs = tuple(Run(seed, some, 0.1, 2.0) for seed, some in enumerate(scores, first))
+        runs = tuple(NetworkRun(seed, some, 0.1, 2.0) for seed, some in enumerate(scores, first))
         path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"
         Result(label=label, subject=subject, data=data, runs=runs, **{**fields, **changes}).save(path)
         return path

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from prism.artifacts.rankings import FULL, RankedSet, Ranking, Trial
+from prism.artifacts.rankings import FULL, RankedSet, RankedTrial, Ranking
 from prism.artifacts.results import Data, Subject
 from prism.config import as_dict
 from prism.evaluation.options import Candidate, RankConfig
@@ -55,7 +55,7 @@ def ranking_of(full: Tensor | Sequence[Sequence[float]], **kinds: object) -> Ran
     of_sets = [one for table in tables.values() for one in table]
     scores = {FULL: full, **dict(enumerate(of_sets))}
     trials = tuple(
-        Trial(place, number, seed, float(scores[number][place, at]), 9.0 if number == FULL else 1.0)
+        RankedTrial(place, number, seed, float(scores[number][place, at]), 9.0 if number == FULL else 1.0)
         for place in range(num)
         for number, chosen in empty.expected.items()
         for at, seed in enumerate(chosen)

@@ -51,7 +51,7 @@ class RankedSet:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RankedTrial:
     """One network of a candidate, trained once and scored once.
 
     Attributes:
@@ -100,7 +100,7 @@ class Ranking:
     data: Data
     full: Subject
     sets: tuple[RankedSet, ...]
-    trials: tuple[Trial, ...]
+    trials: tuple[RankedTrial, ...]
     provenance: dict[str, Any]
 
     @property
@@ -270,8 +270,8 @@ def _checked(content: dict[str, Any]) -> Ranking:
     return found
 
 
-def _trial(values: dict[str, Any]) -> Trial:
-    trial = Trial(**values)
+def _trial(values: dict[str, Any]) -> RankedTrial:
+    trial = RankedTrial(**values)
     for value in (trial.candidate, trial.set, trial.seed):
         typed(int, value)
     if trial.score is not None and not 0 <= typed(float, trial.score) <= 1:

@@ -29,7 +29,7 @@ HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "
 
 
 @dataclass(frozen=True)
-class Run:
+class NetworkRun:
     """One network, trained from one seed and scored once, after the last epoch, as the protocol says.
 
     Attributes:
@@ -118,7 +118,7 @@ class Result:
     subject: Subject
     data: Data
     config: dict[str, Any]
-    runs: tuple[Run, ...]
+    runs: tuple[NetworkRun, ...]
     provenance: dict[str, Any]
 
     @property
@@ -224,7 +224,7 @@ def _checked(content: dict[str, Any]) -> Result:
         raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
     subject, data = build_typed(Subject, content["subject"]), build_typed(Data, content["data"])
     check_counts(subject, data)
-    runs = tuple(build_typed(Run, run) for run in typed(list, content["runs"]))
+    runs = tuple(build_typed(NetworkRun, run) for run in typed(list, content["runs"]))
     for scores in (data.chance, *(run.scores for run in runs)):
         if set(scores) != set(METRICS[task]):
             raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")

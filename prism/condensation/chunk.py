@@ -25,7 +25,7 @@ class Chunk:
     Args:
         size: clips at first.
         device: whose memory it is.
-        side_by_side: parts of the work that a CPU does at a time, each in a thread, where they go `apart`.
+        side_by_side: parts of the work that a CPU does at a time, each in a thread, where they go `each_exactly`.
     """
 
     def __init__(self, size: int, device: torch.device | str = "cpu", side_by_side: int = 1) -> None:
@@ -75,7 +75,9 @@ class Chunk:
             self._halve(last - first, clips)
         return found
 
-    def apart(self, num: int, work: Callable[[int, int], T], *, clips: int = 1, is_invariant: bool) -> list[T]:
+    def each_exactly(
+        self, num: int, work: Callable[[int, int], T], *, clips: int = 1, is_invariant: bool
+    ) -> list[T]:
         """Do units of work that no other unit and no number of threads may change by a bit.
 
         How a network rounds depends on the threads that share a batch, and for most on the clips beside a clip. So

@@ -177,6 +177,6 @@ def match(
         (gradient,) = torch.autograd.grad(loss.sum(), part)
         return loss.detach(), gradient
 
-    parts = chunk.apart(num_classes, compare, clips=vpc, is_invariant=network.IS_BATCH_INVARIANT)
+    parts = chunk.each_exactly(num_classes, compare, clips=vpc, is_invariant=network.IS_BATCH_INVARIANT)
     losses, gradients = zip(*parts, strict=True)
     return torch.cat(losses), torch.cat(gradients)

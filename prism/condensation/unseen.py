@@ -124,5 +124,5 @@ class Unseen:
         def embed(first: int, last: int) -> Tensor:
             return network.embed(clips[first:last].transpose(1, 2))
 
-        embeddings = torch.cat(self.chunk.apart(len(clips), embed, is_invariant=network.IS_BATCH_INVARIANT))
+        embeddings = torch.cat(self.chunk.each_exactly(len(clips), embed, is_invariant=network.IS_BATCH_INVARIANT))
         return embeddings.view(num_classes, len(clips) // num_classes, -1).mean(dim=1)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.rankings import FULL, RankedSet, Ranking, Trial
+from prism.artifacts.rankings import FULL, RankedSet, RankedTrial, Ranking
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import seconds_to_make
@@ -182,7 +182,7 @@ class _Contest:
                 advance(self._length(number) * len(found), **{name: f"{100 * best:.1f}%"})
         return ranking
 
-    def trained(self, cell: tuple[int, int]) -> list[Trial]:
+    def trained(self, cell: tuple[int, int]) -> list[RankedTrial]:
         """The networks of a candidate on a set, or on all clips, here or where an executor computes.
 
         Args:
@@ -190,16 +190,16 @@ class _Contest:
         """
         return self._trained(*cell, self.ranking.expected[cell[1]])
 
-    def _trained(self, place: int, number: int, seeds: Sequence[int]) -> list[Trial]:
+    def _trained(self, place: int, number: int, seeds: Sequence[int]) -> list[RankedTrial]:
         started = time.monotonic()
         try:
             result = self._evaluated(place, number, seeds)
         except DivergedError:
             if len(seeds) == 1:
-                return [Trial(place, number, seeds[0], None, round(time.monotonic() - started, 3))]
+                return [RankedTrial(place, number, seeds[0], None, round(time.monotonic() - started, 3))]
             # The others may well have learned.
             return [trial for seed in seeds for trial in self._trained(place, number, [seed])]
-        return [Trial(place, number, one.seed, one.scores[SCORE], one.seconds) for one in result.runs]
+        return [RankedTrial(place, number, one.seed, one.scores[SCORE], one.seconds) for one in result.runs]
 
     def _evaluated(self, place: int, number: int, seeds: Sequence[int]) -> Result:
         config = EvaluateConfig(

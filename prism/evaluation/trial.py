@@ -99,7 +99,7 @@ class Trial:
     device: str
     advance: Advance = still
 
-    def __call__(self, seed: int) -> results.Run:
+    def __call__(self, seed: int) -> results.NetworkRun:
         """Train and score the network of a seed; the scores depend on nothing but the seed and the fields.
 
         Raises:
@@ -114,12 +114,12 @@ class Trial:
             module.register_forward_pre_hook(_go_on)
         with in_one_thread(device):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
-        run = results.Run(seed, scores, loss, round(time.monotonic() - started, 3))
+        run = results.NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
         for read in (self.examination.store, self.material):
             read.check_unchanged()
         return run
 
-    def elsewhere(self, seed: int) -> results.Run:
+    def elsewhere(self, seed: int) -> results.NetworkRun:
         """Like a call, on a machine whose memory was not asked before."""
         self.check_memory()
         return self(seed)

@@ -145,7 +145,7 @@ def data_of(store: ClipStore, split: str, chance: dict[str, float], output: Path
 
 
 def _grown(
-    result: Result, found: Iterator[tuple[int, results.Run]], run: Run, advance: Advance, steps: int = 0
+    result: Result, found: Iterator[tuple[int, results.NetworkRun]], run: Run, advance: Advance, steps: int = 0
 ) -> Result:
     """The result with more runs beside those it has, saved after every one, which moves the bar by `steps`."""
     lead = result.metrics[0]

@@ -32,7 +32,7 @@ MAX_BYTES = 2**31
 
 
 @dataclass(frozen=True)
-class Sheet(Format):
+class PictureSheet(Format):
     """Base of the sheets.
 
     Attributes:
@@ -81,7 +81,7 @@ class Sheet(Format):
 
 
 @dataclass(frozen=True)
-class Gif(Sheet):
+class Gif(PictureSheet):
     """A GIF of 256 colours, which plays everywhere."""
 
     options: ClassVar[dict[str, Any]] = {"format": "GIF"}
@@ -106,7 +106,7 @@ class Gif(Sheet):
 
 
 @dataclass(frozen=True)
-class WebP(Sheet):
+class WebP(PictureSheet):
     """A WebP picture without loss."""
 
     options: ClassVar[dict[str, Any]] = {"format": "WEBP", "lossless": True, "quality": 20, "method": 1}

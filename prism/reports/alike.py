@@ -9,7 +9,7 @@ from typing import Any
 from prism.artifacts.estimates import Estimate, Sample, set_keys
 from prism.artifacts.results import HEADINGS, SEEDS, Result
 from prism.machine.texts import canonical_json
-from prism.reports.rows import apart, network_of, role_of
+from prism.reports.rows import grouped, network_of, role_of
 from prism.reports.sheet import NETWORK, Column, Sheet, label_and_role
 from prism.reports.text import counted
 
@@ -63,7 +63,7 @@ class Alike:
 
 def alike(results: Sequence[Result]) -> list[Alike]:
     """Results that may be compared, put together where their sets were made alike, by network, clips and score."""
-    parts = [part for some in apart(results, _making) for part in _one_of_each_seed(some)]
+    parts = [part for some in grouped(results, _making) for part in _one_of_each_seed(some)]
     found = [Alike(tuple(some), role_of(some[0]), network_of(some[0].config)) for some in parts]
     return sorted(found, key=lambda one: (one.budget, one.sample.mean, one.label))
 
@@ -91,7 +91,7 @@ def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
             prints.append(subject.fingerprint)
         return prints.index(subject.fingerprint)
 
-    return apart(results, rank)
+    return grouped(results, rank)
 
 
 def sheet_of(found: Sequence[Alike]) -> Sheet | None:

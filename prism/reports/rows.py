@@ -97,10 +97,10 @@ def build_rows(results: Iterable[Result]) -> list[Row]:
 
 def groups(rows: Sequence[Row]) -> list[list[Row]]:
     """The rows apart by what they were scored on and how, each group in order."""
-    return apart(rows, lambda row: row.group)
+    return grouped(rows, lambda row: row.group)
 
 
-def apart(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
     """The items of each key, in the order in which the keys are first met."""
     found: dict[Hashable, list[Item]] = {}
     for item in items:

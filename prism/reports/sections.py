@@ -17,7 +17,7 @@ from prism.reports.gallery import Gallery, galleries
 from prism.reports.histories import history_plots
 from prism.reports.notes import notes_on
 from prism.reports.plots import score_plots
-from prism.reports.rows import Row, apart, build_rows, groups
+from prism.reports.rows import Row, build_rows, grouped, groups
 from prism.reports.series import Mark, Series, series_of
 from prism.reports.sheet import Picture, Sheet
 from prism.reports.sources import Loaded, SetFile, find_sets, find_store
@@ -85,7 +85,7 @@ class Details:
 def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
     """A section for each data set. Rows that must not be compared stand in different groups of it."""
     ordered = sorted(loaded, key=lambda item: (item.result.data.path, item.result.label, str(item.path)))
-    parts = apart(ordered, lambda item: item.result.data.fingerprint)
+    parts = grouped(ordered, lambda item: item.result.data.fingerprint)
     stores = [find_store(part) for part in parts]
     seen: set[Path] = set()
     sets: list[list[SetFile]] = []
@@ -113,7 +113,7 @@ def build_sections(loaded: Sequence[Loaded]) -> list[Section]:
 def _examples(part: Sequence[Loaded], found: Sequence[SetFile]) -> list[SetFile]:
     """The sets, and of those that were made alike the first that can be shown."""
     paths = {id(item.result): item.locate(item.result.subject.path) for item in part}
-    groups = apart([item.result for item in part], lambda result: result.group)
+    groups = grouped([item.result for item in part], lambda result: result.group)
     files = {one.path: one for one in found}
     firsts = set()
     for one in (one for some in groups for one in alike(some)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prism.reports.rows import Row, apart
+from prism.reports.rows import Row, grouped
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -45,10 +45,10 @@ def series_of(rows: Sequence[Row]) -> list[Series]:
     """The series of a group of rows, each with its own mark, in the order of the rows."""
     ranks: dict[str, int] = {}
     curves: list[list[Row]] = []
-    for members in apart(rows, lambda row: row.variant):
+    for members in grouped(rows, lambda row: row.variant):
         is_curve = len({row.clips for row in members}) == len(members)
         # Two rows of one budget are no curve: they stay together only if they share a label, too.
-        curves += [members] if is_curve else apart(members, lambda row: row.label)
+        curves += [members] if is_curve else grouped(members, lambda row: row.label)
     found = []
     for members in sorted(curves, key=lambda members: rows.index(members[0])):
         role = members[0].role

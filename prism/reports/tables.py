@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from prism.artifacts.results import HEADINGS, METRICS, Result, percent
 from prism.reports.alike import alike, sheet_of
 from prism.reports.notes import cautions_on
-from prism.reports.rows import Row, apart, build_rows, groups, network_of
+from prism.reports.rows import Row, build_rows, grouped, groups, network_of
 from prism.reports.sheet import NETWORK, Column, label_and_role, terminal_table
 from prism.reports.text import in_bytes, in_seconds, printable, significant
 
@@ -64,7 +64,7 @@ def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]
     """
     results = list(results)
     found = []
-    for rows in apart(build_rows(results), lambda row: (row.fingerprint, row.task)):
+    for rows in grouped(build_rows(results), lambda row: (row.fingerprint, row.task)):
         cautions = [
             caution
             for group in groups(rows)
@@ -76,7 +76,7 @@ def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]
 
 def _alike_tables(results: Sequence[Result]) -> list[tuple["Table", list[str]]]:
     found = []
-    for some in apart(results, lambda result: (result.group, network_of(result.config))):
+    for some in grouped(results, lambda result: (result.group, network_of(result.config))):
         if sheet := sheet_of(alike(some)):
             (row, *_), (explained, *cautions) = build_rows(some), sheet.notes
             place = printable(", ".join(column.text(row) for column in (*WHERE, NETWORK)))

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import Estimate, Sample
-from prism.artifacts.results import Result, Run
+from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.telemetry import seconds_to_make
 from prism.reproduction.paper import FLOOR, Cell
 from prism.reproduction.plan import Place
@@ -178,7 +178,7 @@ def _line(place: Place, name: str, done: Progress) -> Line:
     )
 
 
-def _runs(place: Place, done: Progress) -> dict[int, list[Run]]:
+def _runs(place: Place, done: Progress) -> dict[int, list[NetworkRun]]:
     """The networks of each set by its seed; those beside the planned ones, of an earlier command, do not count."""
     found = {}
     for step in place.scores:

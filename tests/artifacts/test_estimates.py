@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import prism
 from prism.artifacts.estimates import Sample, _share_within, of_difference, of_mean, t_quantile
-from prism.artifacts.results import Data, Result, Run, Subject
+from prism.artifacts.results import Data, NetworkRun, Result, Subject
 from prism.errors import ResultError
 
 DRUG = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
@@ -205,7 +205,7 @@ def a_result(seed: int | None, *scores: float, **changes) -> Result:
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, made_with, fingerprint),
         data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
         config={"epochs": 3, "lr": 0.01},
-        runs=tuple(Run(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores)),
+        runs=tuple(NetworkRun(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores)),
         provenance={},
     )
     return replace(whole, **changes)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.results import Data, Result, Run, Subject, percent, relative_to_result
+from prism.artifacts.results import Data, NetworkRun, Result, Subject, percent, relative_to_result
 from prism.errors import ResultError
 from prism.evaluation.evaluate import evaluate
 from prism.selection.select import select
@@ -23,7 +23,9 @@ def a_result(accuracies=(0.25, 0.5)) -> Result:
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1}),
         data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
         config={"epochs": 3, "lr": 0.01},
-        runs=tuple(Run(seed, {"top1": top1, "top5": 1.0}, 0.5, 2.0) for seed, top1 in enumerate(accuracies)),
+        runs=tuple(
+            NetworkRun(seed, {"top1": top1, "top5": 1.0}, 0.5, 2.0) for seed, top1 in enumerate(accuracies)
+        ),
         provenance={"host": "ü"},
     )
 
@@ -57,7 +59,7 @@ def test_the_summary_in_the_file_is_that_of_its_runs():
 def a_retrieval() -> Result:
     scores = {"r1": 0.5, "r5": 0.75, "r10": 0.75, "r20": 1.0}
     data = replace(a_result().data, chance=dict.fromkeys(scores, 0.25))
-    return replace(a_result(), task="retrieval", data=data, runs=(Run(0, scores, 0.5, 2.0),))
+    return replace(a_result(), task="retrieval", data=data, runs=(NetworkRun(0, scores, 0.5, 2.0),))
 
 
 def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
@@ -205,7 +207,7 @@ def test_missing_binary_and_folder_are_refused(tmp_path):
 
 def test_a_result_grows_by_a_run_without_losing_the_others():
     result = a_result((0.1,))
-    grown = replace(result, runs=(*result.runs, Run(1, {"top1": 0.3, "top5": 1.0}, 0.5, 2.0)))
+    grown = replace(result, runs=(*result.runs, NetworkRun(1, {"top1": 0.3, "top5": 1.0}, 0.5, 2.0)))
     assert grown.summary() == pytest.approx((0.2, 2**0.5 / 10, 2))
 
 

@@ -74,7 +74,7 @@ def test_units_that_go_apart_are_done_once_in_their_order_and_alone_unless_the_n
     num, clips, size, threads
 ):
     for is_invariant in (False, True):
-        parts = Chunk(size, side_by_side=threads).apart(
+        parts = Chunk(size, side_by_side=threads).each_exactly(
             num, lambda first, last: range(first, last), clips=clips, is_invariant=is_invariant
         )
         assert [unit for part in parts for unit in part] == list(range(num))

@@ -14,7 +14,7 @@ from conftest import Crash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.results import Result, Run
+from prism.artifacts.results import NetworkRun, Result
 from prism.errors import ConfigError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
@@ -41,7 +41,7 @@ def threads(num: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def without_seconds(result: Result) -> list[Run]:
+def without_seconds(result: Result) -> list[NetworkRun]:
     return [replace(run, seconds=0.0) for run in result.runs]
 
 

@@ -89,8 +89,8 @@ def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monke
         change(data if which == "data" else train)
         return run(*values)  # type: ignore[arg-type]
 
-    run = trial.results.Run
-    monkeypatch.setattr(trial.results, "Run", run_then_change)
+    run = trial.results.NetworkRun
+    monkeypatch.setattr(trial.results, "NetworkRun", run_then_change)
     with pytest.raises(StoreError, match="while it was being used"):
         verb(None, data, train_store=train, output=tmp_path / "result.json", **SCHEDULE)
     assert not (tmp_path / "result.json").exists()

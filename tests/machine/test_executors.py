@@ -16,7 +16,7 @@ import pytest
 from settings import PAPER
 from videos import write_classes, write_numbered
 
-from prism.artifacts.results import Result, Run
+from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.checkpoint import checkpoint_path, shards_path
@@ -106,7 +106,7 @@ def cluster(one_cluster: Cluster) -> Cluster:
     return one_cluster
 
 
-def without_seconds(result: Result) -> list[Run]:
+def without_seconds(result: Result) -> list[NetworkRun]:
     return [replace(run, seconds=0.0) for run in result.runs]
 
 
