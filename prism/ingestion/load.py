@@ -10,7 +10,7 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.dataset import VideoDataset
 from prism.artifacts.store import ClipStore
-from prism.config import nearest, with_options
+from prism.config import as_path, nearest, with_options
 from prism.errors import ConfigError
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
@@ -37,7 +37,8 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
         ConfigError: an option is unknown or out of range, or is for videos and there are none.
         OutputError: there is no room for temporary files.
     """
-    path, names = Path(path), {field.name for field in fields(IngestConfig)}
+    path = as_path(path, "the path of a set, a store or videos")
+    names = {field.name for field in fields(IngestConfig)}
     ingesting = {key: value for key, value in options.items() if key in names}
     others = {key: value for key, value in options.items() if key not in names}
     known = inspect.signature(VideoDataset).parameters.keys() - {"source"}
