@@ -1,6 +1,7 @@
 """Data set objects become stores: those of Hugging Face and torchvision, and plain pairs of frames and label."""
 
 import re
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -239,7 +240,7 @@ def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, item
             "ingest.layout = 'classes', but it must be auto",
         ),
         (GOOD, {"sampling": "fps", "stride": IngestConfig().stride}, ConfigError, "which has no frame rate"),
-        (GOOD, {"executor": object()}, ConfigError, "Leave out the executor."),
+        (GOOD, {"executor": Executor()}, ConfigError, "Leave out the executor."),
     ],
 )
 def test_a_source_that_cannot_be_used_is_told_in_one_sentence(tmp_path, source, options, error, says):
