@@ -10,7 +10,6 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Subject, relative_to_result
 from prism.artifacts.store import ClipStore
-from prism.config import as_path
 from prism.errors import CondensedError, ConfigError
 from prism.evaluation.options import JudgeConfig
 from prism.machine.randomness import generator
@@ -93,8 +92,9 @@ def set_material(
     Raises:
         ConfigError: the set does not fit the store or the options.
     """
-    file = None if isinstance(condensed, CondensedSet) else as_path(condensed, "a condensed set, or its file,")
-    condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
+    given = condensed
+    condensed = given if isinstance(given, CondensedSet) else CondensedSet.load(given)
+    file = None if isinstance(given, CondensedSet) else Path(given)
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
         raise ConfigError(

@@ -39,12 +39,13 @@ class Run:
                 raise ConfigError(f"{name} = {brief(getattr(self, name))}, but it must be True or False.")
         if not isinstance(self.executor, Executor | None):
             raise ConfigError(f"executor = {brief(self.executor)}, but it must be an Executor, or None.")
-        _ = self.path
+        if self.output is not None:
+            as_path(self.output, OUTPUT)
 
     @property
     def path(self) -> Path | None:
         """The output as a path."""
-        return None if self.output is None else as_path(self.output, OUTPUT)
+        return None if self.output is None else Path(self.output)
 
     def check_workers(self, workers: int | None) -> None:
         """Refuse a number of workers that cannot be had.
@@ -84,8 +85,8 @@ def parted(
         if value is not None and not isinstance(value, wanted):
             article = "an" if wanted.__name__[0] in "AEIOU" else "a"
             raise ConfigError(
-                f"{name} = {brief(value)}, but it must be {article} "
-                f"{wanted.__name__}. Give options as keyword arguments."
+                f"{name} = {brief(value)}, but it must be {article} {wanted.__name__}. Give options as keyword "
+                "arguments."
             )
     names = {field.name for field in fields(Run)}
     of_run = {key: value for key, value in given.items() if key in names}
