@@ -111,7 +111,7 @@ def reproduce(
     found = call(verb, name, data, output, run=run, **chosen)
     if not dry_run:
         Console().print(found.summary_table())
-        wrote((output / f"{name}-{scale}.html").resolve(), "the table as a page")
+        wrote(found.file(".html").resolve(), "the table as a page")
         next_is("reproduce", "--list")
 
 

@@ -54,7 +54,7 @@ schedule has none."""
     max_grad_norm: Annotated[float, between(0, 1e6)] = 0.0
     """A longer gradient of a training step is shortened to this norm, over all weights; 0, as in the paper's \
 schedule, sets no limit. Networks that are shown a handful of clips may die without one."""
-    stratified: bool = False
+    stratified: Annotated[bool, Rare()] = False
     """Show each class in its share in every training step, as far as whole clips go; the paper's schedule draws \
 the clips of a step at random."""
     train_vpc: Annotated[int, at_least(0)] = 0

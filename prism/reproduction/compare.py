@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prism.artifacts.estimates import LEVEL
@@ -71,11 +72,20 @@ def _our_storage(line: Line) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An exhibit of the paper with our numbers in it."""
+    """An exhibit of the paper with our numbers in it.
+
+    Attributes:
+        path: its files, without their endings.
+    """
 
     exhibit: Exhibit
     scale: str
     lines: tuple[Line, ...]
+    path: Path
+
+    def file(self, ending: str) -> Path:
+        """Its file with an ending, as `.md` or `-disk.svg`."""
+        return self.path.with_name(self.path.name + ending)
 
     @property
     def sheet(self) -> Sheet:
@@ -240,6 +250,6 @@ RAW: dict[str, Callable[[Line], object]] = {
 """The columns of the CSV file; None is empty. `n` are networks; `std` is theirs, and only one set has it."""
 
 
-def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progress) -> Comparison:
+def compare(exhibit: Exhibit, scale: str, places: Sequence[Place], done: Progress, path: Path) -> Comparison:
     """The comparison as far as its sets and results are there."""
-    return Comparison(exhibit, scale, lines_of(places, done))
+    return Comparison(exhibit, scale, lines_of(places, done), path)

@@ -46,7 +46,7 @@ def reproduce(
 
     Sets and results are kept under `output` and shared by all tables. A file that is there is not made again, and
     an interrupted one goes on where it stopped. The table is written after every step, as Markdown and CSV; at
-    the end come a page, and its plots as SVG.
+    the end come a page, and its plots as SVG. Their names say the stores and the videos per class.
 
     Args:
         name: a key of `exhibits()`.
@@ -72,22 +72,23 @@ def reproduce(
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
-    done, table = Progress(), folder / f"{name}-{scale}"
+    of = [*(store.fingerprint[:8] for store in stores), *(f"vpc{count}" for count in sorted(set(vpc)))]
+    done, table = Progress(), folder / "-".join((name, scale, *of))
     steps = _steps(places)
     missing = [pair for pair in steps if not _take(*pair, done)]
     if dry_run or (run.progress and missing):
         _say(missing, done, run.device, commands=dry_run)
     if dry_run:
-        return compare(chosen, scale, places, done)
+        return compare(chosen, scale, places, done, table)
     for count, (step, store) in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.
         if (step, store) in missing and not _take(step, store, done):
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
             _run(step, store, done, run)
-            _write(compare(chosen, scale, places, done), table)
-    found = compare(chosen, scale, places, done)
-    _write(found, table)
-    _write_page(found, table, done)
+            _write(compare(chosen, scale, places, done, table))
+    found = compare(chosen, scale, places, done, table)
+    _write(found)
+    _write_page(found, done)
     return found
 
 
@@ -173,17 +174,17 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
         raise Interrupted("stopped; run the same command again to go on.") from None
 
 
-def _write(found: Comparison, table: Path) -> None:
+def _write(found: Comparison) -> None:
     for suffix, text in ((".md", found.to_markdown()), (".csv", found.to_csv())):
-        _replace(table.with_name(table.name + suffix), text.encode())
+        _replace(found.file(suffix), text.encode())
 
 
-def _write_page(found: Comparison, table: Path, done: Progress) -> None:
+def _write_page(found: Comparison, done: Progress) -> None:
     plots = found.plots
     for cost, plot in plots.items():
-        _replace(table.with_name(f"{table.name}-{cost}.svg"), plot.svg)
+        _replace(found.file(f"-{cost}.svg"), plot.svg)
     sheet = replace(found.sheet, plots=list(plots.values()))
-    report(list(done.results), table.with_name(f"{table.name}.html"), sheets=[sheet], overwrite=True)
+    report(list(done.results), found.file(".html"), sheets=[sheet], overwrite=True)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -111,8 +111,8 @@ VERBS = {
     "reproduce": Verb(
         "reproduce table6a --data {root}/store --scale small --recipe {root}/tiny.toml --device cpu",
         "tables",
-        rewritten=("table6a-small.*",),
-        tells_time=("table6a-small.md", "table6a-small.html"),
+        rewritten=("table6a-small-*",),
+        tells_time=("table6a-small-*.md", "table6a-small-*.html"),
     ),
 }
 

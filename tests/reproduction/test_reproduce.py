@@ -216,10 +216,10 @@ def test_a_table_is_written_as_markdown_csv_and_page_with_both_numbers_in_each(s
     )
     ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.deviation:.1f} (2)"
     for suffix in ("md", "html"):
-        text = written[f"table6a-small.{suffix}"].decode()
+        text = written[found.file(f".{suffix}").name].decode()
         assert "15.8 ± 1.2" in text
         assert ours in text
-    rows = list(csv.DictReader(io.StringIO(written["table6a-small.csv"].decode())))
+    rows = list(csv.DictReader(io.StringIO(written[found.file(".csv").name].decode())))
     assert [row["paper_mean"] for row in rows] == ["10.9", "17.9", "15.8", "57.8"]
     assert [float(row["mean"]) for row in rows] == [line.ours.mean for line in found.lines]
 
@@ -444,23 +444,42 @@ def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     assert first.read_bytes() == step.path.read_bytes()
 
 
+def test_tables_of_other_stores_or_numbers_of_videos_stand_beside_each_other(make_store, tmp_path, tiny):
+    one, other = make_store(train=22), make_store(train=22, seed=1)
+    out = tmp_path / "out"
+    found = [reproduced(one, out, tiny, "table2"), reproduced(other, out, tiny, "table2")]
+    found += [reproduced(one, out, tiny, "table2", vpc=[5]), reproduced(one, out, tiny, "table2", vpc=[10, 5])]
+    assert len({comparison.path for comparison in found}) == 4
+    for comparison in found:
+        assert comparison.file(".md").read_text() == comparison.to_markdown()
+
+
+def test_a_result_from_before_there_was_an_option_is_taken_where_that_is_not_used(store, tmp_path, tiny):
+    reproduced(store, tmp_path / "out", tiny)
+    (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
+    assert "stratified" not in json.loads(path.read_text())["config"]
+    tiny.write_text(TINY.replace("seeds = 2", "seeds = 2\nstratified = true"))
+    with pytest.raises(OutputError, match=r"its config.stratified is None, not True"):
+        reproduced(store, tmp_path / "out", tiny)
+
+
 def test_storage_is_compared_without_training_anything(store, tmp_path, tiny, make_store):
     found = reproduced(make_store(train=22), tmp_path / "out", tiny, "table2")
     assert not list((tmp_path / "out").rglob("*.json"))
     random = [line for line in found.lines if line.cell.label == FLOOR]
     assert [line.float32_bytes for line in random] == [4 * 2 * vpc * 8 * 3 * 48 * 48 for vpc in (1, 5, 10)]
-    assert "MiB" in (tmp_path / "out" / "table2-small.md").read_text()
+    assert "MiB" in found.file(".md").read_text()
 
 
 def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows():
     plain = line_with(17.9, Printed(17.9, 0.3))
     taken = replace(plain, clips=50, stored_clips=2150)
     table = exhibit("table6a")
-    alone, beside = (Comparison(table, "full", lines).to_markdown() for lines in ((plain,), (plain, taken)))
-    assert "stored clips" not in alone
-    assert "| stored clips |" in beside
-    assert "2,150" in beside
-    assert "stored_clips" in Comparison(table, "full", (plain,)).to_csv().splitlines()[0].split(",")
+    alone, beside = (Comparison(table, "full", lines, Path("out")) for lines in ((plain,), (plain, taken)))
+    assert "stored clips" not in alone.to_markdown()
+    assert "| stored clips |" in beside.to_markdown()
+    assert "2,150" in beside.to_markdown()
+    assert "stored_clips" in alone.to_csv().splitlines()[0].split(",")
 
 
 def test_an_exhibit_is_restricted_to_some_numbers_of_videos_and_keeps_training_on_all(store, tmp_path):
@@ -535,7 +554,7 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
     # The paper counts neither bytes on disk nor clips trained on.
     assert not any(trade.is_printed for trade in against["disk"] + against["shown"])
     assert {t.name: t.points for t in against["shown"]}["PRISM"][-1] == pytest.approx((1500, 10, 1))
-    plots = Comparison(exhibit("figure3"), "full", tuple(lines)).plots
+    plots = Comparison(exhibit("figure3"), "full", tuple(lines), Path("out")).plots
     assert list(plots) == ["float32", "disk", "shown"]
     assert all(b"<svg" in plot.svg for plot in plots.values())
     elsewhere = [replace(line, is_same_data=False) for line in lines]
@@ -554,12 +573,12 @@ def test_a_row_that_diverged_keeps_the_papers_point_in_the_plot_and_has_none_of_
 def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, tmp_path, tiny):
     store = make_store()
     hostile = store.path.rename(store.path.with_name("<script>alert(1)|`"))
-    reproduced(ClipStore.open(hostile), tmp_path / "out", tiny)
+    found = reproduced(ClipStore.open(hostile), tmp_path / "out", tiny)
     for suffix in ("md", "html"):
-        text = (tmp_path / "out" / f"table6a-small.{suffix}").read_text()
+        text = found.file(f".{suffix}").read_text()
         assert "<script>" not in text
         assert "&lt;script&gt;alert(1)" in text
-    assert "\\|" in (tmp_path / "out" / "table6a-small.md").read_text()
+    assert "\\|" in found.file(".md").read_text()
 
 
 @pytest.mark.parametrize("name", exhibits())
@@ -599,7 +618,7 @@ def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_st
 def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked():
     lines = [replace(line_with(40, Printed(17.9, 0.3)), split=split) for split in ("test", "val")]
     assert [line.mark for line in lines] == ["▲", ""]
-    said = [" ".join(Comparison(exhibit("table6a"), "full", (line,)).notes) for line in lines]
+    said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
     assert ["Scored on val clips" in text for text in said] == [False, True]
 
 
