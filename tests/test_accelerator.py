@@ -8,7 +8,7 @@ from accelerator import DEVICE, Accelerator, OnAccelerator
 from torch import Tensor
 
 from prism.artifacts.store import ClipStore
-from prism.condensation import chunk, stream
+from prism.condensation import chunk
 from prism.condensation.class_means import held_frames, whole_clips
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig, settled
@@ -19,6 +19,7 @@ from prism.machine.randomness import generator
 from prism.networks import training
 from prism.networks.build import build_for
 from prism.networks.convnet3d import ConvNet3D
+from prism.networks.initial import initialise
 from prism.networks.options import NETWORKS
 
 CPU = torch.device("cpu")
@@ -33,11 +34,10 @@ TWO = {"initial_keyframes": 2}
 
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch):
-    """Four clips at a time; and generators of the CPU, since the pretended device draws there."""
+    """Four clips at a time; and dropout by a generator of the CPU, since the pretended device draws there."""
     monkeypatch.setitem(chunk.FIRST_CHUNK, DEVICE.type, 4)
     monkeypatch.setitem(chunk.FIRST_CHUNK, "cpu", 4)
-    for module in (stream, training):
-        monkeypatch.setattr(module, "generator", lambda *names, device="cpu": generator(*names))
+    monkeypatch.setattr(training, "generator", lambda *names, device="cpu": generator(*names))
     # The layout that is fast on a CPU rounds in its own way.
     monkeypatch.setattr(ConvNet3D, "CPU_LAYOUT", torch.preserve_format)
 
@@ -130,6 +130,20 @@ def test_kept_class_means_are_sent_without_waiting(make_store):
         kept = [made.at(number) for number in range(3)]
         assert not +accelerator.waits
         assert all(isinstance(means, OnAccelerator) for means in kept)
+
+
+@pytest.mark.parametrize("model", NETWORKS.homes)
+def test_a_network_has_the_initial_values_that_it_has_on_a_cpu(make_store, model):
+    # What a GPU draws depends on how many cores it has: another one would have other networks.
+    store, drawn = make_store(train=6), []
+    for device in (CPU, DEVICE):
+        with Accelerator() as accelerator:
+            network = build_for(store, model, device, width=2, **({"hidden": 3} if "cnn-" in model else {}))
+            for seed in (0, 1):
+                initialise(network, generator(seed, "init"))
+            assert not +accelerator.waits
+            drawn.append({name: value.detach().cpu() for name, value in network.named_parameters()})
+    torch.testing.assert_close(drawn[1], drawn[0], rtol=0, atol=0)
 
 
 def test_an_epoch_of_training_waits_once_for_the_device(make_store):

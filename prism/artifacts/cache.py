@@ -15,6 +15,7 @@ from torch import Tensor
 
 from prism.artifacts.store import ClipStore
 from prism.errors import OutputError
+from prism.machine.devices import rounding
 from prism.machine.files import write_atomically
 from prism.machine.locks import claim, lock_path
 from prism.machine.provenance import versions
@@ -42,7 +43,7 @@ class CacheFile:
     def of(
         cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device, shape: tuple[int, ...]
     ) -> "CacheFile":
-        """The file of what a key decides, beside the store, the versions and the type of the device.
+        """The file of what a key decides, beside the store, the versions and how the device rounds.
 
         Args:
             store: the data set that the tensor is about.
@@ -51,7 +52,7 @@ class CacheFile:
             device: where it is computed.
             shape: its shape.
         """
-        identity = canonical_json([store.fingerprint, key, versions(), device.type])
+        identity = canonical_json([store.fingerprint, key, versions(), *rounding(device)])
         digest = hashlib.sha256(identity.encode()).hexdigest()
         return cls(store.path / "cache" / f"{kind}-{digest[:16]}.safetensors", kind, shape)
 

@@ -12,7 +12,7 @@ from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream
 from prism.errors import Interrupted
-from prism.machine.devices import in_one_thread, pick_device
+from prism.machine.devices import pick_device, repeatably
 from prism.machine.executors import completed
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import Run
@@ -96,7 +96,7 @@ def keep_ahead(order: BlockOrder, needs: Iterable[Need], run: Run) -> None:
                 advance(order.block)
             return
         num = networks_side_by_side(order.store, order.config, stream.device)
-        with stop_signal() as stopped, in_one_thread(stream.device), ThreadPoolExecutor(num) as threads:
+        with stop_signal() as stopped, repeatably(stream.device), ThreadPoolExecutor(num) as threads:
             for _ in completed(threads, replace(order, stopped=stopped), missing):
                 advance(order.block)
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 
 from prism.errors import ConfigError
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import repeatably
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.training_memory import gib
 
@@ -97,18 +97,19 @@ class Chunk:
             ConfigError: there is no memory for a single unit.
         """
         if self.device.type != "cpu":
-            return self.each(num, work, clips=clips)
+            with repeatably(self.device):
+                return self.each(num, work, clips=clips)
 
         shares, size = (self.side_by_side, self.size) if is_invariant else (num, clips)
         ends = [num * share // shares for share in range(shares + 1)]
 
         def alone(first: int, last: int) -> list[T]:
             # The thread's own number of threads: another one may set that of the process meanwhile.
-            with in_one_thread(self.device):
+            with repeatably(self.device):
                 part = Chunk(size, self.device)
                 return part.each(last - first, lambda a, b: work(first + a, first + b), clips=clips)
 
-        with in_one_thread(self.device):
+        with repeatably(self.device):
             return [part for share in self._threads.map(alone, ends, ends[1:]) for part in share]
 
     @cached_property

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
 from prism.condensation.chunk import Chunk
-from prism.machine.devices import in_one_thread, send
+from prism.machine.devices import repeatably, send
 from prism.networks.network import Network
 
 View = Callable[[Tensor, torch.Generator], Tensor]
@@ -58,7 +58,7 @@ class ClassSums:
 
 def between_class_energy(means: Tensor) -> Tensor:
     """Energy of the class means around their common mean: what a loss must fall below to tell classes apart."""
-    with in_one_thread(means.device):
+    with repeatably(means.device):
         return (means - means.mean(dim=0)).square().sum()
 
 

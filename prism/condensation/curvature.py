@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import repeatably
 from prism.machine.randomness import generator
 
 NUM_NETWORKS = 3
@@ -57,5 +57,5 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
 
 
 def _norm(tensors: list[Tensor]) -> float:
-    with in_one_thread(tensors[0].device):
+    with repeatably(tensors[0].device):
         return math.sqrt(sum(float(tensor.detach().double().square().sum()) for tensor in tensors))

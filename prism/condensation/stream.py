@@ -18,7 +18,7 @@ from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import Showing, View, held_frames, real_class_means, whole_clips
 from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
-from prism.machine.devices import in_one_thread, send
+from prism.machine.devices import repeatably, send
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build_for
 from prism.networks.initial import initialise
@@ -114,13 +114,13 @@ class NetworkStream:
             return stream.class_means(number, view, self.classes)
 
         streams = [self, *self._others][: len(numbers)]
-        with in_one_thread(self.device), ThreadPoolExecutor(len(numbers)) as threads:
+        with repeatably(self.device), ThreadPoolExecutor(len(numbers)) as threads:
             found = zip(numbers, threads.map(compute, streams, numbers), strict=True)
             return {(number, view): means for number, means in found}
 
     def draw(self, number: int) -> None:
         """Fill the network with the random values of one number."""
-        initialise(self.network, generator(self.config.network_seed, self.name, number, device=self.device))
+        initialise(self.network, generator(self.config.network_seed, self.name, number))
         if self.real_network is not self.network:
             self.real_network.load_state_dict(self.network.state_dict())
             # Back again: both sides are embedded by the network with the rounded weights.
@@ -142,7 +142,7 @@ class NetworkStream:
         part = batch[before:behind]
         showing = Showing(skip(flips, before) if self.store.flip else False, view, draw)
         # Several threads may round otherwise, and what is kept must be what would be computed.
-        with in_one_thread(self.device):
+        with repeatably(self.device):
             return real_class_means(
                 self.real_network,
                 self.real.frames,

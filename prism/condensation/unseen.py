@@ -17,7 +17,7 @@ from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.errors import DivergedError
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import repeatably
 from prism.machine.run import Run
 
 NUM_NETWORKS = 6
@@ -51,7 +51,7 @@ class Likeness:
         apart, own = real - real.mean(dim=0), synthetic - synthetic.mean(dim=0)
         found = torch.cdist(synthetic, real, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
         right = (found == torch.arange(len(real), device=found.device)).float().mean()
-        with in_one_thread(real.device):
+        with repeatably(real.device):
             loss, aligned = (synthetic - real).square().sum(), (own * apart).sum()
         return cls(float(loss) / energy, float(aligned) / energy, float(right))
 

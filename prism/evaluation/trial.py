@@ -19,12 +19,12 @@ from prism.errors import Interrupted
 from prism.evaluation.materials import Material
 from prism.evaluation.options import JudgeConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
-from prism.machine.devices import in_one_thread, pick_device
+from prism.machine.devices import pick_device, repeatably
 from prism.machine.progress import Advance, still
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
 from prism.networks.training import Draw
-from prism.networks.training_memory import TrainingMemory, check_memory, num_side_by_side
+from prism.networks.training_memory import TrainingMemory, check_memory, num_side_by_side, within_memory
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Trial:
         # Python cannot end a thread from outside, so a stopped training looks for itself, before every layer.
         for module in network.modules():
             module.register_forward_pre_hook(_go_on)
-        with in_one_thread(device):
+        with repeatably(device), within_memory(network):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
         run = results.NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
         for read in (self.examination.store, self.material):
@@ -178,7 +178,7 @@ def side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> Iter
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # The trials set it as well; they find one, and so put back one while others still compute.
     stopped = threading.Event()
-    with in_one_thread(device), ThreadPoolExecutor(num, "prism-trial", _begin, (stopped,)) as threads:
+    with repeatably(device), ThreadPoolExecutor(num, "prism-trial", _begin, (stopped,)) as threads:
         try:
             yield threads
         except BaseException:

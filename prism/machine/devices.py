@@ -48,20 +48,35 @@ def send(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
 
 
 @contextlib.contextmanager
-def in_one_thread(device: "torch.device") -> Iterator[None]:
-    """Let PyTorch compute with one thread on a CPU; a GPU is left alone.
+def repeatably(device: "torch.device") -> Iterator[None]:
+    """Let PyTorch compute so that the same bits come again: in one thread on a CPU, without a race on a GPU.
 
-    Several threads sum the gradients of weights in parts, and so round them otherwise than one thread.
-    Threads that are started in the block compute alone as well.
+    Several threads sum the gradients of weights in parts, and so round them otherwise than one thread. On a GPU
+    the fastest convolutions add up in any order; cuDNN has others.
     """
     import torch
 
-    if device.type != "cpu":
-        yield
+    if device.type == "cpu":
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
         return
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    cudnn = torch.backends.cudnn
+    chosen = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        cudnn.deterministic, cudnn.benchmark = chosen
+
+
+def rounding(device: "torch.device") -> list[str | bool]:
+    """What decides how a device rounds, beside the versions; of a CPU only that it is one."""
+    import torch
+
+    if device.type != "cuda":
+        return [device.type]
+    return [device.type, torch.cuda.get_device_name(device), torch.backends.cudnn.allow_tf32]

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
 def available_memory_bytes(device: "torch.device") -> int | None:
     """Memory that a device can still give, in bytes; None where the system does not tell.
 
-    On a CPU it is what the machine has left, or the control groups of this process (a container's), if less.
+    On a CPU it is what the machine has left, or the control groups of this process (a container's), if less. On a
+    GPU it is what the driver has left, and what PyTorch keeps for its next tensors.
     """
     import torch
 
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
     free = list(of_groups(Path("/")))
     with contextlib.suppress(OSError):
         lines = Path("/proc/meminfo").read_text().splitlines()

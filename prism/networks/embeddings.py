@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import repeatably
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed, generator
 from prism.networks.build import Model, allocate, build_for
@@ -16,10 +16,12 @@ from prism.networks.initial import initialise
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS, Schedule
 from prism.networks.training import outputs_of, train
-from prism.networks.training_memory import check_memory
+from prism.networks.training_memory import check_memory, within_memory
 
 BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
+REMEDY = "--width or another --model"
+"""What needs less memory, as errors say it."""
 DRAWS = 10
 """Networks that are drawn one after the other, until one tells clips apart."""
 
@@ -74,9 +76,9 @@ def train_embeddings(
     def compute() -> Tensor:
         clips = store.clips("train")
         if epochs:
-            check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy="--width or another --model")
+            check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy=REMEDY)
         allocate(network, device)
-        with in_one_thread(device):
+        with repeatably(device), within_memory(network, remedy=REMEDY):
             for draw in range(DRAWS):
                 # Not the seed itself: it would choose clips by a network that an evaluation then trains.
                 drawn = derive_seed(seed, "embedder", draw)
@@ -98,8 +100,7 @@ def train_embeddings(
 def _fill(network: Network, store: ClipStore, epochs: int, seed: int, progress: bool) -> None:
     """Give a network the values of a seed, trained on all training clips where there are epochs."""
     if not epochs:
-        device = next(network.parameters()).device
-        initialise(network, generator(seed, "init", device=device))
+        initialise(network, generator(seed, "init"))
         return
     clips, schedule = store.clips("train"), Schedule(epochs, BATCH_SIZE)
     with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:

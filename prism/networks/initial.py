@@ -1,5 +1,6 @@
 """Initial values: PyTorch's own where a layer has no others, drawn from a generator that the caller names."""
 
+import copy
 import math
 from collections.abc import Iterator
 
@@ -15,15 +16,37 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
 
     Nothing of its earlier values is left, running statistics of normalisation layers included. PyTorch's layers
     get the distributions that PyTorch gives them. A layer with a method `initialise(generator)` is filled by that.
+    Values are drawn on the CPU wherever the network is: a GPU's numbers depend on how many cores it has.
+
+    Args:
+        network: on any device.
+        generator: of the CPU.
 
     Raises:
         ConfigError: a layer holds values, and no initial ones are known for it.
     """
+    held = [*network.parameters(), *network.buffers()]
+    if any(value.device.type != "cpu" for value in held):
+        drawn = _on_the_cpu(network, held)
+        initialise(drawn, generator)
+        for value, fresh in zip(held, [*drawn.parameters(), *drawn.buffers()], strict=True):
+            value.copy_(fresh, non_blocking=True)
+        return
     for layer in _inside_out(network, set()):
         if callable(own := getattr(layer, "initialise", None)):
             own(generator)
         elif any(True for _ in (*layer.parameters(recurse=False), *layer.buffers(recurse=False))):
             _fill(layer, generator)
+
+
+def _on_the_cpu(network: nn.Module, held: list[torch.Tensor]) -> nn.Module:
+    """A copy of a network on the CPU, without the values that it holds."""
+    blank = {}
+    for value in held:
+        memory = torch.empty(value.shape, dtype=value.dtype)
+        is_trained = isinstance(value, nn.Parameter)
+        blank[id(value)] = nn.Parameter(memory, value.requires_grad) if is_trained else memory
+    return copy.deepcopy(network, blank)
 
 
 def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:

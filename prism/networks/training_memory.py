@@ -1,5 +1,7 @@
 """The memory that training a network will take, known before a byte of it is allocated."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -87,13 +89,38 @@ def check_memory(network: Network, batch_size: int, device: torch.device, *, rem
     needs, free = training_memory(network, batch_size), available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return needs
-    remedy = remedy or (f"--{network.SHRUNK_BY} or --batch-size" if network.SHRUNK_BY else "--batch-size")
     raise ConfigError(
         f"training {network.name} takes {gib(needs.total_bytes)}: "
         f"{gib(needs.weight_bytes + needs.recurrent_bytes)} for {needs.num_parameters:,} weights, their "
         f"gradients and momentum, {gib(needs.activation_bytes)} for a batch of {batch_size} clips. "
-        f"{device.type} has {gib(free)} free. Pass a smaller {remedy}."
+        f"{device.type} has {gib(free)} free. Pass a smaller {remedy or _remedy(network)}."
     )
+
+
+@contextmanager
+def within_memory(network: Network, *, remedy: str = "") -> Iterator[None]:
+    """Say what to do where a training that was checked runs out of a GPU's memory all the same.
+
+    A GPU takes some for its own, as for the convolutions' work, and others may use it.
+
+    Args:
+        network: what is trained.
+        remedy: as in `check_memory`.
+
+    Raises:
+        ConfigError: it does.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        reason = str(error).split(". ")[0]
+        raise ConfigError(
+            f"training {network.name} ran out of memory ({reason}). Pass a smaller {remedy or _remedy(network)}."
+        ) from None
+
+
+def _remedy(network: Network) -> str:
+    return f"--{network.SHRUNK_BY} or --batch-size" if network.SHRUNK_BY else "--batch-size"
 
 
 def num_side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> int:

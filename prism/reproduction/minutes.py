@@ -8,11 +8,11 @@ import torch
 
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
-from prism.condensation.chunk import FIRST_CHUNK
+from prism.condensation.chunk import Chunk
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import BLOCK, clips_of_class
 from prism.evaluation.options import VIEWS, RetrieveConfig
-from prism.machine.devices import in_one_thread, pick_device
+from prism.machine.devices import pick_device, repeatably
 from prism.machine.randomness import generator
 from prism.networks.build import build_for
 from prism.networks.initial import initialise
@@ -51,21 +51,23 @@ class Minutes:
         key = store.fingerprint, str(model), *options.items()
         if key not in self._clip_seconds:
             network = build_for(store, model, self.device, **options).eval()
-            initialise(network, generator(0, "minutes", device=self.device))
-            num = FIRST_CHUNK[self.device.type]
+            initialise(network, generator(0, "minutes"))
+            chunk = Chunk.on(self.device)
+            num = chunk.size
             frames = store.clips("train").frames[:1].expand(num, -1, -1, -1, -1)
             clips = to_model_input(frames.to(self.device), store.normalisation)
-            with in_one_thread(self.device):
-                turn = statistics.median(self._embed(network, clips) for _ in range(TURNS))
+            with repeatably(self.device):
+                turn = statistics.median(self._embed(network, clips, chunk) for _ in range(TURNS))
             # Networks are trained, and real clips embedded, side by side.
             side_by_side = torch.get_num_threads() if self.device.type == "cpu" else 1
             self._clip_seconds[key] = turn / num / side_by_side
         return self._clip_seconds[key]
 
     @torch.no_grad()
-    def _embed(self, network: torch.nn.Module, clips: torch.Tensor) -> float:
+    def _embed(self, network: torch.nn.Module, clips: torch.Tensor, chunk: Chunk) -> float:
         started = time.perf_counter()
-        network(clips).sum().item()  # which a GPU is waited for
+        sums = chunk.each(len(clips), lambda first, last: network(clips[first:last]).sum())
+        torch.stack(sums).cpu()  # for which a GPU is waited
         return time.perf_counter() - started
 
     def _clips_of_set(self, step: SetStep, store: ClipStore) -> int:

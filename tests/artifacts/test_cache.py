@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -145,3 +146,16 @@ def test_the_newest_stays_whatever_its_size(make_store, monkeypatch):
     for _ in range(2):
         remembered(store, "a", {}, CPU, (3, 2), compute)
     assert compute.times == 1
+
+
+def test_another_gpu_or_way_of_rounding_has_a_file_of_its_own(store, monkeypatch):
+    def path(name: str, device: str = "cuda") -> Path:
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+        return CacheFile.of(store, "moments", {}, torch.device(device), (2, 2)).path
+
+    paths = [path("one", "cpu"), path("one"), path("other")]
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not torch.backends.cudnn.allow_tf32)
+    paths.append(path("other"))
+    assert len(set(paths)) == 4
+    assert path("other") == paths[-1]
+    assert path("other", "cpu") == paths[0]

@@ -405,6 +405,18 @@ def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(stor
     assert not list(tmp_path.iterdir())
 
 
+def test_training_that_runs_out_of_a_gpus_memory_ends_with_what_to_make_smaller(store, chosen, monkeypatch):
+    def train(*_: object, **__: object) -> float:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a capacity of …")
+
+    monkeypatch.setattr(module, "train", train)
+    says = (
+        r"training convnet3d ran out of memory \(CUDA out of memory\)\. Pass a smaller --width or --batch-size\."
+    )
+    with pytest.raises(ConfigError, match=says):
+        score(chosen, store, seeds=1)
+
+
 def test_the_memory_of_a_batch_is_that_of_the_clips_there_are(store, chosen, monkeypatch):
     seen = []
     original = memory.training_memory

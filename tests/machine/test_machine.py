@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from prism.errors import ConfigError, OutputError
 from prism.machine import progress
-from prism.machine.devices import let_waiting_threads_sleep, pick_device
+from prism.machine.devices import let_waiting_threads_sleep, pick_device, repeatably
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
@@ -198,6 +199,26 @@ def test_a_missing_gpu_is_refused_and_auto_does_without():
 def test_a_device_that_is_none_is_refused_in_one_sentence(name):
     with pytest.raises(ConfigError, match=rf"^device = '{name}', but it must be one of auto, cpu, cuda\.$"):
         pick_device(name)
+
+
+def test_provenance_begins_with_no_gpu_that_nothing_has_used(monkeypatch):
+    # From then on a process could no longer be forked.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: pytest.fail("it began with CUDA"))
+    assert provenance()["gpu"] is None
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
+    assert provenance()["gpu"] == "a GPU"
+
+
+def test_convolutions_on_a_gpu_have_no_race_while_prism_computes_and_the_users_choice_is_back_then(monkeypatch):
+    cudnn = torch.backends.cudnn
+    for benchmark in (True, False):
+        monkeypatch.setattr(cudnn, "benchmark", benchmark)
+        with suppress(ConfigError), repeatably(torch.device("cuda")):
+            assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
+            raise ConfigError("stopped")
+        assert (cudnn.deterministic, cudnn.benchmark) == (False, benchmark)
 
 
 def test_provenance_names_versions_machine_and_date_and_is_plain_json():

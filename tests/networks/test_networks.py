@@ -13,7 +13,7 @@ from torch.nn import functional
 from prism.artifacts.clips import Clips, Normalisation
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import repeatably
 from prism.machine.randomness import generator
 from prism.networks.build import allocate, build
 from prism.networks.dropout import Dropout, use_generator
@@ -353,7 +353,7 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
         embedding = network.embed(part)
         return embedding.detach(), torch.autograd.grad(embedding.square().sum(), part)[0]
 
-    with in_one_thread(torch.device("cpu")):
+    with repeatably(torch.device("cpu")):
         alone = [torch.cat(values) for values in zip(*map(embedded, clips.split(1)), strict=True)]
         for first, last in ((0, 6), (0, 2), (1, 4), (2, 6), (1, 6)):
             for together, single in zip(embedded(clips[first:last]), alone, strict=True):

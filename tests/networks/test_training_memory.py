@@ -126,6 +126,13 @@ def test_the_available_memory_of_this_machine_is_positive_and_finite():
     assert free is None or 0 < free < math.inf
 
 
+def test_what_pytorch_keeps_for_its_next_tensors_is_free_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (3 * GIB, 16 * GIB))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 12 * GIB)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 2 * GIB)
+    assert available_memory_bytes(torch.device("cuda")) == 13 * GIB
+
+
 GIB = 2**30
 UNLIMITED = 9223372036854771712
 """What the first version of control groups says where there is no limit."""

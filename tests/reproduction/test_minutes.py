@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from prism.artifacts.store import ClipStore
+from prism.networks.convnet3d import ConvNet3D
 from prism.reproduction import minutes as module
 from prism.reproduction.minutes import Minutes, in_words, total
 from prism.reproduction.paper import exhibit
@@ -64,6 +66,20 @@ def test_the_time_of_a_clip_is_measured_once_for_each_network(make_store, monkey
         # Eight clips in 0.8 seconds, on two threads.
         assert minutes.clip_seconds(store, "convnet3d", {"width": width}) == pytest.approx(0.05)
     assert len(measured) == 2 * module.TURNS
+
+
+def test_a_clip_is_timed_in_smaller_parts_where_memory_runs_out(make_store, monkeypatch):
+    original, sizes = ConvNet3D.forward, []
+
+    def forward(self: ConvNet3D, clips: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(clips))
+        if len(clips) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return original(self, clips)
+
+    monkeypatch.setattr(ConvNet3D, "forward", forward)
+    assert Minutes("cpu").clip_seconds(make_store(), "convnet3d", {"width": 2}) > 0
+    assert sizes == [8] + [4, 4] * module.TURNS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from torch import Tensor
 from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.images import Encoded, Images, level_ranges, levels_are_finite, offsets_of
 from prism.errors import CondensedError
-from prism.machine.devices import in_one_thread
+from prism.machine.devices import repeatably
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Coded(Images):
         """
         packets, ranges = [], []
         # A video is so small that several threads wait for each other six times as long as one computes.
-        with in_one_thread(frames.device):
+        with repeatably(frames.device):
             # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
             for video in frames.split(counts.tolist()):
                 scale, minimum = level_ranges(video.min(), video.max())
@@ -104,7 +104,7 @@ class Coded(Images):
         wanted = torch.arange(len(self))[where]
         videos = torch.bucketize(wanted, self.offsets[1:], right=True)
         levels = torch.empty(len(wanted), 3, *self.size)
-        with in_one_thread(levels.device):
+        with repeatably(levels.device):
             for video in videos.unique().tolist():
                 try:
                     images = h264.decode(self.packets_of(video), self.size)
