@@ -9,7 +9,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import safetensors
@@ -20,15 +22,18 @@ from torch import Tensor
 from prism.artifacts.clips import Clips, Normalisation
 from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, reading_problem, tensor_problem
 from prism.artifacts.encodings.encoding import checked
-from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
 from prism.config import as_path
 from prism.errors import ClipError, CondensedError
 from prism.machine.files import write_atomically
+from prism.machine.free_memory import available_memory_bytes
 from prism.machine.texts import canonical_json, parse_json
 
 FORMAT = "prism-condensed-set"
 VERSION = 1
+
+DECODING = Lock()
+"""Networks that are trained side by side ask for takes at the same time: the first decodes them for all."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class CondensedSet:
         normalisation: mean and deviation of the real training pixels, for networks trained on this set.
         flip: whether a horizontal flip keeps the labels.
         source: how the set was made: method, configuration, seed, versions, fingerprint of the store.
+        takes: clips that each video stands for, side by side in the encoding; one is drawn when it is rendered.
     """
 
     encoding: Encoding
@@ -50,9 +56,12 @@ class CondensedSet:
     normalisation: Normalisation
     flip: bool
     source: dict[str, Any] = field(default_factory=dict)
+    takes: int = 1
 
     def __post_init__(self) -> None:
-        if problem := self.encoding.problem(len(self.labels)) or self._problem():
+        if self.takes < 1:
+            raise CondensedError(f"a video must stand for one take or more, got {self.takes}.")
+        if problem := self.encoding.problem(self.stored_clips) or self._problem():
             raise CondensedError(f"inconsistent condensed set: {problem}.")
 
     def _problem(self) -> str | None:
@@ -72,7 +81,9 @@ class CondensedSet:
     def contents(self) -> str:
         """What it holds and takes, in a few words."""
         height, width = self.size
-        held = f"{len(self.classes)} classes, {self.encoding.contents}, {self.num_frames}×{height}×{width}"
+        videos = f"{len(self)} videos" + (f" of {self.takes} takes" if self.takes > 1 else "")
+        held = f"{len(self.classes)} classes, {videos}, {self.num_keyframes} key-frames"
+        held += f", {self.num_frames}×{height}×{width}"
         return f"{held}, {self.storage}, {self.num_bytes:,} bytes"
 
     @property
@@ -93,12 +104,12 @@ class CondensedSet:
     @property
     def stored_clips(self) -> int:
         """Clips that the set holds: one for each video, but where a video has takes."""
-        return self.encoding.stored_clips
+        return len(self) * self.takes
 
     @property
     def is_random(self) -> bool:
         """Whether a video stands for several clips, one of which is drawn whenever it is rendered."""
-        return self.encoding.is_random
+        return self.takes > 1 or self.encoding.is_random
 
     @property
     def float32_bytes(self) -> int:
@@ -117,13 +128,13 @@ class CondensedSet:
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at frames of a clip that are stored as they are."""
-        return self.encoding.mask
+        """(V, T) bool, True at frames of each video's first take that are stored as they are."""
+        return self.encoding.mask[:: self.takes]
 
     @property
     def keyframe_counts(self) -> Tensor:
-        """(V,) int64, colour images stored for each video: its key-frames or its static images."""
-        return self.encoding.keyframe_counts
+        """(V,) int64, colour images stored for all takes of each video: key-frames or static images."""
+        return self.encoding.keyframe_counts.view(-1, self.takes).sum(dim=1)
 
     @property
     def num_keyframes(self) -> int:
@@ -146,7 +157,29 @@ class CondensedSet:
             CondensedError: compressed images are not what the set says of them.
         """
         chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
-        return self.encoding.render(chosen, self.normalisation, generator)
+        places = torch.arange(0, self.stored_clips, self.takes)
+        if generator is not None and self.takes > 1:
+            places = places + torch.randint(self.takes, places.shape, generator=generator)
+            if (decoded := self._decoded) is not None:
+                return decoded[places[chosen]]
+        return self.encoding.render(places[chosen], self.normalisation, generator)
+
+    @property
+    def _decoded(self) -> Tensor | None:
+        """All takes as clips, once for all epochs; None where they are draws, or fill a quarter of the memory."""
+        with DECODING:
+            return self._decoded_once
+
+    @cached_property
+    def _decoded_once(self) -> Tensor | None:
+        num_bytes = self.stored_clips * 4 * 3 * prod(self.encoding.clip_shape)
+        if self.encoding.is_random or num_bytes > (available_memory_bytes(torch.device("cpu")) or 0) / 4:
+            return None
+        return self.encoding.render(torch.arange(self.stored_clips), self.normalisation, None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Clips that were decoded may be many times as large as the set: they are decoded again where it arrives.
+        return {key: value for key, value in vars(self).items() if key != "_decoded_once"}
 
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""
@@ -154,8 +187,7 @@ class CondensedSet:
 
     def apart(self) -> "CondensedSet":
         """The same clips, each of them a video of its own: a video with n takes becomes n videos."""
-        labels = self.labels.repeat_interleave(self.stored_clips // len(self))
-        return replace(self, encoding=self.encoding.apart, labels=labels)
+        return replace(self, labels=self.labels.repeat_interleave(self.takes), takes=1)
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
@@ -176,6 +208,7 @@ class CondensedSet:
             "std": list(self.normalisation.std),
             "source": self.source,
             **self.encoding.metadata(),
+            **({"takes": self.takes} if self.takes != 1 else {}),
         }
         return {**content, "sha256": _digest(content, self._tensors)}
 
@@ -190,8 +223,7 @@ class CondensedSet:
             CondensedError: the encoding is such that the file could not be read again.
             OutputError: the file cannot be written, or the disk is full.
         """
-        # Of takes the file has the encoding that is wrapped.
-        if problem := reading_problem(self.encoding.apart):
+        if problem := reading_problem(self.encoding):
             raise CondensedError(f"'{path}' cannot be written: {problem}.")
         data = self.to_bytes()
         write_atomically(Path(path), data)
@@ -217,14 +249,14 @@ class CondensedSet:
                 raise CondensedError("its checksum differs: the file was damaged or edited.")
             num_frames = checked(metadata["num_frames"], int)
             height, width = checked(metadata["size"], list, int)
-            encoding, takes = kind.from_tensors(tensors, metadata), checked(metadata.get("takes", 1), int)
             condensed = cls(
-                encoding if takes == 1 else Takes(encoding, takes),
+                kind.from_tensors(tensors, metadata),
                 tensors["labels"].long(),
                 tuple(checked(metadata["classes"], list, str)),
                 Normalisation(*(tuple(checked(metadata[key], list, float)) for key in ("mean", "std"))),
                 checked(metadata["flip"], bool),
                 checked(metadata["source"], dict),
+                checked(metadata.get("takes", 1), int),
             )
             if condensed.encoding.clip_shape != (num_frames, height, width):
                 raise CondensedError("its metadata names another size or length than its tensors have.")

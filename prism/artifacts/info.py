@@ -71,17 +71,17 @@ def _of_result(result: Result) -> dict[str, Any]:
 
 
 def _of_set(condensed: CondensedSet) -> dict[str, Any]:
-    takes = ", takes" if condensed.stored_clips > len(condensed) else ""
+    takes = ", takes" if condensed.takes > 1 else ""
     return {
         "kind": "condensed set",
         "method": f"{condensed.source.get('method', 'unknown')}{takes}",
         "classes": list(condensed.classes),
         "videos": len(condensed),
-        "takes": condensed.encoding.metadata().get("takes", 1),
+        "takes": condensed.takes,
         "keyframes": condensed.num_keyframes,
         "num_frames": condensed.num_frames,
         "size": list(condensed.size),
-        "encoding": condensed.encoding.name,
+        "encoding": condensed.encoding.NAME,
         "storage": condensed.storage,
         "bytes": condensed.num_bytes,
         "float32_bytes": condensed.float32_bytes,

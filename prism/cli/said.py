@@ -40,7 +40,7 @@ def evaluate_next(made: "CondensedSet", output: Path, store: Path, run: Running)
     """Say how a set is evaluated, or how it is read where no command can."""
     from prism.artifacts.encodings import ENCODINGS
 
-    if isinstance(encoding := made.encoding.apart, ENCODINGS):
+    if isinstance(encoding := made.encoding, ENCODINGS):
         return next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
     load = f"prism.CondensedSet.load({str(output)!r}, encodings=[{type(encoding).__name__}])"
     say(f"Read it in Python: {load}. No command imports an encoding.")

@@ -74,7 +74,7 @@ def _facts(condensed: CondensedSet, loss: Loss, num_bytes: int) -> Iterator[str]
     (height, width), counts = condensed.size, condensed.labels.bincount(minlength=len(condensed.classes)).tolist()
     yield f"| classes | {len(condensed.classes)} |"
     yield f"| videos per class (VPC) | {' to '.join(map(str, sorted({min(counts), max(counts)})))} |"
-    if (takes := condensed.stored_clips // len(condensed)) > 1:
+    if (takes := condensed.takes) > 1:
         yield f"| clips here for each of them | {takes}, of which an epoch of training shows one at random |"
     elif condensed.is_random:
         yield "| clips here for each of them | one of those that it stands for |"

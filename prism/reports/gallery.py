@@ -84,9 +84,9 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
         times = condensed.mask[video].nonzero().flatten().tolist()
         # A long clip shows some of its frames: each of them stands for those up to the next.
         marks = tuple(any(a <= t < b for t in times) for a, b in zip(shown, [*shown[1:], num_frames], strict=True))
-        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.name}"
-        if condensed.stored_clips > len(condensed):
-            note = f"take 1 of {condensed.stored_clips // len(condensed)}"
+        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.NAME}"
+        if condensed.takes > 1:
+            note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
         shot = Shot(lambda video=video: condensed.render(torch.tensor([video]))[0], ranks[label])

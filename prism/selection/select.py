@@ -10,7 +10,6 @@ from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.storages import encoded
-from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
@@ -174,7 +173,7 @@ def _packed(
     store.check_unchanged()
     encoding = parts[0] if len(parts) == 1 else parts[0].join(parts)
     return CondensedSet(
-        encoding if takes == 1 else Takes(encoding, takes),
+        encoding,
         clips.labels[chosen[::takes]],
         store.classes,
         store.normalisation,
@@ -185,4 +184,5 @@ def _packed(
             "store": store.fingerprint,
             "clips": [store.sources[i].path for i in chosen.tolist()],
         },
+        takes,
     )

@@ -10,7 +10,6 @@ import torch
 import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import KeyFrameEncoding
-from prism.artifacts.encodings.takes import Takes
 from prism.artifacts.info import describe
 from prism.artifacts.results import Result
 from prism.errors import CondensedError, ConfigError
@@ -32,9 +31,7 @@ def taken(store) -> CondensedSet:
 
 
 def test_every_epoch_shows_one_clip_of_each_video_and_in_time_every_clip(store, taken):
-    held = (
-        (taken.encoding.encoding.render(torch.arange(8), taken.normalisation, None) * 255).round().to(torch.uint8)
-    )
+    held = (taken.encoding.render(torch.arange(8), taken.normalisation, None) * 255).round().to(torch.uint8)
     assert sorted(map(hash_of, held)) == sorted(map(hash_of, store.clips("train").frames))
     seen = set()
     for epoch in range(SHOWN):
@@ -66,7 +63,7 @@ def test_a_video_s_take_does_not_depend_on_which_others_are_rendered(taken):
 def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, storage):
     made = select(store, takes=2, vpc=2, storage=storage, output=tmp_path / "set.safetensors")
     read = CondensedSet.load(tmp_path / "set.safetensors")
-    assert (len(read), read.encoding.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
+    assert (len(read), read.takes, read.is_random, read.to_bytes()) == (4, 2, True, made.to_bytes())
     assert read.num_keyframes == 2 * 4 * store.num_frames
     assert read.stored_clips == 2 * 4
     assert read.keyframe_counts.tolist() == [2 * store.num_frames] * 4
@@ -86,20 +83,20 @@ def test_a_set_without_takes_does_not_speak_of_them(store):
 @pytest.mark.parametrize("takes", [0, -4, 3])
 def test_takes_that_do_not_fit_the_stored_clips_are_refused(taken, takes):
     with pytest.raises(CondensedError, match=r"inconsistent|one take or more"):
-        replace(taken, encoding=Takes(taken.encoding.encoding, takes))
+        replace(taken, takes=takes)
 
 
 def test_all_means_as_many_as_the_smallest_class_has(make_store):
     uneven = make_store(train=[5, 8])
-    assert select(uneven, takes=0).encoding.takes == 5
-    assert select(uneven, takes=0, vpc=2).encoding.takes == 2
+    assert select(uneven, takes=0).takes == 5
+    assert select(uneven, takes=0, vpc=2).takes == 2
     with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
         select(uneven, takes=3, vpc=2)
 
 
 def test_the_recipe_stores_all_clips_that_every_class_has_coded(store):
     made = select(store, **read_recipe("takes")["select"])
-    assert (made.encoding.takes, made.storage, made.stored_clips, len(made)) == (4, "h264", 8, 2)
+    assert (made.takes, made.storage, made.stored_clips, len(made)) == (4, "h264", 8, 2)
 
 
 def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):
@@ -137,21 +134,21 @@ def test_takes_are_decoded_once_where_there_is_room_and_are_the_same_clips_where
 
     monkeypatch.setattr(KeyFrameEncoding, "render", counted)
     kept = epochs()
-    monkeypatch.setattr("prism.artifacts.encodings.takes.available_memory_bytes", lambda device: 2**20)
+    monkeypatch.setattr("prism.artifacts.condensed.available_memory_bytes", lambda device: 2**20)
     assert all(torch.equal(*pair) for pair in zip(kept, epochs(), strict=True))
     assert decoded == [8, 2, 2, 2, 2]
 
 
 def test_decoded_takes_do_not_travel_to_another_machine(taken):
     taken.render()
-    before = len(pickle.dumps(taken.encoding))
+    before = len(pickle.dumps(taken))
     taken.clips(generator(0, "clips"))
-    assert len(pickle.dumps(taken.encoding)) == before
+    assert len(pickle.dumps(taken)) == before
 
 
 def test_any_encoding_can_have_takes(tmp_path):
     single = CondensedSet.load(GOLDEN / "static-dynamic-uint8.safetensors")
-    taken = replace(single, encoding=Takes(single.encoding, len(single)), labels=torch.tensor([0]))
+    taken = replace(single, takes=len(single), labels=torch.tensor([0]))
     taken.save(tmp_path / "set")
     read = CondensedSet.load(tmp_path / "set")
     assert read.to_bytes() == taken.to_bytes()

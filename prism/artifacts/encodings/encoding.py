@@ -95,11 +95,6 @@ class Encoding(ABC):
         return {"encoding": self.NAME}
 
     @property
-    def name(self) -> str:
-        """Its name for a reader."""
-        return self.NAME
-
-    @property
     def storage(self) -> str:
         """Number format of the stored images, or their codec."""
         return self.NAME
@@ -115,24 +110,9 @@ class Encoding(ABC):
         return self.mask.sum(dim=1)
 
     @property
-    def stored_clips(self) -> int:
-        """Clips that are held for all videos: one for each, but where videos have takes."""
-        return len(self.keyframe_counts)
-
-    @property
-    def contents(self) -> str:
-        """Its videos in a few words."""
-        return f"{len(self.keyframe_counts)} videos, {int(self.keyframe_counts.sum())} key-frames"
-
-    @property
     def shown(self) -> Images | None:
         """The stored pixels, if a clip shows nothing that lies outside their range."""
         return None
-
-    @property
-    def apart(self) -> "Encoding":
-        """The same clips, each of them a video of its own."""
-        return self
 
     def stream(self, video: int) -> list[bytes] | None:
         """The packets of H.264 that are the clip of a video as they stand; None where it has to be rendered."""
