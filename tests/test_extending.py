@@ -43,7 +43,7 @@ def examples(tmp_path_factory):
 class Hurried:
     """The package, whose verbs take the fast options that they have."""
 
-    CondensedSet = prism.CondensedSet
+    CondensedSet, Clips = prism.CondensedSet, prism.Clips
 
     def __getattr__(self, name):
         verb = getattr(prism, name)
@@ -65,8 +65,11 @@ def test_every_example_has_at_most_twenty_lines(number):
 
 
 def test_every_verb_that_the_examples_call_has_written_its_output(examples):
-    written = re.findall(r'"(runs/own-[\w.-]+)"', TEXT)
-    assert len(set(written)) == 5
+    written = {
+        *re.findall(r'"(runs/own-[\w.-]+)"', TEXT),
+        *(f"runs/own-means{seed}.safetensors" for seed in (0, 1)),
+    }
+    assert len(written) == 7
     assert all((examples["folder"] / path).exists() for path in written)
 
 

@@ -19,14 +19,17 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from prism.artifacts.clips import Clips, Normalisation
+from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, reading_problem, tensor_problem
 from prism.artifacts.encodings.encoding import checked
+from prism.artifacts.encodings.storages import Float32, Storage, UInt8, encoded
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
-from prism.config import as_path
-from prism.errors import ClipError, CondensedError
+from prism.artifacts.store import ClipStore
+from prism.config import as_path, brief
+from prism.errors import ClipError, CondensedError, ConfigError
 from prism.machine.files import write_atomically
 from prism.machine.free_memory import available_memory_bytes
+from prism.machine.provenance import versions
 from prism.machine.texts import canonical_json, parse_json
 
 FORMAT = "prism-condensed-set"
@@ -188,6 +191,57 @@ class CondensedSet:
     def apart(self) -> "CondensedSet":
         """The same clips, each of them a video of its own: a video with n takes becomes n videos."""
         return replace(self, labels=self.labels.repeat_interleave(self.takes), takes=1)
+
+    @classmethod
+    def from_clips(
+        cls,
+        clips: Clips,
+        store: ClipStore,
+        *,
+        method: str,
+        seed: int | None = None,
+        storage: Storage | None = None,
+        **options: int | float | str | bool,
+    ) -> "CondensedSet":
+        """A set of videos that were made elsewhere, with every frame a key-frame, as a rival of PRISM's own.
+
+        Args:
+            clips: the videos, uint8 or in units of [0, 1] (they may exceed it), in any order, one or more of each
+                class of the store.
+            store: the data set that they were made of; it says how networks normalise and whether they flip.
+            method: how they were made, as tables and pages name it.
+            seed: of their making. Sets of one method that differ in their seed alone are compared as one group.
+            storage: how the frames are written; as `Float32` by default, as `UInt8` where they are uint8.
+            options: what else they were made by, recorded beside the seed.
+
+        Raises:
+            CondensedError: classes, length or size are not the store's, or a class has no video.
+            ConfigError: the method or an option is no plain value, or the storage cannot hold the frames.
+        """
+        for what, found, wanted in (
+            ("classes", clips.classes, store.classes),
+            ("frames", clips.num_frames, store.num_frames),
+            ("height and width", clips.size, store.size),
+        ):
+            if found != wanted:
+                raise CondensedError(
+                    f"{what} of the clips are {brief(found)}, but those of the store are {brief(wanted)}."
+                )
+        counts = clips.labels.bincount(minlength=len(store.classes))
+        if missing := (counts == 0).nonzero().flatten().tolist():
+            raise CondensedError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
+        made = {**({} if seed is None else {"seed": seed}), **options}
+        if seed is not None and type(seed) is not int:
+            raise ConfigError(f"seed = {brief(seed)}, but it must be a whole number.")
+        for name, value in {"method": method, **made}.items():
+            if not isinstance(value, bool | int | float | str):
+                raise ConfigError(f"{name} = {brief(value)}, but it must be a number, a text, True or False.")
+        order = clips.labels.argsort(stable=True)
+        frames, labels = clips.frames[order], clips.labels[order]
+        keep = storage or (UInt8() if frames.dtype == torch.uint8 else Float32())
+        encoding = encoded(keep, as_pixels(frames), torch.ones(frames.shape[:2], dtype=torch.bool))
+        source = {"method": method, "config": made, "versions": versions(), "store": store.fingerprint}
+        return cls(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:

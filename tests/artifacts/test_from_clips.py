@@ -1,0 +1,91 @@
+"""Videos that were made elsewhere become a set, which every verb takes as it takes PRISM's own."""
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+import prism
+from prism.artifacts.clips import Clips
+from prism.artifacts.encodings.storages import H264
+from prism.errors import CondensedError, ConfigError
+
+TINY = {"width": 4, "epochs": 2, "seeds": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def chosen(store):
+    """A real clip of each class, the last class first."""
+    clips = store.clips("train")
+    return clips.subset([int((clips.labels == label).nonzero()[0]) for label in (1, 0)])
+
+
+def test_real_clips_teach_what_they_teach_as_a_selection(store, chosen, tmp_path):
+    paths = [source.path for source in store.sources if source.split == "train"]
+    listed = tmp_path / "list.txt"
+    firsts = [int((store.labels == label).nonzero()[0]) for label in (0, 1)]
+    listed.write_text("\n".join(paths[first] for first in firsts))
+    theirs = prism.select(store, from_list=listed)
+    ours = prism.CondensedSet.from_clips(chosen, store, method="first")
+    assert (ours.storage, ours.labels.tolist(), ours.num_keyframes) == ("uint8", [0, 1], 2 * store.num_frames)
+    assert torch.equal(ours.render(), theirs.render())
+    scores = [[run.scores for run in prism.evaluate(made, store, **TINY).runs] for made in (ours, theirs)]
+    assert scores[0] == scores[1]
+
+
+def test_every_value_is_kept_to_the_last_bit_and_survives_its_file(store, chosen, tmp_path):
+    frames = 3 * torch.randn((2, *chosen.frames.shape[1:]), generator=torch.Generator().manual_seed(0))
+    made = prism.CondensedSet.from_clips(
+        Clips(frames, chosen.labels, chosen.classes), store, method="noise", seed=3
+    )
+    assert torch.equal(made.render(), frames[[1, 0]])
+    made.save(tmp_path / "noise.safetensors")
+    read = prism.CondensedSet.load(tmp_path / "noise.safetensors")
+    assert read.fingerprint == made.fingerprint
+    assert (read.source["method"], read.source["config"]) == ("noise", {"seed": 3})
+    assert read.source["store"] == store.fingerprint
+
+
+def test_sets_of_one_method_from_several_seeds_are_a_group_with_a_lead(store, chosen, tmp_path):
+    for method, seeds in (("mine", 2), ("theirs", 2)):
+        for seed in range(seeds):
+            noise = torch.rand(chosen.frames.shape, generator=torch.Generator().manual_seed(seed))
+            made = prism.CondensedSet.from_clips(replace(chosen, frames=noise), store, method=method, seed=seed)
+            path = tmp_path / f"{method}{seed}.json"
+            prism.evaluate(made, store, **TINY, seed=2 * seed, output=path, label=method)
+    ours, theirs = ([tmp_path / f"{method}{seed}.json" for seed in (0, 1)] for method in ("mine", "theirs"))
+    # The same videos under both names, judged by the same networks.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two epochs teach little
+        assert prism.lead(ours, theirs).mean == 0
+    page = prism.report([*ours, *theirs], tmp_path / "page.html").read_text()
+    assert "mine" in page
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"clips": {"classes": ("a", "b")}}, CondensedError, "classes of the clips are"),
+        (
+            {"clips": {"frames": torch.zeros(2, 3, 3, 48, 48)}},
+            CondensedError,
+            "frames of the clips are 3, but those",
+        ),
+        ({"clips": {"labels": torch.tensor([0, 0])}}, CondensedError, "no video of class 'class1'"),
+        ({"method": None}, ConfigError, "method = None, but it must be a number, a text"),
+        ({"widths": [3]}, ConfigError, r"widths = \[3\], but it must be a number, a text"),
+        ({"clips": {"frames": torch.full((2, 8, 3, 48, 48), torch.nan)}}, ConfigError, "not finite"),
+        ({"seed": "3"}, ConfigError, "seed = '3', but it must be a whole number"),
+    ],
+)
+def test_what_no_verb_could_use_is_refused_at_once(store, chosen, change, error, says):
+    clips = replace(chosen, **change.pop("clips", {}))
+    with pytest.raises(error, match=says):
+        prism.CondensedSet.from_clips(clips, store, **({"method": "mine"} | change))
+
+
+def test_they_may_be_stored_as_any_set(store, chosen):
+    made = prism.CondensedSet.from_clips(chosen, store, method="mine", storage=H264(quality=50))
+    assert made.storage == "h264"
+    assert made.num_bytes < prism.CondensedSet.from_clips(chosen, store, method="mine").num_bytes
