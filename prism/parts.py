@@ -107,6 +107,12 @@ class Parts:
             )
         return part
 
+    def idle(self, value: Any) -> set[str]:
+        """The options that a part of PRISM's has as fields, but this one has not."""
+        known = {name for home in self.homes for name in _parameters(self.found(home)[0])}
+        part, _ = self.found(value)
+        return known - _parameters(part if isinstance(part, type) else type(part)).keys()
+
     def unmade(self, value: Any, error: Exception) -> ConfigError:
         """The sentence for an error of a constructor."""
         # The usual mistakes explain themselves.

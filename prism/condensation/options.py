@@ -131,7 +131,7 @@ has instructions for it. Class means, losses and gradients are float32 in either
 def overruled(config: CondenseConfig) -> Iterator[str]:
     """A sentence for each option that was chosen and that the method, or another option, leaves without effect."""
     fixed, name = METHODS.make(config.method, config).fixed, METHODS.name_of(config.method)
-    idle = _idle(settled(config))
+    idle = _idle(_fixed(config))
     for option, value in chosen(config).items():
         if value != fixed.get(option, value):
             yield f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used."
@@ -139,16 +139,24 @@ def overruled(config: CondenseConfig) -> Iterator[str]:
             yield f"Caution: {option} = {value!r} is not used, because {idle[option]}."
 
 
+def settled(config: CondenseConfig) -> CondenseConfig:
+    """The options with those that the method fixes in their places, and those without effect at their defaults."""
+    config = _fixed(config)
+    return replace(config, **{option: getattr(CondenseConfig, option) for option in _idle(config)})
+
+
+def _fixed(config: CondenseConfig) -> CondenseConfig:
+    return replace(config, **METHODS.make(config.method, config).fixed)
+
+
 def _idle(config: CondenseConfig) -> dict[str, str]:
     """The options without effect, and why."""
     found = {}
     if not RULES.make(config.insertion, config).inserts:
-        found |= dict.fromkeys(("epsilon", "warmup", "cooldown"), f"insertion = {config.insertion!r}")
+        found |= dict.fromkeys(("warmup", "cooldown"), f"insertion = {config.insertion!r}")
     if config.lr:
         found["relative_lr"] = f"lr = {config.lr!r}"
+    for kind, parts in (("method", METHODS), ("insertion", RULES), ("storage", STORAGES)):
+        reason = f"{kind} = {parts.name_of(getattr(config, kind))!r}"
+        found |= dict.fromkeys(parts.idle(getattr(config, kind)), reason)
     return found
-
-
-def settled(config: CondenseConfig) -> CondenseConfig:
-    """The options with those that the method fixes in their places."""
-    return replace(config, **METHODS.make(config.method, config).fixed)

@@ -1,5 +1,6 @@
 """Static images and dynamic memories: the method of Wang et al. (arXiv 2312.00362)."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -27,22 +28,24 @@ included.)"""
 class StaticDynamicVideos:
     """Static images and dynamic memories, joined by a hallucinator.
 
-    Every video has two of either. The images come first: for `config.static_iterations` they are matched
+    Every video has two of either. The images come first: for `method.static_iterations` they are matched
     with single frames of the real clips, each held for the length of a clip. Then they rest, and memories
     and hallucinator are matched with whole clips, every iteration from a new draw of one image and one
     memory for each video.
     """
 
-    def __init__(self, static: Tensor, dynamic: Tensor, hallucinator: nn.Conv3d, config: CondenseConfig) -> None:
+    def __init__(
+        self, static: Tensor, dynamic: Tensor, hallucinator: nn.Conv3d, method: "StaticDynamic", seed: int
+    ) -> None:
         assert hallucinator.bias is not None
         self.static, self.dynamic = static.requires_grad_(), dynamic.requires_grad_()
         self.weight, self.bias = hallucinator.weight, hallucinator.bias
         self.mask = torch.ones(len(static) // MEMORIES, dynamic.shape[1], dtype=torch.bool, device=static.device)
-        self.seed, self.preparation = config.seed, config.static_iterations
+        self.seed, self.preparation = seed, method.static_iterations
         self.trainable = [
-            Trainable("static_lr", config.static_lr, [self.static]),
-            Trainable("dynamic_lr", config.dynamic_lr, [self.dynamic]),
-            Trainable("hallucinator_lr", config.hallucinator_lr, [self.weight, self.bias]),
+            Trainable("static_lr", method.static_lr, [self.static]),
+            Trainable("dynamic_lr", method.dynamic_lr, [self.dynamic]),
+            Trainable("hallucinator_lr", method.hallucinator_lr, [self.weight, self.bias]),
         ]
 
     def render(self, iteration: int) -> Tensor:
@@ -93,8 +96,21 @@ class StaticDynamicVideos:
         return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
 
+@dataclass(frozen=True)
 class StaticDynamic(Method):
-    """Static images and dynamic memories (Wang et al., arXiv 2312.00362). One hallucinator serves all classes."""
+    """Static images and dynamic memories (Wang et al., arXiv 2312.00362). One hallucinator serves all classes.
+
+    Attributes:
+        static_iterations: steps before the others, in which the static images are learned from single frames.
+        static_lr: learning rate of the static images, which do not move after those steps.
+        dynamic_lr: learning rate of the dynamic memories.
+        hallucinator_lr: learning rate of the hallucinator.
+    """
+
+    static_iterations: int = CondenseConfig.static_iterations
+    static_lr: float = CondenseConfig.static_lr
+    dynamic_lr: float = CondenseConfig.dynamic_lr
+    hallucinator_lr: float = CondenseConfig.hallucinator_lr
 
     fixed: ClassVar[dict[str, Any]] = {
         "init": "real",
@@ -104,8 +120,8 @@ class StaticDynamic(Method):
         "decay": "constant",
         "insertion": "never",
     }
-    independent_classes = False
-    other_rates = "a --static-lr and --dynamic-lr ten times as large or small"
+    independent_classes: ClassVar[bool] = False
+    other_rates: ClassVar[str] = "a --static-lr and --dynamic-lr ten times as large or small"
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
         """Refuse a storage for pictures, which memories are not."""
@@ -115,11 +131,11 @@ class StaticDynamic(Method):
 
     def preparation(self, config: CondenseConfig) -> int:
         """The iterations in which the static images are learned."""
-        return config.static_iterations
+        return self.static_iterations
 
     def view(self, config: CondenseConfig, iteration: int) -> View:
         """Single frames while the static images are learned, then whole clips."""
-        return held_frames if iteration < config.static_iterations else whole_clips
+        return held_frames if iteration < self.static_iterations else whole_clips
 
     def clips_together(self, config: CondenseConfig) -> int:
         """The still images are matched all at once."""
@@ -144,7 +160,9 @@ class StaticDynamic(Method):
         hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")
         initialise(hallucinator, generator(config.seed, "hallucinator"))
         static = store.normalisation.apply(as_pixels(frames))
-        return StaticDynamicVideos(static.to(device), dynamic.to(device), hallucinator.to(device), config)
+        return StaticDynamicVideos(
+            static.to(device), dynamic.to(device), hallucinator.to(device), self, config.seed
+        )
 
 
 def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:

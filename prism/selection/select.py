@@ -68,6 +68,9 @@ def select(
     listed = None if from_list is None else taken_from(store, config, as_path(from_list, "the file of a list"))
     takes = takes_of(store, config) if listed is None else config.takes
     STORAGES.make(config.storage, config).check()
+    for option in STORAGES.idle(config.storage):
+        if (value := getattr(config, option)) != getattr(SelectConfig, option):
+            note(f"Caution: {option} = {value!r} is not used, because storage = {config.storage!r}.")
     with claim(run.output):
         if run.path is not None:
             check_output_file(run.path, run.overwrite, [from_list, store.path])

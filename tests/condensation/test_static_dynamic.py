@@ -135,7 +135,7 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
 
 
 def test_combinations_are_redrawn_in_every_step(store):
-    videos = StaticDynamic().start(store, config(static_iterations=0), CPU)
+    videos = StaticDynamic(static_iterations=0).start(store, config(), CPU)
     first = videos.render(0)
     assert torch.equal(first, videos.render(0))
     assert any(not torch.equal(first, videos.render(i)) for i in range(1, 6))

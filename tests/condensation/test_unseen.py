@@ -11,6 +11,7 @@ from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation import journal
 from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
+from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.stream import NetworkStream
 from prism.condensation.unseen import NUM_NETWORKS, Likeness, Unseen, sentence_of
 from prism.errors import DivergedError
@@ -158,12 +159,24 @@ def test_an_option_that_the_method_fixes_otherwise_is_said_not_to_be_used(store,
         ({"insertion": "gradient", "epsilon": 0.1}, ""),
         ({"lr": 1.0, "relative_lr": 0.1}, "Caution: relative_lr = 0.1 is not used, because lr = 1.0."),
         ({"relative_lr": 0.1}, ""),
+        ({"static_lr": 5.0}, "Caution: static_lr = 5.0 is not used, because method = 'prism'."),
+        ({"method": "static-dynamic", "static_lr": 5.0}, ""),
+        ({"method": StaticDynamic(static_iterations=0, static_lr=5.0)}, ""),
+        ({"quality": 10}, "Caution: quality = 10 is not used, because storage = 'float32'."),
+        ({"quality": 10, "storage": "h264"}, ""),
     ],
 )
 def test_an_option_that_another_one_leaves_without_effect_is_said_not_to_be_used(store, capfd, options, said):
     condense(store, **TINY | {"iterations": 0, "insertion": "never", "lr": 0.0} | options)
     err = capfd.readouterr().err
-    assert f"{said}\n" in err if said else "is not used" not in err
+    assert (
+        f"{said}\n" in err if said else not any(f"Caution: {name} = " in err for name in (*options, "static_lr"))
+    )
+
+
+def test_an_option_without_effect_is_not_recorded(store):
+    made = condense(store, **TINY | {"iterations": 0, "insertion": "never", "static_lr": 5.0, "epsilon": 0.1})
+    assert (made.source["config"]["static_lr"], made.source["config"]["epsilon"]) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(

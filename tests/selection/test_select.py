@@ -208,3 +208,10 @@ def test_a_selection_shows_how_far_its_network_and_its_storage_are(make_store, m
     found = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     expected = [("Training", "epochs"), ("Storing", "classes")]
     assert found == [f"{what}: {n} of 2 {unit}" for what, unit in expected for n in (1, 2)]
+
+
+def test_a_quality_that_no_storage_has_is_said_not_to_be_used(store, capfd):
+    select(store, quality=3, storage="uint8")
+    assert "Caution: quality = 3 is not used, because storage = 'uint8'." in capfd.readouterr().err
+    select(store, quality=3, storage="h264")
+    assert "not used" not in capfd.readouterr().err
