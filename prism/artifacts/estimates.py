@@ -19,6 +19,12 @@ from prism.machine.texts import canonical_json, first_difference
 
 LEVEL = 0.95
 """The share of all intervals that hold the true value."""
+NO_WIDTH = 1e-9
+"""Errors below it are rounding: two scores on fewer than ten million clips differ by more."""
+NO_INTERVAL = (
+    "A lead with [–] has no interval: all values behind it are equal. Scores are shares of the clips, so that "
+    "those of a few sets can be equal by chance, and then they say nothing of their error. Make more sets."
+)
 
 
 @dataclass(frozen=True)
@@ -35,14 +41,16 @@ class Estimate:
     degrees: float
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval by Student's t."""
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval by Student's t; None where the values are equal, which says nothing of their error."""
+        if self.error < NO_WIDTH:
+            return None
         reach = t_quantile(self.degrees) * self.error
         return self.mean - reach, self.mean + reach
 
     def __str__(self) -> str:
-        low, high = self.interval
-        return f"{100 * self.mean:+z.1f} [{100 * low:+z.1f}, {100 * high:+z.1f}]"
+        found = self.interval
+        return f"{100 * self.mean:+z.1f} [{', '.join(f'{100 * end:+z.1f}' for end in found) if found else '–'}]"
 
 
 def of_mean(values: Sequence[float]) -> Estimate | None:
@@ -118,13 +126,12 @@ class Sample:
     def lead(self, other: "Sample") -> Estimate | None:
         """The lead over another sample; None where either has one set.
 
-        Sets of one seed are paired, and what they share, like their networks' seeds, does not widen the
-        interval. Where the samples share fewer than two seeds, all their sets count as independent.
+        Where both samples have the same seeds, sets of one seed are paired, and what they share, like their
+        networks' seeds, does not widen the interval. Otherwise all sets of both count, as independent ones.
         """
         ours, theirs = self.means, other.means
-        shared = [seed for seed in ours if seed in theirs]
-        if len(shared) > 1:
-            return of_mean([ours[seed] - theirs[seed] for seed in shared])
+        if ours.keys() == theirs.keys():
+            return of_mean([ours[seed] - theirs[seed] for seed in ours])
         return of_difference(list(ours.values()), list(theirs.values()))
 
 
@@ -134,7 +141,8 @@ def lead(
     """How far some sets score above others, with a 95 % interval over sets.
 
     Either group holds one result for each of several sets that were made alike from different seeds, and scored
-    alike. Sets of one seed are paired; where the groups share fewer than two seeds, Welch's interval is taken.
+    alike. It is the difference of the means over all sets of either group. Sets of one seed are paired where both
+    groups have the same seeds; otherwise Welch's interval is taken. Equal values give none, which is warned of.
     Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that all sets
     of a group share leave an error that no interval over sets can see. The schedules of the groups may differ, as
     they do where one has more clips to show; their networks must not. A result that lacks networks, as one does
@@ -172,6 +180,8 @@ def lead(
     ours, theirs = (_sample(group, metric) for group in groups)
     found = ours.lead(theirs)
     assert found is not None
+    if found.interval is None:
+        warnings.warn(NO_INTERVAL, stacklevel=2)
     return found
 
 

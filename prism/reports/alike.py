@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from prism.artifacts.estimates import Estimate, Sample, set_keys
+from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, set_keys
 from prism.artifacts.results import HEADINGS, SEEDS, Result
 from prism.machine.texts import canonical_json
 from prism.reports.rows import grouped, network_of, role_of
@@ -139,8 +139,10 @@ def _notes(found: Sequence[Alike]) -> list[str]:
     said = [
         "A set counts once, with the mean of its networks: mean ± standard error over sets (sets × networks of "
         "each), or of one set mean ± sample standard deviation (networks). Leads are those among as many clips "
-        "under one network, in points, with 95 % intervals by Student's t, paired where sets share a seed."
+        "under one network, in points, with 95 % intervals by Student's t, paired where both have the same seeds."
     ]
+    leads = [lead for one in found for lead in (lead_over_floor(one, found), _behind(one, found)) if lead]
+    said += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     return said + [
         f"Caution: {counted(len(shared), 'network judges', 'networks judge')} more than one set of “{one.label}”, "
         "as the seeds say: what their scores have in common is an error that no interval over sets can see. Give "

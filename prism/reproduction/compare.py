@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prism.artifacts.estimates import LEVEL
+from prism.artifacts.estimates import LEVEL, NO_INTERVAL
 from prism.artifacts.results import HEADINGS
 from prism.machine.texts import csv_text
 from prism.reports.plots import Trade, trade_plot
@@ -121,11 +121,12 @@ class Comparison:
         """What a reader must know before comparing."""
         said = ["MiB: every stored frame as float32, with its share of all training clips. Key-frames: per video."]
         said += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, {self._spreads}."]
-        if any(line.lead for line in self.lines):
+        if leads := [line.lead for line in self.lines if line.lead]:
             said.append(
                 f"Lead over {FLOOR}: in points, with its {100 * LEVEL:g} % interval (Student's t); sets of one "
-                "seed are paired."
+                "seed are paired where both rows have the same seeds."
             )
+            said += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
         if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
             said.append(f"Protocol {' and '.join(protocols)}.")
         if splits := sorted({line.split for line in self.lines} - {"", "test"}):
@@ -232,8 +233,8 @@ RAW: dict[str, Callable[[Line], object]] = {
     "std": lambda line: line.ours and line.ours.deviation,
     "n": lambda line: line.ours and line.ours.num_networks,
     "lead": lambda line: line.lead and line.lead.mean,
-    "lead_low": lambda line: line.lead and line.lead.interval[0],
-    "lead_high": lambda line: line.lead and line.lead.interval[1],
+    "lead_low": lambda line: line.lead and line.lead.interval and line.lead.interval[0],
+    "lead_high": lambda line: line.lead and line.lead.interval and line.lead.interval[1],
     "mark": lambda line: line.mark,
     "paper_mib": lambda line: line.cell.storage and line.cell.storage.mean,
     "paper_share_percent": lambda line: line.cell.storage and line.cell.storage_share,

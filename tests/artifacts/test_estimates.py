@@ -154,8 +154,12 @@ def test_to_lead_is_to_be_led_the_other_way_round(scores, others):
     ours, theirs = Sample(scores).lead(Sample(others)), Sample(others).lead(Sample(scores))
     assert ours is not None
     assert theirs is not None
-    low, high = theirs.interval
-    assert ours.interval == pytest.approx((-high, -low), abs=1e-9)
+    assert ours.mean == pytest.approx(-theirs.mean, abs=1e-9)
+    if theirs.interval is None:
+        assert ours.interval is None
+    else:
+        low, high = theirs.interval
+        assert ours.interval == pytest.approx((-high, -low), abs=1e-9)
 
 
 @given(samples)
@@ -180,16 +184,30 @@ def test_one_set_has_the_deviation_of_its_networks_and_no_error_and_leads_nothin
     assert one.lead(two) is two.lead(one) is one.lead(one) is None
 
 
-def test_sets_that_share_fewer_than_two_seeds_are_independent():
-    ours, theirs = Sample({0: [0.1], 1: [0.2], 2: [0.3]}), Sample({2: [0.3], 3: [0.5]})
-    assert ours.lead(theirs) == of_difference([0.1, 0.2, 0.3], [0.3, 0.5])
-    paired = ours.lead(Sample({1: [0.1], 2: [0.4], 3: [0.9]}))
-    assert paired == of_mean([0.2 - 0.1, 0.3 - 0.4])
+def test_sets_are_paired_only_where_both_samples_have_the_same_seeds():
+    ours = Sample({0: [0.1], 1: [0.2], 2: [0.4]})
+    assert ours.lead(Sample({2: [0.3], 0: [0.1], 1: [0.5]})) == of_mean([0.1 - 0.1, 0.2 - 0.5, 0.4 - 0.3])
+    for theirs in ({2: [0.3], 3: [0.5]}, {1: [0.1], 2: [0.4], 3: [0.9]}, {0: [0.1], 1: [0.3]}):
+        others = [mean for (mean,) in theirs.values()]
+        assert ours.lead(Sample(theirs)) == of_difference([0.1, 0.2, 0.4], others)
 
 
-def test_equal_scores_have_an_interval_of_no_width():
-    flat = Sample({0: [0.5], 1: [0.5]})
-    assert str(flat.lead(Sample({2: [0.25], 3: [0.25]}))) == "+25.0 [+25.0, +25.0]"
+@given(samples, samples)
+def test_a_lead_is_the_difference_of_the_means_of_all_sets(scores, others):
+    ours, theirs = Sample(scores), Sample(others)
+    lead = ours.lead(theirs)
+    assert lead is not None
+    assert lead.mean == pytest.approx(ours.mean - theirs.mean, abs=1e-9)
+
+
+def test_values_that_do_not_differ_say_nothing_of_their_error():
+    flat = Sample({0: [0.5], 1: [0.5]}).lead(Sample({2: [0.25], 3: [0.25]}))
+    # 0.6 − 0.5 and 0.4 − 0.3 differ in their last bit.
+    paired = Sample({0: [0.6], 1: [0.4]}).lead(Sample({0: [0.5], 1: [0.3]}))
+    assert flat is not None
+    assert paired is not None
+    assert flat.interval is paired.interval is None
+    assert (str(flat), str(paired)) == ("+25.0 [–]", "+10.0 [–]")
 
 
 # Leads of results.
@@ -220,6 +238,12 @@ def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
     assert found == of_mean([fmean([0.2, 0.4]) - 0.1, 0.4 - 0.2, 0.6 - 0.3])
     assert prism.lead(reversed(OURS), THEIRS) == found
     assert str(found) == "+23.3 [+9.0, +37.7]"
+
+
+def test_a_lead_without_an_interval_is_warned_of():
+    with pytest.warns(UserWarning, match=r"no interval: all values behind it are equal\..* Make more sets"):
+        found = prism.lead(OURS[1:], [a_result(1, 0.2, label="random"), a_result(2, 0.4, label="random")])
+    assert str(found) == "+20.0 [–]"
 
 
 def test_another_score_may_be_compared():

@@ -340,3 +340,11 @@ def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys, label):
     }.items():
         assert said.count(words) == times
     assert label[:6] in said
+
+
+def test_a_lead_without_an_interval_is_explained_in_the_notes(exhibit):
+    ours, floor = made(exhibit, "prism", {0: (0.5,), 1: (0.7,)}), made(exhibit, "random", {0: (0.3,), 1: (0.5,)})
+    sheet = sheet_of(alike(load([*ours, *floor])))
+    assert sheet is not None
+    assert [column.text(sheet.rows[1]) for column in sheet.columns][3] == "+20.0 [–]"
+    assert "all values behind it are equal" in sheet.notes[1]
