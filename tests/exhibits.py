@@ -81,7 +81,9 @@ class Exhibit:
         """The result of a condensed set."""
         made = CondensedSet.load(path)
         counts = (len(made), made.num_keyframes, path.stat().st_size, made.float32_bytes)
-        return self.save(Subject("condensed", path.name, "prism", *counts, {"vpc": 1}), label, **changes)
+        return self.save(
+            Subject("condensed", path.name, "prism", *counts, {"vpc": 1, "seed": 0}), label, **changes
+        )
 
     def of_store(self, method: str, clips: int, **changes: Any) -> Path:
         """The result of real clips: `full` or `subset`."""

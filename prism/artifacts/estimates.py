@@ -205,11 +205,10 @@ def _judged(result: Result) -> dict[str, Any]:
 def _scored(result: Result) -> dict[str, Any]:
     """How a result came about, but for its seeds: that of its own group must be the same."""
     schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
-    subject, made = result.subject, {"method": result.subject.method}
-    # Sets without a seed, as of other tools or of a list, may be anything.
-    if any(type(subject.config.get(name)) is int for name in SEEDS):
-        options = {key: value for key, value in subject.config.items() if key not in SEEDS}
-        made |= {"videos": subject.num_videos, "options": options}
+    made = result.subject.making
+    if "set" in made:
+        # Nothing says whether sets without a seed were made alike, but who gives them as one group.
+        made = {"method": made["method"]}
     return {**_judged(result), "made": made, "config": schedule}
 
 

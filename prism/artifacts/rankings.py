@@ -15,7 +15,6 @@ from prism.artifacts.estimates import LEVEL
 from prism.artifacts.ranks import Agreement, agreement, best, own_agreement
 from prism.artifacts.results import (
     LARGEST,
-    SEEDS,
     VERSION,
     Data,
     Subject,
@@ -139,10 +138,7 @@ class Ranking:
         """The sets by how they were made, in the order of their first ones."""
         members: dict[str, list[int]] = {}
         for number, one in enumerate(self.sets):
-            options = {key: value for key, value in one.subject.config.items() if key not in SEEDS}
-            # A set of which nothing is known has no partner.
-            known = [one.subject.method, options] if options else number
-            members.setdefault(canonical_json(known), []).append(number)
+            members.setdefault(canonical_json(one.subject.making), []).append(number)
         names: list[str] = []
         for numbers in members.values():
             name = _shared_name([self.sets[number].name for number in numbers])

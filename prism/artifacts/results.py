@@ -79,6 +79,21 @@ class Subject:
         if self.stored_clips == 0:
             object.__setattr__(self, "stored_clips", self.num_videos)
 
+    @property
+    def has_seed(self) -> bool:
+        """Whether the set was made from a seed that it names, so that another seed makes another one like it."""
+        return any(type(self.config.get(name)) is int for name in SEEDS)
+
+    @property
+    def making(self) -> dict[str, Any]:
+        """How the set was made: equal for sets that were made alike, which differ in nothing but their seeds.
+
+        A set that names no seed, as of another tool or of a list, may be anything: it is alike to itself alone.
+        """
+        options = {key: value for key, value in self.config.items() if key not in SEEDS}
+        itself = {} if self.has_seed else {"set": self.fingerprint or self.path}
+        return {"method": self.method, "videos": self.num_videos, "options": options, **itself}
+
 
 @dataclass(frozen=True)
 class Data:

@@ -48,8 +48,8 @@ def report(
         for caution in cautions:
             say(caution)
     wrote(page.resolve(), "open it in a browser")
-    if loaded:
-        say(f"Next: {next_command(loaded, groups(build_rows(found))[0])}")
+    if loaded and (following := next_command(loaded, groups(build_rows(found))[0])):
+        say(f"Next: {following}")
 
 
 @command(without=("recipe", "resume", "overwrite"))

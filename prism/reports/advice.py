@@ -70,13 +70,18 @@ def _places(score: float, scale: Sequence[tuple[str, float]]) -> list[str]:
 
 
 def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
-    """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed."""
+    """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed.
+
+    Empty where the best set has no seed, as of another tool or of a list: no command makes another like it.
+    """
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
     item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
+        if not item.result.subject.has_seed:
+            return ""
         made = item.result.subject.config
-        is_selected = bool(made) and "iterations" not in made
+        is_selected = "iterations" not in made
         name, config = ("select", SelectConfig) if is_selected else ("condense", CondenseConfig)
         namesakes = [one.result.subject.config for one in loaded if one.result.label == best.label]
         own = _seeds_that_differ(namesakes, made)

@@ -70,14 +70,8 @@ def alike(results: Sequence[Result]) -> list[Alike]:
 
 def _making(result: Result) -> str:
     """All that sets which were made alike share, and how they were scored."""
-    subject = result.subject
-    made = {key: value for key, value in subject.config.items() if key not in SEEDS}
-    # Sets that say no seed, as of other tools, or of a list, may be anything: each is alike to itself alone.
-    has_seed = any(type(subject.config.get(name)) is int for name in SEEDS)
-    itself = "" if has_seed else subject.fingerprint or subject.path
     scored = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
-    kind = [role_of(result), subject.kind, subject.method, subject.num_videos]
-    return canonical_json([result.label, *kind, made, itself, scored])
+    return canonical_json([result.label, role_of(result), result.subject.kind, result.subject.making, scored])
 
 
 def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:

@@ -39,7 +39,7 @@ class Group(Sheet):
         marks: the mark of each row, in the order of the rows.
         conclusion: the best set in one sentence; empty without a set.
         lead: the scale on which to read the table, and its protocol.
-        following: the command to go on with.
+        following: the command to go on with, or empty.
     """
 
     alike: Sheet | None

@@ -54,6 +54,15 @@ def test_sets_that_differ_in_their_seeds_alone_are_of_one_kind(ranking):
     assert [kind.sets for kind in replace(ranking, sets=unknown).kinds] == [(0,), (1,), (2,)]
 
 
+def test_sets_of_two_lists_are_two_kinds_though_their_files_have_one_name(ranking):
+    listed = {"from_list": "chosen.txt", "storage": "uint8", "quality": 35, "takes": 1}
+    sets = tuple(
+        replace(one, subject=replace(one.subject, method="list", config=listed)) for one in ranking.sets[:2]
+    )
+    apart = replace(ranking, sets=(*sets, ranking.sets[2]))
+    assert [kind.sets for kind in apart.kinds] == [(0,), (1,), (2,)]
+
+
 def test_kinds_have_different_names(ranking):
     names = [replace(one, name="set-1") for one in ranking.sets]
     assert [kind.name for kind in replace(ranking, sets=tuple(names)).kinds] == ["set", "set-1"]

@@ -193,6 +193,20 @@ def test_the_next_set_has_a_seed_that_none_has(exhibit):
     assert "set-3.safetensors" in words[4]
 
 
+@pytest.mark.parametrize("own", [{"from_list": "chosen.txt", "storage": "uint8"}, {}])
+def test_no_command_makes_another_set_like_one_without_a_seed(exhibit, own):
+    method = "list" if own else "unknown"
+    paths = [
+        exhibit.save(Subject("condensed", "set", method, 2, 4, 100, 400, own, "set"), "best"),
+        exhibit.of_store("subset", 2, shares=(0.1,)),
+        exhibit.of_store("full", 8),
+    ]
+    loaded = load_results(paths)
+    assert next_command(loaded, build_rows([one.result for one in loaded])) == ""
+    assert "<h3>Next</h3>" not in build_page(loaded)
+    assert "<h3>Next</h3>" in build_page(loaded[:2])
+
+
 def test_the_terminal_has_the_table_too(exhibit, capsys):
     from rich.console import Console
 
