@@ -208,7 +208,7 @@ def _scored(result: Result) -> dict[str, Any]:
     made = result.subject.making
     if "set" in made:
         # Nothing says whether sets without a seed were made alike, but who gives them as one group.
-        made = {"method": made["method"]}
+        made = {"method": made["method"], "store": made["store"]}
     return {**_judged(result), "made": made, "config": schedule}
 
 

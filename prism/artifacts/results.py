@@ -61,7 +61,12 @@ class Subject:
         config: options of the run that made the set.
         fingerprint: digest of the content of the set or store; empty in results of earlier versions.
         stored_clips: clips that the set holds. With takes they are more than `num_videos`; otherwise, and by
-            default, as many. A file has the field only where it is another number.
+            default, as many.
+        made_from: fingerprint of the store that the set was made from, where that is not the one that scores;
+            empty where it is, or where nobody knows.
+        shared_videos: videos that score and seem to be among those of another store that was trained on.
+
+    A file has the last three only where they are not the default.
     """
 
     kind: str
@@ -74,6 +79,8 @@ class Subject:
     config: dict[str, Any]
     fingerprint: str = ""
     stored_clips: int = 0
+    made_from: str = ""
+    shared_videos: int = 0
 
     def __post_init__(self) -> None:
         if self.stored_clips == 0:
@@ -92,7 +99,23 @@ class Subject:
         """
         options = {key: value for key, value in self.config.items() if key not in SEEDS}
         itself = {} if self.has_seed else {"set": self.fingerprint or self.path}
-        return {"method": self.method, "videos": self.num_videos, "options": options, **itself}
+        made = {"method": self.method, "videos": self.num_videos, "options": options, "store": self.made_from}
+        return {**made, **itself}
+
+    @property
+    def said_of_leaks(self) -> str:
+        """A sentence where clips of another store were trained on, which may be some that score; or nothing."""
+        if self.shared_videos:
+            return (
+                f"{self.shared_videos:,} of the videos that score have the class, path and length, or the pixels, "
+                "of videos of the other store that was trained on. If they are the same, the score is too high."
+            )
+        if self.made_from:
+            return (
+                "the set was made from another store than the one that scores. If both hold the same videos, "
+                "training clips are among those that score, and the score is too high."
+            )
+        return ""
 
 
 @dataclass(frozen=True)
@@ -189,8 +212,9 @@ class Result:
 
     @property
     def caution(self) -> str:
-        """Sentences on networks that are missing, and on those that hardly learned their clips; or nothing."""
-        return " ".join(filter(None, (self._said_of_missing, self._said_of_untrained)))
+        """Sentences on clips of another store, networks that are missing, or that hardly learned; or nothing."""
+        said = (self.subject.said_of_leaks, self._said_of_missing, self._said_of_untrained)
+        return " ".join(filter(None, said))
 
     @property
     def _said_of_missing(self) -> str:
@@ -214,8 +238,10 @@ class Result:
         """The text of the result file."""
         summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
         content = {"format": "prism-result", "version": VERSION, **asdict(self), "summary": summary}
-        if self.subject.stored_clips == self.subject.num_videos:
-            del content["subject"]["stored_clips"]
+        defaults = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0}
+        for name, default in defaults.items():
+            if content["subject"][name] == default:
+                del content["subject"][name]
         return canonical_json(content, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
@@ -299,7 +325,7 @@ def check_counts(*records: Subject | Data) -> None:
     for record in records:
         for name, value in asdict(record).items():
             # An encoding of somebody else's may store no frames.
-            least = 0 if name == "num_keyframes" else 1
+            least = 0 if name in ("num_keyframes", "shared_videos") else 1
             if type(value) is int and not least <= value < LARGEST:
                 raise ValueError(f"{name} is not between {least} and 2^60")
         if isinstance(record, Subject) and record.stored_clips < record.num_videos:

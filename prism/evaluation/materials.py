@@ -1,5 +1,7 @@
 """What networks are trained on: a condensed set, or the clips of a store; and how a result records it."""
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,7 +102,7 @@ def set_material(
         raise ConfigError(
             f"{config.section}.train_vpc needs --train STORE; a condensed set is trained on as a whole."
         )
-    source, made_by = condensed.source, condensed.source.get("config")
+    source, made_by, made_from = (condensed.source, *map(condensed.source.get, ("config", "store")))
     subject = Subject(
         "condensed",
         relative_to_result(file, output) if file else "",
@@ -112,6 +114,8 @@ def set_material(
         made_by if isinstance(made_by, dict) else {},
         condensed.fingerprint,
         condensed.stored_clips,
+        # A set of another tool does not say where its clips are from.
+        made_from if isinstance(made_from, str) and made_from != store.fingerprint else "",
     )
     return SetMaterial(condensed, file), subject
 
@@ -140,8 +144,32 @@ def store_material(
         4 * num_bytes,
         {},
         source.fingerprint,
+        shared_videos=0 if source.fingerprint == store.fingerprint else num_shared(source, store, config.split),
     )
     return material, subject
+
+
+def num_shared(source: ClipStore, store: ClipStore, split: str) -> int:
+    """The videos of a split that seem to be among the training videos of another store.
+
+    They have the class, the path and the length of one of these, as after another cut of the splits, or the pixels
+    of one of their clips. A video of another name, of which other frames are stored, is not seen.
+    """
+    named, shown = set(_videos(source, "train")), set(_digests(source, "train"))
+    clips = zip(_videos(store, split), _digests(store, split), strict=True)
+    return len({video for video, digest in clips if video in named or digest in shown})
+
+
+def _videos(store: ClipStore, split: str) -> Iterator[tuple[str, str, int]]:
+    for place in store.positions(split):
+        found = store.sources[place]
+        yield found.label, found.path, found.video_frames
+
+
+def _digests(store: ClipStore, split: str) -> Iterator[bytes]:
+    if store.positions(split):
+        for clip in store.clips(split).frames:
+            yield hashlib.blake2b(clip.numpy().tobytes()).digest()
 
 
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:

@@ -26,7 +26,7 @@ from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
-from prism.machine.progress import progress_bar
+from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run, parted
 from prism.networks.build import build_for
@@ -132,6 +132,7 @@ class _Contest:
             if told in names:
                 raise ConfigError(f"the sets '{names[told]}' and '{name}' are the same. Name each set once.")
             names[told] = name
+            note(subject.said_of_leaks and f"Caution: '{name}': {subject.said_of_leaks}", enabled=run.progress)
             # A set in a file travels as its place.
             materials.append(file.absolute() if file and run.executor is not None else condensed)
             ranked.append(RankedSet(name, subject, seconds_to_make(file, condensed) if file else 0.0))

@@ -19,7 +19,7 @@ from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import check_output_file
 from prism.machine.locks import claim
-from prism.machine.progress import Advance, progress_bar
+from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
 from prism.machine.texts import as_text
@@ -99,6 +99,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
         else:
             assert trials.condensed is not None
             material, subject = set_material(trials.condensed, store, config, path)
+        note(subject.said_of_leaks and f"Caution: {subject.said_of_leaks}", enabled=run.progress)
         examination = examination_type(store, config, subject)
         result = _without_runs(examination, subject, as_text(trials.label or subject.method), path)
         if run.resume and path and path.exists():

@@ -208,6 +208,8 @@ def _notes(ranking: Ranking) -> list[str]:
         )
     if config["seeds"] == 1 and any(len(kind.sets) == 1 for kind in ranking.kinds):
         said.append("Caution: one network on one set, so the intervals do not see how other ones would rank.")
+    leaks = {kind.name: ranking.sets[kind.sets[0]].subject.said_of_leaks for kind in ranking.kinds}
+    said += [f"Caution: “{name}”: {one}" for name, one in leaks.items() if one]
     if data.split == "test":
         said.append("Caution: scored on test clips. Report no score of a candidate that was picked here.")
     names = list(ranking.candidates)

@@ -168,7 +168,7 @@ def _has_takes(subject: Subject) -> bool:
 def role_of(result: Result) -> str:
     """`floor`, `ceiling`, or nothing."""
     subject = result.subject
-    if subject.kind == "store" and subject.path != result.data.path:
+    if subject.made_from or (subject.kind == "store" and subject.path != result.data.path):
         return ""  # Clips of another store are neither floor nor ceiling of this one.
     if subject.method in FLOORS and not _has_takes(subject):
         return "floor"

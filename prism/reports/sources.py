@@ -103,8 +103,6 @@ def _open_set(found: SetFile, results: list[Result]) -> SetFile:
         found.problems.append(f"Set '{path}' has changed since it was evaluated. Its videos are not shown.")
         return found
     found.condensed = condensed
-    if condensed.source.get("store") not in (None, *(result.data.fingerprint for result in results)):
-        found.problems.append("This set was made from another store than the one it is scored on.")
     _add_curves(found, condensed)
     return found
 

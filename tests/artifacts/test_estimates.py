@@ -301,6 +301,18 @@ def test_a_group_of_sets_that_were_not_made_alike_is_refused(change, says):
         prism.lead([OURS[0], other, OURS[2]], THEIRS)
 
 
+def test_a_group_of_sets_of_different_stores_is_refused_and_one_of_another_store_is_warned_of():
+    elsewhere = [replace(one, subject=replace(one.subject, made_from="another")) for one in OURS]
+    with pytest.raises(ResultError, match=r"its made.store is 'another', not ''\."):
+        prism.lead([*OURS[:2], elsewhere[2]], THEIRS)
+    with pytest.warns(UserWarning, match="made from another store than the one that scores"):
+        assert prism.lead(elsewhere, THEIRS) == prism.lead(OURS, THEIRS)
+    unseeded = [a_result(None, 0.1), a_result(None, 0.3)]
+    unseeded[1] = replace(unseeded[1], subject=replace(unseeded[1].subject, made_from="another"))
+    with pytest.raises(ResultError, match=r"its made.store is 'another', not ''\."):
+        prism.lead(unseeded, THEIRS)
+
+
 @pytest.mark.parametrize(
     ("ours", "message"),
     [

@@ -3,6 +3,8 @@
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.options import NETWORKS
 from prism.selection.select import select
+from prism.testing import write_store
 
 module = sys.modules["prism.evaluation.evaluate"]
 TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
@@ -208,6 +211,56 @@ def test_a_store_that_does_not_fit_the_data_is_refused(store, make_store):
         score(None, store, train_store=make_store(size=50))
     with pytest.raises(ConfigError, match="classes"):
         score(None, store, train_store=make_store(classes=3))
+
+
+def cut_otherwise(store: ClipStore, folder: Path, **changes: Any) -> ClipStore:
+    """The same clips of a store of 2 training, 1 validation and 2 test clips a class, train and test exchanged.
+
+    Args:
+        changes: fields of the sources, to be replaced.
+    """
+    at = [*store.positions("test"), *store.positions("val"), *store.positions("train")]
+    splits = [split for split, count in (("train", 4), ("val", 2), ("test", 4)) for _ in range(count)]
+    sources = [replace(store.sources[i], split=split, **changes) for i, split in zip(at, splits, strict=True)]
+    frames = np.fromfile(store.path / "frames.u8", np.uint8).reshape(len(store), 8, 3, 48, 48)
+    return write_store(folder, store.classes, sources, frames[at])
+
+
+LEAK = "of the videos that score have the class, path and length, or the pixels, of videos of the other store"
+
+
+def test_a_set_of_another_store_is_cautioned_and_keeps_it_in_its_result(make_store, tmp_path, capsys):
+    store = make_store(train=2)
+    other = cut_otherwise(store, tmp_path / "other")
+    result = score(select(store, vpc=1), other, output=tmp_path / "result.json", progress=True)
+    said = "the set was made from another store than the one that scores. If both hold the same videos, training"
+    assert f"Caution: {said}" in capsys.readouterr().err
+    assert said in str(Result.load(tmp_path / "result.json"))
+    assert result.subject.made_from == store.fingerprint
+    own = score(select(store, vpc=1), store, output=tmp_path / "own.json")
+    assert own.subject.said_of_leaks == ""
+    assert "made_from" not in (tmp_path / "own.json").read_text()
+
+
+@pytest.mark.parametrize("source", [{}, {"method": "theirs"}, {"store": 3}])
+def test_a_set_that_names_no_store_is_not_cautioned(store, chosen, source):
+    assert score(replace(chosen, source=source), store, seeds=1).subject.said_of_leaks == ""
+
+
+@pytest.mark.parametrize("changes", [{}, {"path": "renamed.mp4"}])
+def test_scored_videos_that_the_store_to_train_on_has_too_are_counted(make_store, tmp_path, changes):
+    store = make_store(train=2)
+    result = score(None, cut_otherwise(store, tmp_path / "other", **changes), train_store=store)
+    assert result.subject.shared_videos == (2 if changes else 4)
+    assert f"{result.subject.shared_videos} {LEAK}" in result.caution
+
+
+def test_videos_of_which_other_frames_are_stored_are_known_by_class_path_and_length(make_store, tmp_path):
+    store, later = make_store(train=2), make_store(train=2, seed=1)
+    assert LEAK in score(None, cut_otherwise(later, tmp_path / "same"), train_store=store).caution
+    longer = cut_otherwise(later, tmp_path / "longer", video_frames=99)
+    assert score(None, longer, train_store=store).subject.said_of_leaks == ""
+    assert score(None, store, train_store=store).subject.said_of_leaks == ""
 
 
 def test_neither_or_both_of_set_and_store_are_refused(store, chosen):

@@ -362,3 +362,12 @@ def test_a_lead_without_an_interval_is_explained_in_the_notes(exhibit):
     assert sheet is not None
     assert [column.text(sheet.rows[1]) for column in sheet.columns][3] == "+20.0 [–]"
     assert "all values behind it are equal" in sheet.notes[1]
+
+
+def test_random_clips_of_another_store_are_no_floor_and_the_page_says_where_they_are_from(exhibit):
+    paths = made(exhibit, "random", {0: (0.5,), 1: (0.7,)})
+    (result, *_) = load(paths)
+    replace(result, subject=replace(result.subject, made_from="another")).save(paths[0])
+    assert sorted(one.role for one in alike(load(paths))) == ["", "floor"]
+    said = "Caution: “random”: the set was made from another store than the one that scores."
+    assert said in build_page(load_results(paths))

@@ -107,6 +107,14 @@ def test_test_clips_and_trainings_that_diverged_are_said(ranking):
     assert "Caution: networks of candidate0 diverged, which counts as 0 %." in notes
 
 
+def test_sets_of_another_store_are_a_caution():
+    ranking = ranking_of(FULL, ours=noisy(0.01, sets=1), theirs=noisy(0.01, sets=1, seed=1))
+    (ours, theirs), said = ranking.sets, "Caution: “theirs-0”: the set was made from another store"
+    assert said not in "".join(ranking_sheets(ranking)[0].notes)
+    elsewhere = replace(theirs, subject=replace(theirs.subject, made_from="another"))
+    assert said in "".join(ranking_sheets(replace(ranking, sets=(ours, elsewhere)))[0].notes)
+
+
 def test_one_network_on_one_set_is_a_caution():
     notes = ranking_sheets(ranking_of(FULL, good=noisy(0.01, sets=1)))[0].notes
     assert any(note.startswith("Caution: one network on one set") for note in notes)
