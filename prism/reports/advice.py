@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from prism.artifacts.results import HEADINGS, SEEDS, percent
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, CondenseConfig
 from prism.config import Options, as_arguments, described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.reports.alike import Alike, best_of, lead_over_floor
@@ -72,15 +72,15 @@ def _places(score: float, scale: Sequence[tuple[str, float]]) -> list[str]:
 def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
     """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed.
 
-    Empty where the best set has no seed, as of another tool or of a list: no command makes another like it.
+    Empty where no command makes another set like the best one: it is of a list, or was made without PRISM.
     """
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
     item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
-        if not item.result.subject.has_seed:
+        made, method = item.result.subject.config, item.result.subject.method
+        if not (item.result.subject.has_seed and (METHODS.is_name(method) or SELECTIONS.is_name(method))):
             return ""
-        made = item.result.subject.config
         is_selected = "iterations" not in made
         name, config = ("select", SelectConfig) if is_selected else ("condense", CondenseConfig)
         namesakes = [one.result.subject.config for one in loaded if one.result.label == best.label]

@@ -193,9 +193,9 @@ def test_the_next_set_has_a_seed_that_none_has(exhibit):
     assert "set-3.safetensors" in words[4]
 
 
-@pytest.mark.parametrize("own", [{"from_list": "chosen.txt", "storage": "uint8"}, {}])
-def test_no_command_makes_another_set_like_one_without_a_seed(exhibit, own):
-    method = "list" if own else "unknown"
+@pytest.mark.parametrize("own", [{"from_list": "chosen.txt", "storage": "uint8"}, {}, {"seed": 3, "gain": 0.5}])
+def test_no_command_makes_another_set_like_one_of_a_list_or_of_another_method(exhibit, own):
+    method = "list" if "from_list" in own else "mine" if own else "unknown"
     paths = [
         exhibit.save(Subject("condensed", "set", method, 2, 4, 100, 400, own, "set"), "best"),
         exhibit.of_store("subset", 2, shares=(0.1,)),
