@@ -49,16 +49,25 @@ def write_numbered(
     height: int = SIZE,
     width: int = SIZE,
     container: dict[str, str] | None = None,
+    turn: tuple[int, bool] | None = None,
 ) -> Path:
-    """Encode frames that show `first`, `first + 1`, … (modulo 256)."""
+    """Encode frames that show `first`, `first + 1`, … (modulo 256).
+
+    With `turn`, degrees counter-clockwise and whether mirrored left to right after that, frames are stored so that
+    they are upright when they are turned, and the file says by how much.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with av.open(str(path), "w", options=container or {}) as output:
         stream = output.add_stream(codec, rate=25, options=options or {"preset": "ultrafast", "g": "12"})
         stream.height, stream.width = height, width
         stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        if turn:
+            stream.set_display_rotation(turn[0], hflip=turn[1])
         for number in range(first, first + num_frames):
-            frame = av.VideoFrame.from_ndarray(numbered(number % 256, height, width), format="rgb24")
-            output.mux(stream.encode(frame))
+            pixels = numbered(number % 256, height, width)
+            if turn:
+                pixels = np.rot90(pixels[:, ::-1] if turn[1] else pixels, -turn[0] // 90).copy()
+            output.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         output.mux(stream.encode())
     return path
 

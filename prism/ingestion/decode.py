@@ -8,7 +8,8 @@ reading the file, and there are three ways to decode a frame, each taken where t
 2. in order: decode from the start and count, up to the last wanted frame;
 3. counted: some packets give no frame, so count the frames that can be decoded first, then as in 2.
 
-Rotation and pixel shape in the metadata are ignored.
+A frame is turned and mirrored as the display matrix of its video says: phones store upright videos on their side.
+The shape of pixels, and what a picture in a folder of frames says of its orientation (EXIF), are ignored.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -249,9 +250,31 @@ def _packets_since(container: "InputContainer", stream: "VideoStream", since: in
 def _fit_frame(frame: "av.VideoFrame", size: int, limits: Limits, converter: VideoReformatter) -> Array:
     _check_frame(frame.width, frame.height, limits)
     try:
-        return fit(converter.reformat(frame, format="rgb24").to_ndarray(), size)
+        fitted = fit(converter.reformat(frame, format="rgb24").to_ndarray(), size)
     except (FFmpegError, ValueError, OSError) as error:
         raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
+    # What is kept is the centre square, which is the same turned before or after; after, it is small.
+    matrix = frame.side_data.get("DISPLAYMATRIX")
+    return fitted if matrix is None else _as_shown(fitted, np.frombuffer(matrix, np.int32).tolist())
+
+
+def _as_shown(frame: Array, matrix: list[int]) -> Array:
+    """Turn and mirror a square frame, (3, size, size), as FFmpeg's players do.
+
+    Args:
+        frame: the pixels as they are stored.
+        matrix: FFmpeg's display matrix: the point (x, y) is shown at (a x + c y, b x + d y), where a, b, c and d
+            are its numbers 0, 1, 3 and 4. One that is no multiple of 90° changes nothing.
+    """
+    a, b, c, d = (matrix[k] for k in (0, 1, 3, 4))
+    # Within a degree, as FFmpeg has it.
+    if 57 * max(abs(b), abs(c)) < min(abs(a), abs(d)):
+        right, down = a, d
+    elif 57 * max(abs(a), abs(d)) < min(abs(b), abs(c)):
+        frame, right, down = frame.transpose(0, 2, 1), c, b
+    else:
+        return frame
+    return np.ascontiguousarray(frame[:, :: -1 if down < 0 else 1, :: -1 if right < 0 else 1])
 
 
 def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:

@@ -17,7 +17,7 @@ from prism.ingestion.task import Task
 from prism.ingestion.working import slot_offsets
 from prism.machine.texts import canonical_json, parse_json, read_text
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 
 
 @dataclass(frozen=True)

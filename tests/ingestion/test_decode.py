@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
@@ -88,6 +89,61 @@ def test_frames_are_rgb_resized_on_the_short_side_and_cropped_in_the_centre(tmp_
     # The filter reaches past the crop, as it does when the whole picture is resized first.
     assert (clip[:, 2, :, 2:-2] == 255).all()
     assert (clip[:, :2, :, 2:-2] == 0).all()
+
+
+TURNS = [(degrees, mirrored) for degrees in (0, 90, 180, 270) for mirrored in (False, True)][1:]
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize("kind", ["h264 with B-frames", "h265", "mpeg4 avi"])
+def test_a_video_that_is_stored_on_its_side_is_read_upright(tmp_path, turn, kind):
+    _, codec, options = KINDS[kind]
+    path = write_numbered(tmp_path / "phone.mp4", 30, codec, options, first=90, turn=turn)
+    assert numbers(path, Window(0, 1), Window(20, 1)) == [[*range(90, 96)], [*range(110, 116)]]
+    assert all(clip.flags.c_contiguous for clip in read(path, Window(20, 1))[1])
+
+
+@pytest.mark.parametrize("turn", TURNS)
+def test_a_turned_video_is_read_as_ffmpegs_player_shows_it(tmp_path, turn):
+    path = write_numbered(tmp_path / "phone.mp4", 8, first=90, height=96, width=160, turn=turn)
+    shown = decode.fit(players_frame(path, 5), 40)
+    assert np.abs(read(path, Window(2, 1), size=40)[1][0][3].astype(int) - shown).max() <= 4
+
+
+def players_frame(path: Path, index: int) -> np.ndarray:
+    """A frame as ffplay shows it, (H, W, 3): by FFmpeg's own filters, chosen as in its `ffplay.c`."""
+    with av.open(str(path)) as container:
+        frame = [*container.decode(video=0)][index]
+    matrix = np.frombuffer(frame.side_data["DISPLAYMATRIX"], np.int32)
+    filters = {
+        0: ["vflip"] * bool(matrix[4] < 0),
+        90: ["transpose=cclock_flip" if matrix[3] > 0 else "transpose=clock"],
+        180: ["hflip"] * bool(matrix[0] < 0) + ["vflip"] * bool(matrix[4] < 0),
+        270: ["transpose=clock_flip" if matrix[3] < 0 else "transpose=cclock"],
+    }[-frame.rotation % 360]
+    graph = av.filter.Graph()
+    sizes = {"width": frame.width, "height": frame.height}
+    nodes = [graph.add_buffer(**sizes, format=frame.format, time_base=frame.time_base)]
+    nodes += [graph.add(*text.split("=")) for text in [*filters, "buffersink"]]
+    graph.link_nodes(*nodes).configure()
+    graph.push(frame)
+    return graph.pull().to_ndarray(format="rgb24")
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        (46340, -46340, 46340, 46340),
+        (65536, 3000, -3000, 65536),
+        (0, 0, 0, 0),
+        (-(2**31),) * 4,
+        (0, 65536, 0, 65536),
+    ],
+)
+def test_a_display_matrix_that_is_no_quarter_turn_changes_nothing(matrix):
+    frame = np.arange(3 * 4 * 4, dtype=np.uint8).reshape(3, 4, 4)
+    a, b, c, d = matrix
+    assert decode._as_shown(frame, [a, b, 0, c, d, 0, 0, 0, 2**30]) is frame
 
 
 def test_shrinking_does_not_alias(tmp_path):
