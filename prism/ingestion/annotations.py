@@ -7,7 +7,6 @@ under the source, so no list can reach beyond it.
 import csv
 import io
 import json
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import SourceError
-from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, is_image
+from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, videos_under
 from prism.machine.texts import delimiter_of, read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
@@ -155,9 +154,12 @@ def find_listed(
     """
     listing, linked, places = Listing(source), list[str](), dict[str, str]()
     found: dict[str, list[Path]] = defaultdict(list)
-    for path in _videos_under(source, linked):
-        end = "/".join(path.relative_to(source).parts[-parts:])
-        found[fold(_without_suffix(end))].append(path)
+    try:
+        for path in videos_under(source, linked):
+            end = "/".join(path.relative_to(source).parts[-parts:])
+            found[fold(_without_suffix(end))].append(path)
+    except OSError as error:
+        raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.") from None
     for entry in entries:
         name = fold(_without_suffix(entry.name))
         if name in places:
@@ -172,24 +174,6 @@ def find_listed(
             listing.skipped[entry.name] = MISSING
     _require_training_videos(listing, entries, linked)
     return listing
-
-
-def _videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
-    """Every visible video under a folder; folders that are links are noted in `linked`, not followed."""
-
-    def refuse(error: OSError) -> None:
-        raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.")
-
-    for name, folders, files in os.walk(root, onerror=refuse):
-        folder = Path(name)
-        folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
-        links = (folder / entry for entry in folders if (folder / entry).is_symlink())
-        linked += [link.relative_to(root).as_posix() for link in links]
-        if folder != root and any(is_image(file) for file in files):
-            yield folder
-        for file in sorted(files):
-            if file.lower().endswith(VIDEO_SUFFIXES) and not file.startswith("."):
-                yield folder / file
 
 
 def _without_suffix(name: str) -> str:

@@ -2,18 +2,19 @@
 
 Hidden files and files of other types are passed over. A link that leaves the source is listed as skipped,
 because what it points to is not part of the data set that was named; so is a folder that is a link, because what
-it holds would be there twice. Published data sets are in `official`.
+it holds would be there twice, and a video deeper than a class folder, because its class is not known. Published
+data sets are in `official`.
 """
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
 from prism.errors import SourceError
 from prism.ingestion.annotations import column_names, csv_rows
-from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, frame_files, require_folder
+from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, frame_files, require_folder, videos_under
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.texts import as_text, delimiter_of
 
@@ -24,6 +25,7 @@ EXPECTED = (
 )
 
 LINKED = "it is a folder that is a link, which is not searched."
+NESTED = "it lies in a folder within a class folder, which is not searched."
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
@@ -53,6 +55,8 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     _check_videos(listing, LAYOUTS.name_of(config.layout))
     if not listing.videos:
         instead = ""
+        if nested := _paths(listing, NESTED):
+            raise SourceError(_said_of_deeper_classes(source, nested))
         if listing.skipped:
             path, reason = min(listing.skipped.items())
             instead = f" that can be used ('{path}': {reason.rstrip('.')})"
@@ -67,10 +71,16 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         raise SourceError(f"source '{source}' has no videos{instead}. {EXPECTED}")
     listing.videos.sort(key=lambda video: video.relative)
     listing.notes.extend(said_of_capitals({video.label for video in listing.videos}))
-    if linked := sorted(path for path, reason in listing.skipped.items() if reason == LINKED):
+    if linked := _paths(listing, LINKED):
         listing.notes.append(
             f"Caution: folders that are links are not searched: {len(linked):,}, such as '{linked[0]}'. Put the "
             "folders themselves there if they belong to the data set."
+        )
+    if nested := _paths(listing, NESTED):
+        what = "1 video lies" if len(nested) == 1 else f"{len(nested):,} videos lie"
+        listing.notes.append(
+            f"Caution: {what} in folders within class folders, which are not searched, such as '{nested[0]}'. "
+            "Move them into the folder of their class, or name them in a .csv list."
         )
     if passed := listing.passed_over:
         what = "file or folder" if len(passed) == 1 else "files and folders"
@@ -79,6 +89,29 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"and hold no frames, such as '{min(passed)}'."
         )
     return listing
+
+
+def hint_of(listing: Listing) -> str:
+    """Where videos were not looked for, as a sentence to put behind an error; empty where everywhere."""
+    said = {LINKED: "Linked folders", NESTED: "Folders within class folders"}
+    firsts = {what: paths[0] for reason, what in said.items() if (paths := _paths(listing, reason))}
+    return "".join(f" {what} are not searched ('{path}')." for what, path in firsts.items())
+
+
+def _paths(listing: Listing, reason: str) -> list[str]:
+    """What was skipped for a reason, sorted."""
+    return sorted(path for path, given in listing.skipped.items() if given == reason)
+
+
+def _said_of_deeper_classes(source: Path, nested: Sequence[str]) -> str:
+    """That all videos lie deeper than in class folders, and the folder to name where that is one."""
+    above = {(source / path).parents[1] for path in nested}
+    others = "ove them into the folders of their classes, or name them in a .csv list."
+    hint = f"Name '{above.pop()}', the folder above the classes; or m{others}" if len(above) == 1 else f"M{others}"
+    return (
+        f"source '{source}' has no videos in class folders, but {len(nested):,} in folders within these, such as "
+        f"'{nested[0]}'. {hint}"
+    )
 
 
 def _check_videos(listing: Listing, layout: str) -> None:
@@ -235,6 +268,9 @@ def _add_class(listing: Listing, folder: Path, split: str) -> None:
                 listing.skipped[relative] = LINKED
             elif _is_video(entry) or (entry.is_dir() and frame_files(entry)):
                 listing.add(entry, folder.name, split)
+            elif entry.is_dir() and (nested := list(videos_under(entry, []))):
+                paths = (as_text(video.relative_to(listing.root).as_posix()) for video in nested)
+                listing.skipped.update(dict.fromkeys(paths, NESTED))
             else:
                 listing.passed_over.append(relative)
         except OSError as error:

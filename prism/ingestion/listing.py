@@ -1,5 +1,6 @@
 """What a layout is and what it gives: the videos of a source, and what it left out and why."""
 
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
@@ -80,6 +81,32 @@ def frame_files(folder: Path) -> list[Path]:
 def is_image(name: str) -> bool:
     """Whether a file name is that of a frame, and not hidden."""
     return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
+
+
+def videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
+    """Every visible video under a folder, at any depth: a file, or a folder of frames.
+
+    Args:
+        root: the folder.
+        linked: gets the folders that are links, which are not searched, as they are seen from the root.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    for name, folders, files in os.walk(root, onerror=refuse):
+        folder = Path(name)
+        folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
+        links = (folder / entry for entry in folders if (folder / entry).is_symlink())
+        linked += [link.relative_to(root).as_posix() for link in links]
+        if folder != root and any(is_image(file) for file in files):
+            yield folder
+        for file in sorted(files):
+            if file.lower().endswith(VIDEO_SUFFIXES) and not file.startswith("."):
+                yield folder / file
 
 
 class Layout(ABC):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from prism.config import as_dict
 from prism.errors import SourceError
-from prism.ingestion.layouts import LINKED, list_videos
+from prism.ingestion.layouts import hint_of, list_videos
 from prism.ingestion.listing import Listing, VideoSource, frame_files
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import in_order, said_of_same_files
@@ -88,9 +88,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
     try:
         videos = in_order(listing.videos, config)
     except SourceError as error:
-        linked = sorted(path for path, reason in listing.skipped.items() if reason == LINKED)
-        hint = f" Linked folders are not searched ('{linked[0]}')." if linked else ""
-        raise SourceError(f"{error}{hint}") from None
+        raise SourceError(f"{error}{hint_of(listing)}") from None
     listing.notes.extend(said_of_same_files(videos))
     flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
     return Plan(config, listing, videos, flip)

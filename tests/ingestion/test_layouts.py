@@ -54,11 +54,57 @@ def test_what_is_passed_over_in_class_folders_is_said(tmp_path, split):
     touch(tmp_path, f"{split}jump/z.m4v")
     (note,) = list_videos(tmp_path).notes
     assert note.startswith("Passed over 1 file or folder of classes that are no video (.mp4, ")
-    touch(tmp_path, f"{split}jump/deep/c.mp4")
+    touch(tmp_path, f"{split}jump/deep/c.m4v")
     (note,) = list_videos(tmp_path).notes
     assert note.startswith("Passed over 2 files and folders of classes ")
     assert note.endswith(f" and hold no frames, such as '{split}jump/deep'.")
     assert len(list_videos(tmp_path).videos) == 2
+
+
+NESTED = "it lies in a folder within a class folder, which is not searched."
+
+
+@pytest.mark.parametrize("split", ["", "train/"])
+def test_videos_in_folders_within_class_folders_are_counted_and_listed_as_skipped(tmp_path, split):
+    touch(tmp_path, f"{split}jump/a.mp4", f"{split}walk/b.mp4")
+    touch(
+        tmp_path,
+        *(f"{split}walk/{name}" for name in ("deep/c.mp4", "deep/d/e.avi", "deep/f/1.jpg", "deep/.g.mp4")),
+    )
+    touch(tmp_path, f"{split}jump/notes/readme.txt")
+    listing = list_videos(tmp_path)
+    assert [video.relative for video in listing.videos] == [f"{split}jump/a.mp4", f"{split}walk/b.mp4"]
+    deep = [f"{split}walk/deep/{name}" for name in ("c.mp4", "d/e.avi", "f")]
+    assert listing.skipped == dict.fromkeys(deep, NESTED)
+    assert listing.passed_over == [f"{split}jump/notes"]
+    assert listing.notes[0] == (
+        f"Caution: 3 videos lie in folders within class folders, which are not searched, such as '{deep[0]}'. "
+        "Move them into the folder of their class, or name them in a .csv list."
+    )
+
+
+def test_a_source_whose_classes_lie_deeper_is_told_which_folder_to_name(tmp_path):
+    touch(tmp_path, *(f"sports/{label}/{k}.mp4" for label in ("jump", "run", "walk") for k in range(3)))
+    said = (
+        f"source '{tmp_path}' has no videos in class folders, but 9 in folders within these, such as "
+        "'sports/jump/0.mp4'. "
+    )
+    others = "ove them into the folders of their classes, or name them in a .csv list."
+    with pytest.raises(SourceError) as error:
+        found(tmp_path)
+    assert str(error.value) == f"{said}Name '{tmp_path / 'sports'}', the folder above the classes; or m{others}"
+    assert len(found(tmp_path / "sports")) == 9
+    touch(tmp_path, "music/sing/0.mp4")
+    with pytest.raises(SourceError) as error:
+        found(tmp_path)
+    assert str(error.value) == f"{said.replace('9', '10').replace('sports/jump', 'music/sing')}M{others}"
+
+
+def test_a_class_that_is_missing_because_its_videos_lie_deeper_is_explained(tmp_path):
+    touch(tmp_path, "right/b.mp4", "left/deep/a.mp4")
+    said = r"tell apart\. Folders within class folders are not searched \('left/deep/a\.mp4'\)\.$"
+    with pytest.raises(SourceError, match=said):
+        make_plan(tmp_path, IngestConfig())
 
 
 def test_split_folders_name_the_split(tmp_path):
