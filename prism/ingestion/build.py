@@ -16,7 +16,7 @@ from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import Plan, make_plan
 from prism.ingestion.pool import Pool
 from prism.ingestion.shards import Shard, decode_shard
-from prism.ingestion.splits import said_of_recordings
+from prism.ingestion.splits import said_of_recordings, said_of_tests
 from prism.ingestion.working import WorkingFolder, discard_named, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import (
@@ -54,9 +54,10 @@ def ingest(
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
             folder of frames), or a CSV file with the columns path, label and split; with an official layout,
             the folder of the data set. Or an object that gives items: pairs of frames and label, or tables with
-            `video` and `label`, or for each split by its name such an object. Frames are (T, H, W, 3) or
-            (T, 3, H, W), uint8 or floats in 0..1; labels are names, or numbers that the object may name
-            (`features` of Hugging Face, `classes` of torchvision). Such a run starts again after a kill.
+            `video`, `label` and perhaps `group`, the recording, or for each split by its name such an object.
+            Frames are (T, H, W, 3) or (T, 3, H, W), uint8 or floats in 0..1; labels are names, or numbers that the
+            object may name (`features` of Hugging Face, `classes` of torchvision). Such a run starts again after a
+            kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
         run: how it runs, by default with a progress bar. Its executor gets `SHARD_VIDEOS` videos in one item.
@@ -116,13 +117,7 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
 
     for text in plan.listing.notes:
         note(text)
-    if not any(video.split == "test" for video in plan.listing.videos):
-        num_test = sum(video.split == "test" for video in plan.videos)
-        said = (
-            f"{num_test} are set apart from train" if num_test else "none is set apart, so nothing can be scored"
-        )
-        why = "" if num_test or not plan.config.test_fraction else " Every class has a single video or recording."
-        note(f"The source names no test videos: {said}.{why}")
+    note(said_of_tests(plan.listing.videos, plan.videos, plan.config))
     note(said_of_recordings(plan.listing.videos, plan.videos, plan.config))
     folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:

@@ -21,16 +21,17 @@ from prism.ingestion.decode import Array, as_rgb, fit
 from prism.ingestion.layouts import SPLIT_NAMES
 from prism.ingestion.listing import DataSet, VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.splits import in_order
+from prism.ingestion.splits import in_order, said_of_recordings, said_of_tests
 from prism.ingestion.task import Outcome, Task
 from prism.ingestion.working import slot_offsets, working_folder
 from prism.machine.files import partial_path, replace_folder, writing
-from prism.machine.progress import progress_bar
+from prism.machine.progress import note, progress_bar
 from prism.machine.run import Run
 
 VIDEO_KEYS = ("video", "frames", "clip", "pixel_values")
 LABEL_KEYS = ("label", "labels")
-"""What the frames and the label of an item are called, where it is a table."""
+GROUP_KEY = "group"
+"""What the frames, the label and the recording of an item are called, where it is a table."""
 EXPECTED = "It must be (frames, label), or a table with 'video' and 'label'."
 SHAPES = "(T, H, W, 3) or (T, 3, H, W) in whole numbers of 0..255, or in floats of 0..1"
 
@@ -42,12 +43,14 @@ class Kept:
     Attributes:
         name: its place in the source.
         label: its class, by name where that is known.
+        recording: the recording that it is from; empty where it names none.
         outcomes: for each split that it may come into its windows.
         starts: for each of these the byte in the file of clips where its own begin.
     """
 
     name: str
     label: str | int
+    recording: str
     outcomes: dict[str, Outcome]
     starts: dict[str, int]
 
@@ -72,7 +75,10 @@ def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) 
         spool = tempfile.TemporaryFile(dir=output.parent)  # noqa: SIM115
     with spool:
         kept = {item.name: item for item in _keep(source, config, spool, output, run.progress)}
-        videos = in_order(_videos(kept.values()), config)
+        listed = list(_videos(kept.values()))
+        videos = in_order(listed, config)
+        note(said_of_tests(listed, videos, config))
+        note(said_of_recordings(listed, videos, config))
         offsets = slot_offsets(videos, config)
         # No other run has this plan, so that none takes its folder over.
         folder = working_folder(partial_path(output), uuid.uuid4().hex, offsets)
@@ -109,7 +115,7 @@ def _keep(source: DataSet, config: IngestConfig, spool: IO[bytes], output: Path,
                 where = f"item {number} of the {f'{split} data set' if split else 'data set'}"
                 video, label = _taken_apart(item, where)
                 label, frames = _class_of(label, names, where), as_frames(video, where, config)
-                kept = Kept(name, label, {}, {})
+                kept = Kept(name, label, _recording_of(item, where), {}, {})
                 for role in _roles(split, config):
                     task = Task.of(VideoSource(Path(name), name, "", role), config, output, 0)
                     windows = tuple(task.windows(len(frames), _no_rate))
@@ -136,7 +142,7 @@ def _videos(kept: Iterable[Kept]) -> Iterator[VideoSource]:
     digits = max((len(str(item.label)) for item in items if isinstance(item.label, int)), default=0)
     for item in items:
         label = f"{item.label:0{digits}}" if isinstance(item.label, int) else item.label
-        yield VideoSource(Path(item.name), item.name, label, item.name.rpartition("/")[0])
+        yield VideoSource(Path(item.name), item.name, label, item.name.rpartition("/")[0], item.recording)
 
 
 def _no_rate() -> Any:
@@ -196,6 +202,16 @@ def _class_of(label: Any, names: Sequence[str] | None, where: str) -> str | int:
         range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
         raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {range_}.")
     return number if names is None else str(names[number])
+
+
+def _recording_of(item: Any, where: str) -> str:
+    """The recording that an item is from, where it is a table that names one."""
+    group = item.get(GROUP_KEY) if isinstance(item, Mapping) else None
+    if group is None or isinstance(group, str):
+        return (group or "").strip()
+    with contextlib.suppress(TypeError):
+        return str(operator.index(group))
+    raise ClipError(f"{where} has the group {str(group)[:80]!r}, but it must be a name or a whole number.")
 
 
 def as_frames(video: Any, where: str, config: IngestConfig) -> Array:

@@ -85,6 +85,22 @@ def recording(video: VideoSource, pattern: str) -> str:
     return match.group(1)
 
 
+def said_of_tests(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> str:
+    """How many test videos were set apart, where the source names none; else nothing.
+
+    Args:
+        listed: the videos with the splits that the source names.
+        videos: the same with all their splits.
+        config: the options.
+    """
+    if any(video.split == "test" for video in listed):
+        return ""
+    num_test = sum(video.split == "test" for video in videos)
+    said = f"{num_test} are set apart from train" if num_test else "none is set apart, so nothing can be scored"
+    why = "" if num_test or not config.test_fraction else " Every class has a single video or recording."
+    return f"The source names no test videos: {said}.{why}"
+
+
 def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> str:
     """A caution where a recording has clips in several splits of a list that names it, or where names alone tell
     recordings and the splits that were cut part one of them; else nothing.

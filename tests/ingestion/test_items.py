@@ -1,6 +1,7 @@
 """Data set objects become stores: those of Hugging Face and torchvision, and plain pairs of frames and label."""
 
 import re
+from collections import Counter
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -175,6 +176,39 @@ def test_items_may_come_only_once_and_the_flip_rule_is_an_option(tmp_path):
     assert not store.flip
 
 
+def test_it_is_said_how_many_items_are_set_apart_for_tests_as_for_a_folder(tmp_path, capsys):
+    ingest(pairs(), tmp_path / "store", **CLIP)
+    assert capsys.readouterr().err == "The source names no test videos: 2 are set apart from train.\n"
+    ingest(pairs(1), tmp_path / "single", **CLIP)
+    assert "none is set apart, so nothing can be scored. Every class has a" in capsys.readouterr().err
+    ingest({"train": pairs(), "test": pairs(1)}, tmp_path / "named", **CLIP)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", [str, int, torch.tensor])
+def test_items_of_one_recording_come_into_one_split(tmp_path, name):
+    items = [
+        {"video": video(10 * k), "label": label, "group": name(k // 3)} for k in range(15) for label in ("a", "b")
+    ]
+    store = ingest(items, tmp_path / "store", val_fraction=0.3, test_fraction=0.3, **CLIP)
+    splits_of: dict[tuple[str, int], set[str]] = {}
+    for source in store.sources:
+        splits_of.setdefault((source.label, int(source.path) // 2 // 3), set()).add(source.split)
+    assert Counter(map(tuple, splits_of.values())) == {("train",): 4, ("val",): 2, ("test",): 4}
+    assert all(len(store.positions(split)) % 3 == 0 for split in store.splits)
+
+
+def test_an_item_without_a_recording_is_one_of_its_own_and_parted_recordings_are_warned_of(tmp_path, capsys):
+    items = [
+        {"video": frames, "label": label, "group": group} for group in ("", None) for frames, label in pairs(2)
+    ]
+    store = ingest(items, tmp_path / "store", **CLIP)
+    assert {split: len(store.positions(split)) for split in store.splits} == {"train": 4, "val": 2, "test": 2}
+    of_one = [{"video": frames, "label": label, "group": "g1"} for frames, label in pairs(2)]
+    ingest({"train": of_one, "test": of_one}, tmp_path / "parted", **CLIP)
+    assert "Caution: 2 of 2 recordings that the source names have clips in more than" in capsys.readouterr().err
+
+
 # Mistakes.
 
 
@@ -193,6 +227,10 @@ GOOD = pairs(2)
         ([(video(0), "")], "has the label '', but it must be a name"),
         ([(video(0), True)], "has the label 'True', but it must be a name"),
         (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
+        (
+            [{"video": video(0), "label": "a", "group": 0.5}],
+            "item 0 of the data set has the group '0.5', but it must be a name or a whole number.",
+        ),
         ([*GOOD, (video(0)[..., 0], "walk")], "item 4 of the data set has frames of shape (8, 64, 64), but they"),
         (
             [(video(0).transpose(3, 0, 1, 2), "a")],
