@@ -52,12 +52,12 @@ def ingest(
 
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
-            folder of frames), or a CSV file with the columns path, label and split; with an official layout,
-            the folder of the data set. Or an object that gives items: pairs of frames and label, or tables with
-            `video`, `label` and perhaps `group`, the recording, or for each split by its name such an object.
-            Frames are (T, H, W, 3) or (T, 3, H, W), uint8 or floats in 0..1; labels are names, or numbers that the
-            object may name (`features` of Hugging Face, `classes` of torchvision). Such a run starts again after a
-            kill.
+            folder of frames), or a CSV file with the columns path, label, and perhaps split and group; with an
+            official layout, the folder of the data set. Or an object that gives items: pairs of frames and label,
+            or tables with `video`, `label` and perhaps `group`, the recording; or for each split by its name such
+            an object. Frames are (T, H, W, 3) or (T, 3, H, W), uint8 or floats in 0..1; labels are names, or
+            numbers that the object may name (`features` of Hugging Face, `classes` of torchvision). Such a run
+            starts again after a kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
         run: how it runs, by default with a progress bar. Its executor gets `SHARD_VIDEOS` videos in one item.

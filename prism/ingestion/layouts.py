@@ -19,7 +19,8 @@ from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.texts import as_text, delimiter_of
 
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
-CSV_COLUMNS = ("path", "label", "split")
+CSV_NEEDED, CSV_OPTIONAL = ("path", "label"), ("split", "group")
+"""Columns that a list has, and that it may have."""
 EXPECTED = (
     f"Expected <class>/<video> with {', '.join(VIDEO_SUFFIXES)}, or <class>/<video>/ with .jpg or .png frames."
 )
@@ -63,7 +64,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         elif source.is_dir() and (beside := [path for path in _entries(source) if _is_video(path)]):
             raise SourceError(
                 f"source '{source}' has no class folders, but {len(beside):,} videos beside each other. Move "
-                "each into a folder named after its class, or list them in a .csv file with path,label,split."
+                "each into a folder named after its class, or name a .csv list of them with path,label."
             )
         elif not source.is_file():
             found = sum(len(files) for _, _, files in os.walk(source))
@@ -176,32 +177,54 @@ class SplitFolders(Layout):
 
 
 class CsvList(Layout):
-    """A list with the columns path, label and split, and perhaps group, the recording; others are passed over."""
+    """A list with the columns path, label, and perhaps split and group, the recording; others are passed over."""
 
     def videos_of(self, source: Path, config: IngestConfig) -> Listing:
-        """Read the list; its paths are seen from its folder, and stay in it."""
+        """Read the list; its paths are absolute or seen from its folder, and stay in it.
+
+        A list names the split of every video, or of none.
+        """
         if source.is_dir():
             raise SourceError(f"source '{source}' is a folder, but the csv layout needs the .csv file itself.")
-        listing, lines = Listing(source.parent), dict[str, int]()
-        for line, row in csv_rows(source, CSV_COLUMNS, ["group"]):
-            where = f"line {line} of '{source}'"
-            path = os.path.normpath(row["path"])
-            if os.path.isabs(path) or path == os.pardir or path.startswith(os.pardir + os.sep):
+        listing, lines, has_split = Listing(source.parent), dict[str, int](), dict[bool, int]()
+        homes = [Path(os.path.abspath(source.parent)), source.parent.resolve()]
+        for line, row in csv_rows(source, CSV_NEEDED, CSV_OPTIONAL):
+            where, split = f"line {line} of '{source}'", row["split"]
+            relative = _seen_from(homes, row["path"])
+            if relative is None:
                 raise SourceError(f"{where} has path '{row['path']}', which lies outside the list's folder.")
-            relative = Path(path).as_posix()
             if relative in lines:
                 raise SourceError(f"{where} lists '{relative}' again, after line {lines[relative]}.")
-            if row["split"] not in SPLIT_NAMES:
+            if split and split not in SPLIT_NAMES:
+                raise SourceError(f"{where} has split '{split}', but it must be one of {', '.join(SPLIT_NAMES)}.")
+            has_split.setdefault(bool(split), line)
+            if len(has_split) > 1:
                 raise SourceError(
-                    f"{where} has split '{row['split']}', but it must be one of {', '.join(SPLIT_NAMES)}."
+                    f"line {has_split[False]} of '{source}' has no split, but line {has_split[True]} has one. "
+                    "Fill all cells, or leave out the column."
                 )
             lines[relative] = line
-            listing.add(source.parent / relative, row["label"], SPLIT_NAMES[row["split"]], row["group"])
+            listing.add(source.parent / relative, row["label"], SPLIT_NAMES.get(split, ""), row["group"])
         return listing
 
 
+def _seen_from(homes: Sequence[Path], name: str) -> str | None:
+    """A path of a list as it is seen from the list's folder; None where it leaves that.
+
+    Args:
+        homes: the names of the folder, absolute: where it is reached by a link, it has two.
+        name: the path, absolute or seen from the folder.
+    """
+    path = os.path.normpath(name)
+    if not os.path.isabs(path):
+        return None if path.split(os.sep, 1)[0] == os.pardir else Path(path).as_posix()
+    return next(
+        (Path(path).relative_to(home).as_posix() for home in homes if Path(path).is_relative_to(home)), None
+    )
+
+
 class Auto(Layout):
-    """The CSV list if there is one, else split folders, else class folders."""
+    """The CSV list if there is one that names splits, else split folders, else class folders."""
 
     def videos_of(self, source: Path, config: IngestConfig) -> Listing:
         """Look at the names in the source, and let the layout that they fit find the videos."""
@@ -221,7 +244,7 @@ class Auto(Layout):
 
 
 def _is_list(path: Path) -> bool:
-    """Whether a file has the columns of a list."""
+    """Whether a file is taken for the list of its folder: it has the columns of a list that names splits."""
     # A pipe of that name would wait for ever.
     if not path.is_file():
         return False
@@ -229,7 +252,7 @@ def _is_list(path: Path) -> bool:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
     try:
         cells = next(csv.reader([header], delimiter=delimiter_of(header), skipinitialspace=True), ())
-        return set(CSV_COLUMNS) <= set(column_names(cells))
+        return {*CSV_NEEDED, "split"} <= set(column_names(cells))
     except csv.Error:
         return False
 

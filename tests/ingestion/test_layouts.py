@@ -196,12 +196,13 @@ def test_a_folder_with_one_list_is_read_by_it(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label\na.mp4,jump\n", "has no column 'split', only path, label."),
-        ("path;label\na.mp4;jump\n", "has no column 'split', only path, label."),
+        ("path,split\na.mp4,train\n", "has no column 'label', only path, split."),
+        ("path;split\na.mp4;train\n", "has no column 'label', only path, split."),
         ("path|label|split\n", "has no column 'path', only path|label|split."),
         ("", "has no column 'path', only nothing."),
         ("path,label,split,Label\n", "has 2 columns 'label'."),
         ("path,label,split,group,Group\n", "has 2 columns 'group'."),
+        ("path,label,split,Split\n", "has 2 columns 'split'."),
         ("path,label,split\n../a.mp4,jump,train\n", "line 2 of * has path '../a.mp4', which lies outside"),
         ("path,label,split\nx/../../a.mp4,jump,train\n", "which lies outside the list's folder."),
         ("path,label,split\n/etc/a.mp4,jump,train\n", "has path '/etc/a.mp4', which lies outside"),
@@ -210,7 +211,14 @@ def test_a_folder_with_one_list_is_read_by_it(tmp_path):
             "has split 'dev', but it must be one of train, val, validation, test.",
         ),
         ("path,label,split\na.mp4,,train\n", "line 2 of * has no label."),
-        ("path,label,split\na.mp4,jump\n", "line 2 of * has no split."),
+        (
+            "path,label,split\na.mp4,jump,train\nb.mp4,jump\n",
+            "line 3 of * has no split, but line 2 has one. Fill all cells, or leave out the column.",
+        ),
+        (
+            "path,label,split\na.mp4,jump,\nb.mp4,jump,\nc.mp4,jump,test\n",
+            "line 2 of * has no split, but line 4 has one. Fill all cells, or leave out the column.",
+        ),
         (
             "path,label,split\na.mp4,jump,train\nb/../a.mp4,walk,test\n",
             "line 3 of * lists 'a.mp4' again, after line 2.",
@@ -222,6 +230,45 @@ def test_a_wrong_list_gets_one_sentence(tmp_path, text, message):
     with pytest.raises(SourceError) as error:
         found(write_list(tmp_path, text))
     assert re.search(re.escape(message).replace(r"\*", ".*"), str(error.value))
+
+
+@pytest.mark.parametrize("split", ["", ",split"])
+def test_a_list_without_splits_is_cut_as_a_folder_is_by_recording_where_it_names_them(tmp_path, split):
+    names = [f"{label}/{k}.mp4" for label in ("jump", "walk") for k in range(10)]
+    touch(tmp_path / "videos", *names)
+    rows = [f"{name},{name[:4]}{',' * bool(split)}" for name in names]
+    path = write_list(tmp_path / "videos", "\n".join([f"path,label{split}", *rows]))
+    config = IngestConfig(val_fraction=0.3)
+    of_list = make_plan(path, config).videos
+    assert of_list == make_plan(tmp_path / "videos", replace(config, layout="classes")).videos
+    assert Counter(video.split for video in of_list) == {"train": 12, "val": 4, "test": 4}
+    grouped = [f"{row},{int(row[5]) // 2}" for row in rows]
+    path = write_list(tmp_path / "videos", "\n".join([f"path,label{split},group", *grouped]))
+    homes: dict[tuple[str, str], set[str]] = {}
+    for video in make_plan(path, config).videos:
+        homes.setdefault((video.label, video.recording), set()).add(video.split)
+    assert Counter(map(tuple, homes.values())) == {("train",): 6, ("val",): 2, ("test",): 2}
+
+
+def test_a_folder_is_read_by_a_list_only_if_it_has_all_columns(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b.mp4")
+    path = write_list(tmp_path, "path,label\njump/a.mp4,leap\n")
+    assert len(found(tmp_path)) == 2
+    assert found(path) == [("jump/a.mp4", "leap", "")]
+
+
+def test_a_list_may_name_absolute_paths_in_its_own_folder(tmp_path, monkeypatch):
+    root = touch(tmp_path / "videos", "x/a.mp4", "b.avi")
+    path = write_list(root, f"path,label,split\n{root}/x/a.mp4,jump,train\n{root}/x/../b.avi,walk,test\n")
+    listed = [("b.avi", "walk", "test"), ("x/a.mp4", "jump", "train")]
+    assert found(path) == listed
+    monkeypatch.chdir(root)
+    assert found(Path("list.csv")) == listed
+    (tmp_path / "link").symlink_to(root)
+    assert found(tmp_path / "link/list.csv") == listed
+    write_list(root, f"path,label,split\nb.avi,walk,test\n{root}/b.avi,walk,test\n")
+    with pytest.raises(SourceError, match=r"line 3 of .* lists 'b\.avi' again, after line 2"):
+        found(path)
 
 
 def test_a_list_that_is_no_text_is_refused(tmp_path):
