@@ -80,7 +80,9 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
             DistributionMatching().ahead(store, config, Run(device="cpu"))
         run = Condensation(store, config, torch.device("cpu"))
         source = {"config": as_dict(config)}
-        with Journal(run, Path(folder) / "set", source, resume=False, overwrite=False) as journal:
+        with Journal(
+            run, Path(folder) / "set", source, checkpoint_seconds=60, resume=False, overwrite=False
+        ) as journal:
             insertion.over(run, "insert")
             telemetry.over(journal, "record")
             started = clock()

@@ -1,6 +1,8 @@
 """The verb `prism condense`: checks, one run of the loop or one for each class, and the finished set."""
 
 import shutil
+from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,15 @@ from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, overruled, settled
-from prism.condensation.unseen import Unseen
+from prism.condensation.unseen import EVERY, Unseen
 from prism.config import as_dict
 from prism.errors import CheckpointError, ConfigError, DivergedError
 from prism.machine.devices import pick_device
 from prism.machine.locks import claim
-from prism.machine.progress import note
+from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, versions
 from prism.machine.run import Run, parted
+from prism.machine.signals import Stopped, stop_signal
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
@@ -90,41 +93,67 @@ def condense_classes(
     is_whole = len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
-
-    def begin() -> Unseen | None:
-        if not is_whole:
-            return None
-        say_prospects(store, config, run)
-        OBJECTIVES.make(config.objective, config).ahead(store, config, run)
-        return Unseen(store, config, run)
-
-    def finish(unseen: Unseen | None) -> CondensedSet:
-        store.check_unchanged()
-        # Storing the videos takes memory, for which their last gradients make room.
-        condensation.descent.forget()
-        condensed = condensation.videos.condensed(store, config, source)
-        return condensed if unseen is None else unseen.judged(condensed)
-
-    if run.path is None:
-        unseen = begin()
-        while condensation.iteration < condensation.num_iterations:
-            condensation.step()
-        return finish(unseen)
-    with (
-        claim(run.path),
-        Journal(condensation, run.path, source, resume=run.resume, overwrite=run.overwrite) as journal,
-    ):
-        unseen = journal.iterate(checkpoint_seconds, run.progress, begin)
+    with claim(run.path), Journal.of(condensation, run, source, checkpoint_seconds) as journal:
+        unseen = prepared(store, config, run) if is_whole else None
+        iterate(condensation, unseen, journal, progress=run.progress)
         try:
-            condensed = finish(unseen)
+            condensed = finish(condensation, unseen, source)
         except DivergedError:
             raise
         except BaseException:
             # A storage may be somebody else's: the iterations are not lost with what is wrong in it.
-            journal.save_checkpoint()
+            if journal is not None:
+                journal.save_checkpoint()
             raise
-        journal.finish(condensed)
+        if journal is not None:
+            journal.finish(condensed)
     return condensed
+
+
+def prepared(store: ClipStore, config: CondenseConfig, run: Run) -> Unseen:
+    """Do what comes before the first iteration of a whole set; returns what judges its videos."""
+    say_prospects(store, config, run)
+    OBJECTIVES.make(config.objective, config).ahead(store, config, run)
+    return Unseen(store, config, run)
+
+
+def iterate(run: Condensation, unseen: Unseen | None, journal: Journal | None, *, progress: bool) -> None:
+    """Do the remaining iterations, with or without a journal of them.
+
+    Args:
+        run: the condensation.
+        unseen: judges the videos every so often; None for a part of the classes.
+        journal: records every iteration, and saves checkpoints. Without one there is nothing to save when a
+            signal comes, so signals are left alone.
+        progress: show a bar.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
+    """
+    total, shown = run.num_iterations, dict[str, str]()
+    bar = progress_bar("Condensing", total, "it", enabled=progress, done=run.iteration)
+    with stop_signal() if journal else nullcontext(Stopped()) as stopped, bar as advance:
+        while run.iteration < total:
+            if unseen is not None and run.iteration % EVERY == 0:
+                likeness = unseen.measure(run.videos.render(run.iteration))
+                if journal is not None:
+                    journal.telemetry.write("unseen", iteration=run.iteration, **asdict(likeness))
+                shown = {"alignment": f"{likeness.alignment:.2f}", "nearest": f"{likeness.nearest:.0%}"}
+            step = run.step()
+            if journal is not None:
+                journal.record(step)
+            advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
+            if journal is not None:
+                journal.keep_up(stop=stopped.signal is not None)
+
+
+def finish(run: Condensation, unseen: Unseen | None, source: dict[str, Any]) -> CondensedSet:
+    """The finished set, judged where all classes are in it."""
+    run.store.check_unchanged()
+    # Storing the videos takes memory, for which their last gradients make room.
+    run.descent.forget()
+    condensed = run.videos.condensed(run.store, run.config, source)
+    return condensed if unseen is None else unseen.judged(condensed)
 
 
 def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""The journal of a condensation: progress, telemetry, checkpoints, and the finished set."""
+"""The journal of a condensation: telemetry, checkpoints, and the finished set."""
 
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,10 @@ from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.rules import Conflict
-from prism.condensation.unseen import EVERY, Unseen
 from prism.errors import ConfigError, Interrupted
 from prism.machine.files import check_output_file, discard
-from prism.machine.progress import progress_bar
 from prism.machine.provenance import peak_memory_bytes, provenance
-from prism.machine.signals import stop_signal
+from prism.machine.run import Run
 from prism.machine.texts import as_text
 
 
@@ -32,15 +29,26 @@ class Journal:
         run: the condensation, which a checkpoint may move forward.
         output: the set's file.
         source: what identifies the run.
+        checkpoint_seconds: time between two checkpoints.
         resume: continue from a checkpoint, if there is one.
         overwrite: ignore a checkpoint and replace an output.
+
+    Attributes:
+        seconds: time until the last iteration, those before a kill included.
     """
 
     def __init__(
-        self, run: Condensation, output: Path, source: dict[str, Any], *, resume: bool, overwrite: bool
+        self,
+        run: Condensation,
+        output: Path,
+        source: dict[str, Any],
+        *,
+        checkpoint_seconds: float,
+        resume: bool,
+        overwrite: bool,
     ) -> None:
         self.run, self.output, self.source = run, output, source
-        self.checkpoint, self.seconds = checkpoint_path(output), 0.0
+        self.checkpoint, self.checkpoint_seconds, self.seconds = checkpoint_path(output), checkpoint_seconds, 0.0
         self._check_output(resume, overwrite)
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:
@@ -55,6 +63,18 @@ class Journal:
             shutil.rmtree(shards_path(output), ignore_errors=True)
             store = as_text(str(run.store.path))
             self.telemetry.write("start", config=source["config"], store=store, **provenance())
+        self._saved = time.monotonic()
+        self._started = self._saved - self.seconds
+
+    @classmethod
+    def of(
+        cls, run: Condensation, how: Run, source: dict[str, Any], checkpoint_seconds: float
+    ) -> "AbstractContextManager[Journal | None]":
+        """The journal of a run as `how` says; None where it has no output."""
+        if how.path is None:
+            return nullcontext()
+        kept = {"resume": how.resume, "overwrite": how.overwrite}
+        return cls(run, how.path, source, checkpoint_seconds=checkpoint_seconds, **kept)
 
     def _check_output(self, resume: bool, overwrite: bool) -> None:
         if shards_path(self.output).exists() and not overwrite:
@@ -87,49 +107,25 @@ class Journal:
     def __exit__(self, *error: object) -> None:
         self.telemetry.close()
 
-    def iterate(
-        self, checkpoint_seconds: float, progress: bool, prepare: Callable[[], Unseen | None]
-    ) -> Unseen | None:
-        """Do the remaining iterations, recording each and saving a checkpoint now and then.
+    def keep_up(self, stop: bool) -> None:
+        """Save a checkpoint if it is time for one, or if the run is to stop.
 
-        Args:
-            checkpoint_seconds: time between two checkpoints.
-            progress: show a bar on a terminal.
-            prepare: what is done before the first of them, on the same clock: it returns what judges the videos
-                every so often, or None for a part of the classes.
-
-        Returns:
-            What `prepare` returned.
+        Raises:
+            Interrupted: it is to stop, and iterations are left.
         """
-        started, before = time.monotonic(), self.seconds
-        unseen = prepare()
-        total = self.run.num_iterations
-        bar = progress_bar("Condensing", total, "it", enabled=progress, done=self.run.iteration)
-        with stop_signal() as stopped, bar as advance:
-            saved, shown = time.monotonic(), dict[str, str]()
-            while self.run.iteration < total:
-                if unseen is not None and self.run.iteration % EVERY == 0:
-                    likeness = unseen.measure(self.run.videos.render(self.run.iteration))
-                    self.telemetry.write("unseen", iteration=self.run.iteration, **asdict(likeness))
-                    shown = {"alignment": f"{likeness.alignment:.2f}", "nearest": f"{likeness.nearest:.0%}"}
-                step = self.run.step()
-                now = time.monotonic()
-                self.seconds = before + now - started
-                self.record(step)
-                advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
-                if stopped.signal or now - saved >= checkpoint_seconds:
-                    self.save_checkpoint()
-                    saved = now
-                if stopped.signal and self.run.iteration < total:
-                    raise Interrupted(
-                        f"stopped at iteration {self.run.iteration} of {total}; a checkpoint is saved. "
-                        "Run the same command with --resume to continue."
-                    )
-        return unseen
+        if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
+            self.save_checkpoint()
+            self._saved = time.monotonic()
+        if stop and self.run.iteration < self.run.num_iterations:
+            raise Interrupted(
+                f"stopped at iteration {self.run.iteration} of {self.run.num_iterations}; a checkpoint is saved. "
+                "Run the same command with --resume to continue."
+            )
 
     def record(self, step: Step) -> None:
-        """Write what an iteration did to the telemetry file."""
+        """Write what an iteration did, and when, to the telemetry file."""
         iteration = self.run.iteration - 1
+        self.seconds = time.monotonic() - self._started
         record = {
             "iteration": iteration,
             "loss": step.loss,

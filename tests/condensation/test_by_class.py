@@ -123,7 +123,7 @@ def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(
     # Killed while it drops its shards, the run has ended: nothing is made again.
     before = (tmp_path / "set").read_bytes()
     assert folder.exists()
-    monkeypatch.setattr(Journal, "iterate", None)
+    monkeypatch.setattr(sys.modules["prism.condensation.condense"], "iterate", None)
     condense(uneven, output=tmp_path / "set", executor=executor, resume=True, **TINY)
     assert (tmp_path / "set").read_bytes() == before
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(tmp_path / "set").name}

@@ -288,6 +288,14 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
         assert all(-1.001 <= q <= 1.001 for q in record["quantiles"])
 
 
+def test_a_run_shows_its_iterations_with_an_output_and_without(store, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr("prism.machine.progress.LINE_SECONDS", 0.0)
+    for output in (tmp_path / "set", None):
+        run_tiny(store, output, progress=True)
+        said = capfd.readouterr().err
+        assert [f"Condensing: {count} of 8 it, about 0 min left" in said for count in range(1, 9)] == [True] * 8
+
+
 VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
     **{f"insertion {name}": {"insertion": name} for name in RULES.homes},

@@ -8,7 +8,7 @@ import torch
 from settings import PAPER
 
 from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.condensation import journal
+from prism.condensation import condense as verb
 from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
 from prism.condensation.static_dynamic import StaticDynamic
@@ -74,7 +74,7 @@ def test_judges_do_not_depend_on_how_the_set_is_trained(store):
 
 
 def test_a_run_is_judged_at_its_start_every_so_often_and_at_its_end(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(journal, "EVERY", 2)
+    monkeypatch.setattr(verb, "EVERY", 2)
     condensed = condense(store, output=tmp_path / "set", **TINY)
     judged = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("unseen")
     assert [record["iteration"] for record in judged] == [0, 2, 4, 6]

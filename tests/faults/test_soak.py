@@ -40,7 +40,7 @@ def test_memory_handles_and_checkpoints_do_not_grow_with_the_iterations(tiny, tm
     run, output = Condensation(tiny, config, torch.device("cpu")), tmp_path / "set"
     source = {"config": {}}
     held: list[tuple[int, int, int]] = []
-    with Journal(run, output, source, resume=False, overwrite=False) as journal:
+    with Journal(run, output, source, checkpoint_seconds=60, resume=False, overwrite=False) as journal:
         while run.iteration < ITERATIONS:
             journal.record(run.step())
             if run.iteration % CHECK == 0:
