@@ -22,13 +22,13 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
-from prism.condensation.checkpoint import checkpoint_path, damaged, run_path, shards_path
+from prism.condensation.checkpoint import check_free, checkpoint_path, damaged, run_path, shards_path
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
 from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted, OutputError
 from prism.machine.executors import completed
-from prism.machine.files import check_output_file, discard, write_atomically
+from prism.machine.files import discard, write_atomically
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import check_same_run, provenance
@@ -110,7 +110,8 @@ def condense_on(
         # An encoding that cannot be joined is refused here, not when all classes are done.
         example.join([example, example])
     with claim(order.output):
-        _check_output(order, run.resume, run.overwrite)
+        found = {"resume": run.resume, "overwrite": run.overwrite}
+        check_free(order.output, order.store.path, on_engine=True, **found)
         with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
             _begin(order.output, source, run.resume)
             telemetry.keep(0)
@@ -123,23 +124,6 @@ def condense_on(
                 raise
             order.store.check_unchanged()
             return _merge(order, source, run, telemetry, list(map(type, encodings)))
-
-
-def _check_output(order: ClassOrder, resume: bool, overwrite: bool) -> None:
-    output = order.output
-    unfinished = shards_path(output).exists()
-    # A run that was killed between saving its set and dropping its shards may finish again.
-    check_output_file(output, overwrite or (resume and unfinished), [order.store.path])
-    if checkpoint_path(output).exists() and not overwrite:
-        raise ConfigError(
-            f"'{output}' has the checkpoint of a run without an engine. Continue it without one, or start again "
-            "with --overwrite."
-        )
-    if unfinished and not (resume or overwrite):
-        raise ConfigError(
-            f"'{output}' has the shards of an unfinished run. Continue it with --resume, or start again with "
-            "--overwrite."
-        )
 
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:

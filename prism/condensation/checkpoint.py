@@ -8,8 +8,8 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from prism.errors import CheckpointError
-from prism.machine.files import hidden_beside, write_atomically
+from prism.errors import CheckpointError, ConfigError
+from prism.machine.files import check_output_file, hidden_beside, write_atomically
 from prism.machine.provenance import check_same_run
 from prism.machine.texts import canonical_json, count, parse_json
 
@@ -30,6 +30,33 @@ def shards_path(output: Path) -> Path:
 def run_path(output: Path) -> Path:
     """What the shards are made for: the first file of their folder, and the first to go when all is done."""
     return shards_path(output) / "run.json"
+
+
+def check_free(output: Path, store: Path, *, on_engine: bool, resume: bool, overwrite: bool) -> None:
+    """Refuse an output that is there, or that an unfinished run has begun.
+
+    Args:
+        output: the set's file.
+        store: what is read.
+        on_engine: whether the run leaves shards, not a checkpoint.
+        resume: go on with an unfinished run, which must be one of the same kind.
+        overwrite: replace whatever is there.
+
+    Raises:
+        ConfigError: an unfinished run is there, and is not to be gone on with, or cannot be.
+        OutputError: as of `check_output_file`.
+    """
+    checkpoint, shards = checkpoint_path(output), shards_path(output)
+    own, other = (shards, checkpoint) if on_engine else (checkpoint, shards)
+    again = "or start again with --overwrite."
+    if other.exists() and not overwrite:
+        how, so = ("without an engine", "without one") if on_engine else ("on an engine", "there")
+        raise ConfigError(f"'{output}' was begun {how}. Continue it {so} with --resume, {again}")
+    # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
+    check_output_file(output, overwrite or (resume and own.exists()), [store])
+    if own.exists() and not (resume or overwrite):
+        what = "shards" if on_engine else "checkpoint"
+        raise ConfigError(f"'{output}' has the {what} of an unfinished run. Continue it with --resume, {again}")
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
-from prism.condensation.checkpoint import Checkpoint, checkpoint_path, damaged, shards_path
+from prism.condensation.checkpoint import Checkpoint, check_free, checkpoint_path, damaged, shards_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.rules import Conflict
-from prism.errors import ConfigError, Interrupted
-from prism.machine.files import check_output_file, discard
+from prism.errors import Interrupted
+from prism.machine.files import discard
 from prism.machine.provenance import peak_memory_bytes, provenance
 from prism.machine.run import Run
 from prism.machine.texts import as_text
@@ -49,7 +49,7 @@ class Journal:
     ) -> None:
         self.run, self.output, self.source = run, output, source
         self.checkpoint, self.checkpoint_seconds, self.seconds = checkpoint_path(output), checkpoint_seconds, 0.0
-        self._check_output(resume, overwrite)
+        check_free(output, run.store.path, on_engine=False, resume=resume, overwrite=overwrite)
         self.telemetry = TelemetryWriter(telemetry_path(output))
         try:
             kept = self._continue() if resume and self.checkpoint.exists() else 0
@@ -75,21 +75,6 @@ class Journal:
             return nullcontext()
         kept = {"resume": how.resume, "overwrite": how.overwrite}
         return cls(run, how.path, source, checkpoint_seconds=checkpoint_seconds, **kept)
-
-    def _check_output(self, resume: bool, overwrite: bool) -> None:
-        if shards_path(self.output).exists() and not overwrite:
-            raise ConfigError(
-                f"'{self.output}' was begun on an engine. Continue it there with --resume, or start again with "
-                "--overwrite."
-            )
-        unfinished = self.checkpoint.exists()
-        # A run that was killed between saving its set and dropping its checkpoint may finish again.
-        check_output_file(self.output, overwrite or (resume and unfinished), [self.run.store.path])
-        if unfinished and not (resume or overwrite):
-            raise ConfigError(
-                f"'{self.output}' has the checkpoint of an unfinished run. Continue it with --resume, or start "
-                "again with --overwrite."
-            )
 
     def _continue(self) -> int:
         """Take up the checkpoint; return how much of the telemetry belongs to it, in bytes."""

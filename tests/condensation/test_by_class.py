@@ -176,6 +176,17 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     assert merged.to_bytes() == condense(uneven, **TINY).to_bytes()
 
 
+def test_a_run_begun_without_an_engine_is_gone_on_with_there(uneven, executor, tmp_path, crashing_at):
+    output = tmp_path / "set"
+    with crashing_at(3):
+        condense(uneven, output=output, checkpoint_seconds=0, **TINY)
+    for resume in (False, True):
+        with pytest.raises(
+            ConfigError, match=r"was begun without an engine\. Continue it without one with --resume"
+        ):
+            condense(uneven, output=output, executor=executor, resume=resume, **TINY)
+
+
 def test_overwriting_begins_again_with_and_without_an_executor(uneven, executor, unfinished):
     condense(uneven, output=unfinished, overwrite=True, **TINY)
     assert not shards_path(unfinished).exists()
