@@ -23,6 +23,7 @@ from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
 from prism.condensation.checkpoint import check_free, checkpoint_path, damaged, run_path, shards_path
+from prism.condensation.journal import quantiles
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
@@ -194,25 +195,33 @@ def _merge(
 def _joined(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
     """The records of all classes as those of one run, apart from its start.
 
-    Losses and seconds are sums over the classes, and the energy between them, which needs the means of all of
-    them at a time, is not known.
+    Losses and seconds are sums over the classes. Left out is what is said of all classes at a time: the energy
+    between them, which is None, what other networks say before the end, and the numbers of an objective, of which
+    nobody here knows whether they are sums.
     """
     insertions: dict[int, list[dict[str, Any]]] = {}
+    cosines: dict[int, list[float]] = {}
     for label, part in enumerate(parts):
         for record in part.of_kind("insertion"):
             moved = record | {"video": record["video"] + label * vpc}
             insertions.setdefault(record["iteration"], []).append(moved)
+        for record in part.of_kind("cosines"):
+            cosines.setdefault(record["iteration"], []).extend(record["values"])
     for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
+        iteration = steps[0]["iteration"]
         yield {
             "kind": "step",
-            "iteration": steps[0]["iteration"],
+            "iteration": iteration,
             "loss": sum(step["loss"] for step in steps),
             "between_class": None,
             "lr": steps[0]["lr"],
             "keyframes": sum(step["keyframes"] for step in steps) / len(steps),
             "seconds": round(sum(step["seconds"] for step in steps), 3),
         }
-        yield from insertions.get(steps[0]["iteration"], [])
+        if iteration in cosines:
+            spread = torch.tensor(cosines[iteration])
+            yield {"kind": "cosines", "iteration": iteration, "quantiles": quantiles(spread)}
+        yield from insertions.get(iteration, [])
     ends = [part.of_kind("end")[-1] for part in parts]
     yield {
         "kind": "end",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
@@ -124,12 +125,16 @@ class Journal:
             self.record_insertion(iteration, step.conflict, step.inserted)
 
     def record_insertion(self, iteration: int, conflict: Conflict, inserted: list[list[int]]) -> None:
-        """Write the inserted frames, and every hundredth of the run how the candidates' cosines are spread."""
+        """Write the inserted frames, and every hundredth of the run how the candidates' cosines are spread.
+
+        Of a part of the classes the cosines themselves are written: quantiles cannot be joined.
+        """
         every = max(1, self.run.config.iterations // 100)
         if iteration % every == 0 and (candidates := ~conflict.mask).any():
             spread = conflict.cosines[candidates].flatten().float().cpu()
-            quantiles = torch.quantile(spread[: 2**24], torch.tensor(QUANTILES)).tolist()
-            self.telemetry.write("cosines", iteration=iteration, quantiles=[round(q, 5) for q in quantiles])
+            is_whole = len(self.run.classes) == len(self.run.store.classes)
+            said = {"quantiles": quantiles(spread)} if is_whole else {"values": spread.tolist()}
+            self.telemetry.write("cosines", iteration=iteration, **said)
         pairs = conflict.cosines[tuple(zip(*inserted, strict=True))].tolist() if inserted else []
         for (video, frame), pair in zip(inserted, pairs, strict=True):
             cosines = [round(cosine, 5) for cosine in pair]
@@ -154,3 +159,10 @@ class Journal:
         self.telemetry.sync()
         condensed.save(self.output)
         discard(self.checkpoint)
+
+
+def quantiles(cosines: Tensor) -> list[float]:
+    """The `QUANTILES` of cosines (n,), as the telemetry has them."""
+    # PyTorch takes no more values.
+    found = torch.quantile(cosines[: 2**24], torch.tensor(QUANTILES))
+    return [round(quantile, 5) for quantile in found.tolist()]

@@ -32,7 +32,7 @@ class Compared:
         gradients: of that sum with respect to the clips, of the same shape.
         recorded: further numbers for the telemetry; those in a tensor are read together with the loss, so that a
             GPU is waited for once. `between_class` is the energy between the classes, which the page draws beside
-            the loss.
+            the loss. Where classes are condensed apart, nobody knows how to join these numbers: they are left out.
     """
 
     losses: Tensor

@@ -97,7 +97,8 @@ def test_the_telemetry_of_the_classes_is_that_of_one_run(uneven, executor, tmp_p
     condense(uneven, output=tmp_path / "whole", **TINY)
     condense(uneven, output=tmp_path / "set", executor=executor, **TINY)
     whole, merged = (Telemetry.load(telemetry_path(tmp_path / name)) for name in ("whole", "set"))
-    assert merged.of_kind("insertion") == whole.of_kind("insertion") != []
+    for kind in ("insertion", "cosines"):
+        assert merged.of_kind(kind) == whole.of_kind(kind) != []
     for found, wanted in zip(merged.of_kind("step"), whole.of_kind("step"), strict=True):
         assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-6)
         assert found["keyframes"] == pytest.approx(wanted["keyframes"])
