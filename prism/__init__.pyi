@@ -122,10 +122,7 @@ def export(
     lossless: bool = False,
     shard_videos: int = 1000,
     video: int = 0,
-    resume: bool = False,
     overwrite: bool = False,
-    device: str = "auto",
-    executor: Executor | None = None,
     progress: bool = False,
 ) -> Export: ...
 def ingest(
@@ -158,9 +155,7 @@ def ingest(
     max_seconds: float = 14400.0,
     max_decode_seconds: float = 600.0,
     max_decode_bytes: int = 4294967296,
-    resume: bool = False,
     overwrite: bool = False,
-    device: str = "auto",
     executor: Executor | None = None,
     progress: bool = False,
 ) -> ClipStore: ...
@@ -230,8 +225,6 @@ def reproduce(
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
     dry_run: bool = False,
-    resume: bool = False,
-    overwrite: bool = False,
     device: str = "auto",
     executor: Executor | None = None,
     progress: bool = False,
@@ -283,10 +276,8 @@ def select(
     epochs: int = 50,
     embedder_seed: int = 0,
     output: str | Path | None = None,
-    resume: bool = False,
     overwrite: bool = False,
     device: str = "auto",
-    executor: Executor | None = None,
     progress: bool = False,
 ) -> CondensedSet: ...
 def write_motion(
@@ -300,9 +291,6 @@ def write_motion(
     num_frames: int = 24,
     size: int = 64,
     seed: int = 0,
-    resume: bool = False,
     overwrite: bool = False,
-    device: str = "auto",
-    executor: Executor | None = None,
     progress: bool = False,
 ) -> Path: ...

@@ -83,7 +83,8 @@ def options_of(verb: Callable[..., object]) -> dict[str, tuple[str, str]]:
             choices = f"Literal[{', '.join(map(repr, field.choices))}]" if field.choices else field.kind.__name__
             found[name] = "Any" if field.parts else choices, repr(field.default)
     if "run" in hints:
-        found |= declared(run.Run)
+        not_taken = run.NOT_TAKEN.get(verb.__name__.removeprefix("write_"), ())
+        found |= {name: said for name, said in declared(run.Run).items() if name not in not_taken}
     if verb is prism.load:
         found |= declared(dataset.VideoDataset.__init__)
     return {name: said for name, said in found.items() if name not in inspect.signature(verb).parameters}

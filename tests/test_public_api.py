@@ -8,6 +8,7 @@ import sys
 import typing
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from functools import partial
 
 import pytest
 
@@ -16,7 +17,7 @@ from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, OutputError
 from prism.evaluation.candidates import BUILT_IN
 from prism.ingestion.motion import write_motion
-from prism.machine.run import Run
+from prism.machine.run import NOT_TAKEN, Run
 from tests.stub import STUB, stub
 
 
@@ -94,11 +95,49 @@ def test_a_misspelt_field_of_the_run_names_the_nearest(store):
         (lambda store: prism.reproduce("table1", [store], vpc=5), "a list of numbers of videos per class is"),
         (lambda store: prism.reproduce(3, [store]), "unknown table '3'. See prism reproduce --list."),
         (lambda store: prism.reproduce("table1", [store], seeds="2"), "seeds = '2', but it must be at least 1."),
+        (lambda store: prism.reproduce("table1", [store], vpc=["a"]), "vpc = 'a', but it must be at least 1"),
+        (lambda store: prism.reproduce("table1", [store], scale=[1]), "scale = [1], but it must be one of"),
+        (lambda store: prism.reproduce("table1", [store], recipes=[5]), "the path or the name of a recipe is"),
+        (lambda store: prism.reproduce("table1", [store], run=5), "run = 5, but it must be a Run."),
+        (lambda store: prism.reproduce("table1", [store], vcp=5), "unknown key 'reproduce.vcp'."),
+        (lambda store: prism.report(["a.json"], "x.html", sheets=5), "a list of sheets is wanted, not 5."),
+        (lambda store: prism.evaluate("set", store, workers="2"), "workers = '2', but it must be of type int."),
+        (lambda store: prism.rank(["set"], store, workers=1.5), "workers = 1.5, but it must be of type int."),
+        (lambda store: prism.ingest("videos", "out", workers=True), "workers = True, but it must be of type int."),
     ],
 )
 def test_an_argument_of_another_kind_is_refused_in_one_sentence(store, call, sentence):
     with pytest.raises(ConfigError, match=re.escape(sentence)):
         call(store)
+
+
+def test_a_result_of_another_kind_is_refused_in_one_sentence(store, tmp_path):
+    with pytest.raises(ConfigError, match="a result, or its file, is wanted, not 5"):
+        prism.export(prism.select(store), tmp_path / "out", result=5)
+
+
+TAKING = {
+    "motion": lambda at, run: write_motion(at / "out", run=run),
+    "ingest": lambda at, run: prism.ingest(at, at / "out", run=run),
+    "select": lambda at, run: prism.select(at, run=run),
+    "export": lambda at, run: prism.export(at, at / "out", run=run),
+    "reproduce": lambda at, run: prism.reproduce("table1", [at], at / "out", run=run),
+}
+GIVEN = {"output": "other", "resume": True, "overwrite": True, "device": "cpu", "executor": ThreadPoolExecutor(1)}
+
+
+@pytest.mark.parametrize(("verb", "name"), [(verb, name) for verb in TAKING for name in NOT_TAKEN[verb]])
+def test_a_field_of_the_run_that_a_verb_has_no_use_for_is_refused(tmp_path, verb, name):
+    sentence = rf"{name} = .*, but {verb} has no use for this field of a run\. Leave it out\."
+    with pytest.raises(ConfigError, match=sentence):
+        TAKING[verb](tmp_path, Run(**{name: GIVEN[name]}))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("verb", [prism.condense, partial(prism.evaluate, None), partial(prism.rank, ["set"])])
+def test_nothing_is_gone_on_with_that_has_no_name(store, verb):
+    with pytest.raises(ConfigError, match=r"resume needs the output to go on with\. Name it\."):
+        verb(store, resume=True)
 
 
 def test_the_version_is_that_of_the_installed_package_and_brings_no_heavy_library():

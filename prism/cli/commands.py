@@ -12,11 +12,13 @@ from prism.cli.options import LOCAL, Running
 from prism.config import Options, described
 from prism.machine.executors import opened
 from prism.machine.provenance import versions
-from prism.machine.run import Run
+from prism.machine.run import NOT_TAKEN, Run
 from prism.parts import NAME
 from prism.recipes import SECTIONS, read_recipe
 
 FLAT = Parameter(name="*")
+AS_OPTIONS = {"output": [], "executor": ["engine", "address"]}
+"""Fields of `Run` that `Running` has under other names, or not at all."""
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
 
@@ -44,12 +46,11 @@ app = App(
 )
 
 
-def command(config: type[Options] | None = None, without: tuple[str, ...] = ()) -> Callable[[Verb], Verb]:
-    """Make a function a command of `prism`.
+def command(config: type[Options] | None = None) -> Callable[[Verb], Verb]:
+    """Make a function, named after its verb, a command of `prism`.
 
     Args:
-        config: the options of its verb.
-        without: fields of `Running` that its verb has no use for.
+        config: the options of its verb; one without has no recipes, either.
     """
 
     def registered(function: Verb) -> Verb:
@@ -57,7 +58,10 @@ def command(config: type[Options] | None = None, without: tuple[str, ...] = ()) 
         if config is not None:
             hints["config"] = Annotated[_grouped(config), FLAT]
         if "run" in hints:
-            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in without]
+            not_taken = [] if config else ["recipe"]
+            for field in NOT_TAKEN.get(function.__name__, ()):
+                not_taken += AS_OPTIONS.get(field, [field])
+            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in not_taken]
             hints["run"] = Annotated[_derived(hints["run"], hidden), FLAT]
         app.command(function)
         return function

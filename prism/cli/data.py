@@ -15,7 +15,7 @@ from prism.machine.devices import pick_device
 from prism.recipes import read_recipe
 
 
-@command(MotionConfig, without=("resume", "device", "engine", "address"))
+@command(MotionConfig)
 def motion(*, output: Output, run: Running = LOCAL, config: MotionConfig | None = None) -> None:
     """Write a built-in data set as real video files: classes that differ only in motion, or in looks and motion.
 
@@ -34,7 +34,7 @@ def motion(*, output: Output, run: Running = LOCAL, config: MotionConfig | None 
     next_is("ingest", output, "-o", output.parent / "store", "--num-frames", 8, "--size", size, run=run)
 
 
-@command(IngestConfig, without=("resume", "device"))
+@command(IngestConfig)
 def ingest(
     source: Path,
     /,

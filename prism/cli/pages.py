@@ -12,7 +12,7 @@ from prism.errors import ConfigError
 from prism.recipes import read_recipe
 
 
-@command(without=("recipe", "resume", "device", "engine", "address", "progress"))
+@command()
 def report(
     results: Annotated[list[Path], Parameter(negative="")], /, *, output: Output, run: Running = LOCAL
 ) -> None:
@@ -52,7 +52,7 @@ def report(
         say(f"Next: {following}")
 
 
-@command(without=("recipe", "resume", "overwrite"))
+@command()
 def reproduce(
     name: str = "",
     /,

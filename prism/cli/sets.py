@@ -48,7 +48,7 @@ def condense(
     evaluate_next(condensed, output, store, run)
 
 
-@command(SelectConfig, without=("resume", "engine", "address"))
+@command(SelectConfig)
 def select(
     store: Path,
     /,
@@ -81,7 +81,7 @@ def select(
     evaluate_next(made, output, store, run)
 
 
-@command(ExportConfig, without=("resume", "device", "engine", "address"))
+@command(ExportConfig)
 def export(
     condensed: Path,
     /,

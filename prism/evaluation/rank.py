@@ -74,7 +74,6 @@ def rank(
     if not (sets := as_list(sets, "condensed sets")):
         raise ConfigError("rank needs at least one condensed set.")
     run.check_workers(workers)
-    run.check_resumable()
     path, store = run.path, ClipStore.of(data)
     known = read_candidates(candidates)
     with claim(path):

@@ -57,7 +57,6 @@ class Trials:
             raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
         if self.label is not None and not isinstance(self.label, str):
             raise ConfigError(f"label = {self.label!r}, but it must be text.")
-        run.check_resumable()
 
     def opened(self, data: ClipStore) -> ClipStore | None:
         """The store to train on, if any. Opening one reads all of its clips, so `data` is not opened twice."""

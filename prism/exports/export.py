@@ -89,7 +89,7 @@ def export(
     reads = condensed, result
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     form: Format = FORMATS.make(config.to, config)
-    result = Result.load(result) if isinstance(result, str | Path) else result
+    result = result if isinstance(result, Result | None) else Result.load(result)
     _check_result(condensed, form, config, result)
     form.check(condensed.apart())
     output = as_path(output, OUTPUT)

@@ -6,11 +6,21 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from prism.config import AnyOptions, as_path, brief, with_options
+from prism.config import AnyOptions, as_path, brief, nearest, with_options
 from prism.errors import ConfigError
 
 OUTPUT = "the path of an output"
 """As `as_path` says it."""
+
+NOT_TAKEN: dict[str, tuple[str, ...]] = {
+    "motion": ("output", "resume", "device", "executor"),
+    "ingest": ("output", "resume", "device"),
+    "select": ("resume", "executor"),
+    "export": ("output", "resume", "device", "executor"),
+    "report": ("output", "resume", "device", "executor", "progress"),
+    "reproduce": ("output", "resume", "overwrite"),
+}
+"""Fields of `Run` that a verb has no use for: it refuses them, and its command does not offer them."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +61,32 @@ class Run:
         """Refuse a number of workers that cannot be had.
 
         Raises:
-            ConfigError: it is below 1, or the run has an executor.
+            ConfigError: it is no whole number or below 1, or the run has an executor.
         """
-        if workers is not None and (workers < 1 or self.executor is not None):
-            allowed = "left out with an engine, which has workers of its own" if self.executor else "at least 1"
-            raise ConfigError(f"workers = {workers}, but it must be {allowed}.")
+        allowed = ""
+        if workers is not None and self.executor is not None:
+            allowed = "left out with an engine, which has workers of its own"
+        elif workers is not None and type(workers) is not int:
+            allowed = "of type int"
+        elif workers is not None and workers < 1:
+            allowed = "at least 1"
+        if allowed:
+            raise ConfigError(f"workers = {brief(workers)}, but it must be {allowed}.")
 
-    def check_resumable(self) -> None:
-        """Refuse to go on with an output that has no name.
+    def check(self, verb: str) -> None:
+        """Refuse what a verb would not look at.
 
         Raises:
-            ConfigError: there is none.
+            ConfigError: a field that it has no use for, or `resume` without an output.
         """
+        not_taken, defaults = NOT_TAKEN.get(verb, ()), Run()
+        for name in not_taken:
+            if (value := getattr(self, name)) != getattr(defaults, name):
+                raise ConfigError(
+                    f"{name} = {brief(value)}, but {verb} has no use for this field of a run. Leave it out."
+                )
         if self.resume and self.output is None:
-            raise ConfigError("resume needs the result to go on with. Name it with --output.")
+            raise ConfigError("resume needs the output to go on with. Name it.")
 
 
 def parted(
@@ -79,16 +101,38 @@ def parted(
         given: keyword arguments of the verb: fields of either.
 
     Raises:
-        ConfigError: `config` or `run` is something else, a key is neither, or an option is out of range.
+        ConfigError: `config` or `run` is something else, a key is neither, an option is out of range, or the verb
+            has no use for a field of the run.
     """
-    for name, value, wanted in (("config", config, kind), ("run", run, Run)):
-        if value is not None and not isinstance(value, wanted):
-            article = "an" if wanted.__name__[0] in "AEIOU" else "a"
-            raise ConfigError(
-                f"{name} = {brief(value)}, but it must be {article} {wanted.__name__}. Give options as keyword "
-                "arguments."
-            )
-    names = {field.name for field in fields(Run)}
-    of_run = {key: value for key, value in given.items() if key in names}
-    options = {key: value for key, value in given.items() if key not in names}
-    return with_options(config or kind(), options, names), replace(run or Run(), **of_run)
+    _check_kind("config", config, kind)
+    of_run = {key: value for key, value in given.items() if key in FIELDS}
+    options = {key: value for key, value in given.items() if key not in FIELDS}
+    run = run_of(kind.section, run, of_run)
+    return with_options(config or kind(), options, FIELDS), run
+
+
+def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
+    """The run of a verb, with what it was given in place of the fields.
+
+    Raises:
+        ConfigError: like `parted`.
+    """
+    _check_kind("run", run, Run)
+    if unknown := next((key for key in given if key not in FIELDS), ""):
+        raise ConfigError(f"unknown key '{verb}.{unknown}'.{nearest(unknown, FIELDS)}")
+    run = replace(run or Run(), **given)
+    run.check(verb)
+    return run
+
+
+def _check_kind(name: str, value: object, wanted: type) -> None:
+    if value is not None and not isinstance(value, wanted):
+        article = "an" if wanted.__name__[0] in "AEIOU" else "a"
+        raise ConfigError(
+            f"{name} = {brief(value)}, but it must be {article} {wanted.__name__}. Give options as keyword "
+            "arguments."
+        )
+
+
+FIELDS = tuple(field.name for field in fields(Run))
+"""Of a run."""

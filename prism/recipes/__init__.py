@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.condensation.options import CondenseConfig
-from prism.config import Options, nearest, with_options
+from prism.config import Options, as_path, nearest, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
@@ -60,7 +60,7 @@ def shipped_recipes() -> list[str]:
 
 
 def _find_recipe(path: str | Path) -> Path:
-    name = Path(path).as_posix()
+    name = as_path(path, "the path or the name of a recipe").as_posix()
     if name in shipped_recipes() and not Path(path).is_file():
         return RECIPES / f"{name}.toml"
     if Path(path).exists():

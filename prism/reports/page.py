@@ -45,7 +45,8 @@ def report(
     """
     results, output = as_list(results, "result files"), as_path(output, OUTPUT)
     results, rankings = apart_from_rankings(results)
-    sheets = [*sheets, *(sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))]
+    of_rankings = (sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))
+    sheets = [*as_list(sheets, "sheets"), *of_rankings]
     loaded = load_results(results) if results or not sheets else []
     with claim(output):
         shown = [item.locate(path) for item in loaded for path in item.paths]

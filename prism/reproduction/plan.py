@@ -111,12 +111,15 @@ def plan(
         ConfigError: an option is unknown or out of range, a class has too few clips, the exhibit lacks a number of
             videos per class, or a recipe makes something else than its row.
     """
-    if scale not in scales():
+    if scale not in list(scales()):
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
     if type(seeds) is not int or seeds < 1:
         raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
-    if vpc and min(vpc) < 1:
-        raise ConfigError(f"vpc = {min(vpc)}, but it must be at least 1: training on all clips is there anyway.")
+    for count in vpc:
+        if type(count) is not int or count < 1:
+            raise ConfigError(
+                f"vpc = {count!r}, but it must be at least 1: training on all clips is there anyway."
+            )
     last, places = read_recipe(*recipes), []
     for store in stores:
         data, is_same = _data_of(store, exhibit)

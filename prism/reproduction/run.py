@@ -17,7 +17,7 @@ from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import retrieve
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.progress import note
-from prism.machine.run import OUTPUT, Run
+from prism.machine.run import OUTPUT, Run, run_of
 from prism.machine.texts import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, compare
@@ -68,7 +68,7 @@ def reproduce(
         EngineError: the executor lost what it was to compute; the same command goes on.
         Interrupted: Ctrl-C or SIGTERM; the same command goes on.
     """
-    chosen, folder, run = exhibit(name), as_path(output, OUTPUT), replace(run or Run(), **options)
+    chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
@@ -152,19 +152,22 @@ def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
 
 def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) -> None:
     """Do a step. Verbs are called here and nowhere else."""
-    how = replace(run, output=step.path, resume=True)
+    how = replace(run, output=step.path)
     try:
         if isinstance(step, ScoreStep):
             if step.made is not None and step.made.path in done.failures:
                 return
             condensed, train_store = (step.made.path, None) if step.made else (None, store)
             verb: Any = retrieve if isinstance(step.config, RetrieveConfig) else evaluate
-            result = verb(condensed, store, step.config, how, train_store=train_store, label=step.label)
+            resumed = replace(how, resume=True)
+            result = verb(condensed, store, step.config, resumed, train_store=train_store, label=step.label)
             done.results[step.path] = result
         elif isinstance(step.config, SelectConfig):
-            done.sets[step.path] = Made.of(select(store, step.config, how), step.path)
+            done.sets[step.path] = Made.of(select(store, step.config, replace(how, executor=None)), step.path)
         else:
-            how = replace(how, executor=run.executor if has_independent_classes(step.config) else None)
+            how = replace(
+                how, resume=True, executor=run.executor if has_independent_classes(step.config) else None
+            )
             done.sets[step.path] = Made.of(condense(store, step.config, how), step.path)
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.

@@ -418,7 +418,7 @@ def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
     assert (tmp_path / "r.json").read_text() == "precious"
     with pytest.raises(ConfigError, match="label = 3, but it must be text"):
         score(chosen, store, label=3)
-    with pytest.raises(ConfigError, match="resume needs the result"):
+    with pytest.raises(ConfigError, match="resume needs the output"):
         score(chosen, store, resume=True)
 
 

@@ -187,7 +187,7 @@ def test_resume_refuses_the_ranking_of_other_options_and_overwrite_replaces_it(r
     with pytest.raises(ResultError, match=r"its candidates.wide.lr is 0.1, not 0.2"):
         ranked(output=path, resume=True, candidates=changed)
     assert ranked(output=path, overwrite=True, steps=3, sets=sets[:1]).config["steps"] == 3
-    with pytest.raises(ConfigError, match="resume needs the result"):
+    with pytest.raises(ConfigError, match="resume needs the output"):
         ranked(resume=True)
 
 

@@ -268,7 +268,7 @@ def test_how_it_runs_is_given_as_a_run_or_as_its_fields(store, tmp_path, tiny, m
     monkeypatch.setattr(run, "_run", lambda step, store, done, how: given.append(how))
     reproduce("table6a", [store], tmp_path, Run(device="cpu"), scale="small", recipes=[tiny], progress=True)
     assert set(given) == {Run(device="cpu", progress=True)}
-    with pytest.raises(TypeError, match="devise"):
+    with pytest.raises(ConfigError, match=r"unknown key 'reproduce\.devise'\. Did you mean 'device'"):
         reproduce("table6a", [store], tmp_path, devise="cpu")
 
 
