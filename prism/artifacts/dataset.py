@@ -10,6 +10,7 @@ from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import ClipStore
+from prism.config import brief
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 
@@ -22,12 +23,16 @@ class VideoDataset(Dataset[tuple[Any, int]]):
     Args:
         source: a condensed set, or a store. A set whose videos stand for several clips each (`is_random`) shows
             the first of them, until `draw` draws others.
-        split: which clips of a store; a condensed set has no splits.
+        split: which clips of a store; those of a condensed set are all for training.
         output_format: axes of a video.
         normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),
             else pixels in units of [0, 1]: real ones lie within, synthetic ones may exceed it.
         transform: called with each video.
         in_memory: read all clips of a store now, rather than from its files when they are asked for.
+
+    Raises:
+        ConfigError: the source is something else, an option is none that there is, or a set is asked for a split.
+        StoreError: the store has no clips of the split.
 
     Attributes:
         classes: the class names.
@@ -48,6 +53,14 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         if output_format not in get_args(OutputFormat):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
+        if not isinstance(source, CondensedSet | ClipStore):
+            raise ConfigError(
+                f"a condensed set or a clip store is wanted, not {brief(source)}. prism.load opens their files."
+            )
+        if isinstance(source, CondensedSet) and split != "train":
+            raise ConfigError(
+                f"split = {split!r}, but a condensed set has training videos alone. Open the store for real clips."
+            )
         clips = source.clips() if isinstance(source, CondensedSet) else source.clips(split)
         self._frames = clips.frames.clone() if in_memory else clips.frames
         self._drawn = source if isinstance(source, CondensedSet) and source.is_random else None

@@ -34,7 +34,8 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
         CondensedError: the file is missing, damaged, foreign or too new.
         StoreError: likewise for the store, or it has no clips of the split.
         SourceError: there are no videos in the folder, or a class has none that can be used.
-        ConfigError: an option is unknown or out of range, or is for videos and there are none.
+        ConfigError: an option is unknown or out of range, is for videos and there are none, or asks a set for a
+            split.
         OutputError: there is no room for temporary files.
     """
     path = as_path(path, "the path of a set, a store or videos")

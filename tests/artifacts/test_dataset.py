@@ -92,6 +92,21 @@ def test_an_unknown_output_format_is_refused_with_those_that_exist(chosen):
         VideoDataset(chosen, output_format="NCTHW")
 
 
+@pytest.mark.parametrize("split", ["test", "nonsense", None])
+def test_a_set_has_no_split_but_train(chosen, tmp_path, split):
+    chosen.save(tmp_path / "set")
+    with pytest.raises(ConfigError, match=rf"split = {split!r}, but a condensed set has training videos alone"):
+        prism.load(tmp_path / "set", split=split)
+    assert len(prism.load(tmp_path / "set", split="train")) == 4
+
+
+def test_what_is_neither_set_nor_store_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"a condensed set or a clip store is wanted, not 'set'\. prism\.load opens"
+    ):
+        VideoDataset("set")
+
+
 def test_an_index_beyond_the_end_is_an_index_error_so_that_loops_end(chosen):
     with pytest.raises(IndexError):
         VideoDataset(chosen)[4]
