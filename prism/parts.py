@@ -11,8 +11,10 @@ import functools
 import importlib
 import inspect
 import re
+import traceback
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from prism.errors import ConfigError, PrismError
@@ -119,6 +121,16 @@ class Parts:
         kind = "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
         problem = f"{kind}{error}".rstrip(".")
         return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.")
+
+    def failed(self, value: Any, error: Exception) -> ConfigError:
+        """The sentence for an error in the code of a part, with the line of that code which led to it."""
+        own = [
+            f" at line {line} of {Path(frame.f_code.co_filename).name}"
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_globals.get("__name__", "").partition(".")[0] not in ("prism", "torch")
+        ]
+        where, problem = "".join(own[-1:]), f"{type(error).__name__}: {error}".rstrip(".")
+        return ConfigError(f"the {self.kind} '{self.name_of(value)}' fails{where}: {problem}.")
 
     def ships(self, value: Any) -> bool:
         """Whether a part is one of those with a short name; somebody else's code may change under one name."""

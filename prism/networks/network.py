@@ -1,5 +1,6 @@
 """The interface of every network: `embed` and `forward` on float clips, for clips of one shape."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar
@@ -8,8 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from prism.errors import ConfigError
+from prism.errors import ConfigError, PrismError
 from prism.networks.options import NETWORKS
+
+LACKING = re.compile(r"\b(register_)?meta\b", re.IGNORECASE)
+"""How PyTorch says that the meta device has no such operation: it names the device."""
 
 
 class Network(nn.Module, ABC):
@@ -105,7 +109,7 @@ class Network(nn.Module, ABC):
             output_of: the network itself, or its `embed`.
 
         Raises:
-            ConfigError: it has such operations, and no method of its own.
+            ConfigError: it has such operations, and no method of its own; or its code fails on any device.
         """
         kept: dict[int, Tensor] = {}
 
@@ -120,7 +124,11 @@ class Network(nn.Module, ABC):
             with saved_tensors_hooks(keep, lambda tensor: tensor):
                 # The result holds on to the storages, so that none of them can take the place of another.
                 output = output_of(clips)
+        except PrismError:
+            raise
         except Exception as error:
+            if not (isinstance(error, RuntimeError | TypeError) and LACKING.search(str(error))):
+                raise NETWORKS.failed(type(self), error) from error
             raise ConfigError(
                 f"the memory of network '{self.name}' cannot be counted: {error}. Write its kept_bytes(…), or use "
                 "operations that the meta device of PyTorch has."

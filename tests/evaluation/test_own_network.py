@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
+from prism.condensation.condense import condense
 from prism.errors import ConfigError, ResultError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
@@ -226,6 +227,34 @@ def test_a_network_that_the_meta_device_cannot_run_is_told_what_to_do(roomy, cho
     sentence = rf"the memory of network '{__name__}:Reading' cannot be counted: .*item.* Write its kept_bytes\(…\)"
     with pytest.raises(ConfigError, match=sentence):
         evaluate(chosen, roomy, model=Reading, **TINY)
+
+
+class Mistyped(Own):
+    """Has a slip of the pen."""
+
+    def embed(self, clips: Tensor) -> Tensor:
+        return clips.maen(dim=(2, 3, 4))
+
+
+class Ragged(Own):
+    """Has layers that do not fit each other, and PyTorch says so."""
+
+    def embed(self, clips: Tensor) -> Tensor:
+        return self.layers(clips.flatten(1)[:, :7])
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [(Mistyped, "AttributeError: 'Tensor' object has no attribute 'maen'"), (Ragged, "RuntimeError: .*shape")],
+)
+def test_an_error_in_the_code_of_a_network_is_told_as_that_with_its_line(roomy, chosen, model, problem):
+    where = rf"at line {inspect.getsourcelines(model.embed)[1] + 1} of test_own_network\.py"
+    sentence = rf"^the network '{__name__}:{model.__name__}' fails {where}: {problem}"
+    with pytest.raises(ConfigError, match=sentence) as caught:
+        evaluate(chosen, roomy, model=model, **TINY)
+    assert type(caught.value.__cause__).__name__ == problem.partition(":")[0]
+    with pytest.raises(ConfigError, match=sentence):
+        condense(roomy, model=model, iterations=1, device="cpu")
 
 
 def test_dropout_that_draws_from_its_seed_is_repeated(roomy, chosen):
