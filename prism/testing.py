@@ -41,6 +41,7 @@ from prism.machine.randomness import generator, skip
 from prism.networks.build import build
 from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
+from prism.networks.network import check_embeddings, check_logits
 from prism.networks.options import NETWORKS
 from prism.networks.training_memory import embedding_bytes, training_memory
 from prism.parts import Parts
@@ -219,8 +220,8 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
         _drawing_nothing_global(lambda one=one: initialise(one, generator(0, "init")))
     clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
     embeddings, logits = _drawing_nothing_global(lambda: (made[0].embed(clips), made[0](clips)))
-    assert embeddings.shape == (4, made[0].embed_dim), f"embed must give (N, {made[0].embed_dim}), its embed_dim"
-    assert logits.shape == (4, 3), "forward must give (N, num_classes)"
+    check_embeddings(made[0], embeddings, clips)
+    check_logits(made[0], logits, clips)
     assert bool(embeddings.isfinite().all() and logits.isfinite().all()), "embeddings and logits must be finite"
     assert torch.equal(made[1](clips), logits), "the same generator must give the same values"
     alone = torch.cat([made[0].embed(clip[None]) for clip in clips])

@@ -195,6 +195,24 @@ class Overflowing(Colours):
         return super().embed(clips) * float("nan")
 
 
+class Narrow(Colours):
+    def forward(self, clips):
+        return super().forward(clips)[:, :1]
+
+
+class Long(Colours):
+    def embed(self, clips):
+        return super().embed(clips).double()
+
+    def forward(self, clips):
+        return self.classifier(self.embed(clips).float())
+
+
+class Mistyped(Colours):
+    def embed(self, clips):
+        return clips.maen(dim=(2, 3, 4))
+
+
 class Cut(Colours):
     def embed(self, clips):
         return super().embed(clips.detach())
@@ -211,6 +229,9 @@ class Cut(Colours):
         (Constant, "the part fails: RuntimeError: .*meta"),
         (Detached, "a loss of the logits must have a gradient with respect to the weights"),
         (Overflowing, "embeddings and logits must be finite"),
+        (Mistyped, r"fails at line \d+ of test_testing\.py: AttributeError"),
+        (Narrow, r"forward of .* must give \(N, num_classes\) = \(2, 3\) of torch\.float32, got \(2, 1\)"),
+        (Long, r"embed of .* must give \(N, embed_dim\) = \(2, 3\) of .*, got \(2, 3\) of torch\.float64"),
         (Cut, "embeddings must be differentiable in the clips"),
     ],
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
 from prism.condensation.chunk import Chunk
 from prism.machine.devices import repeatably, send
-from prism.networks.network import Network
+from prism.networks.network import Network, check_embeddings
 
 View = Callable[[Tensor, torch.Generator], Tensor]
 """What of the real clips (N, T, C, H, W) is matched: clips of the same shape."""
@@ -102,6 +102,9 @@ def real_class_means(
 
     Returns:
         (C, D) float32 on the network's device.
+
+    Raises:
+        ConfigError: the network gives something else than embeddings.
     """
     weight = next(network.parameters())
     device, precision = weight.device, weight.dtype
@@ -113,8 +116,10 @@ def real_class_means(
         pixels = showing.view(send(frames.index_select(0, clips[first:last]), device), draw)
         if flips:
             pixels = flip_at_random(pixels, flips)
-        embeddings = network.embed(to_model_input(pixels, normalisation).to(precision)).float()
-        sums.add(embeddings, labels[clips[first:last]])
+        shown = to_model_input(pixels, normalisation).to(precision)
+        embeddings = network.embed(shown)
+        check_embeddings(network, embeddings, shown)
+        sums.add(embeddings.float(), labels[clips[first:last]])
 
     chunk.each(len(clips), add, draws=[draw, flips] if flips else [draw])
     return sums.means(send(torch.bincount(labels[clips], minlength=num_classes), device))

@@ -13,7 +13,7 @@ from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed, generator
 from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import initialise
-from prism.networks.network import Network
+from prism.networks.network import Network, check_embeddings
 from prism.networks.options import NETWORKS, Schedule
 from prism.networks.training import outputs_of, train
 from prism.networks.training_memory import check_memory, within_memory
@@ -34,8 +34,14 @@ class Backbone(nn.Module):
         self.network = network
 
     def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised."""
-        return self.network.embed(clips)
+        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised.
+
+        Raises:
+            ConfigError: the network gives something else.
+        """
+        embeddings = self.network.embed(clips)
+        check_embeddings(self.network, embeddings, clips)
+        return embeddings
 
 
 def train_embeddings(

@@ -3,7 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +109,8 @@ class Network(nn.Module, ABC):
             output_of: the network itself, or its `embed`.
 
         Raises:
-            ConfigError: it has such operations, and no method of its own; or its code fails on any device.
+            ConfigError: it has such operations, and no method of its own; or its code fails on any device, or
+                gives something else than it should.
         """
         kept: dict[int, Tensor] = {}
 
@@ -133,6 +134,7 @@ class Network(nn.Module, ABC):
                 f"the memory of network '{self.name}' cannot be counted: {error}. Write its kept_bytes(…), or use "
                 "operations that the meta device of PyTorch has."
             ) from error
+        (check_logits if output_of is self else check_embeddings)(self, output, clips)
         weights = {_storage(parameter) for parameter in self.parameters()}
         num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
         del output
@@ -141,3 +143,36 @@ class Network(nn.Module, ABC):
 
 def _storage(tensor: Tensor) -> int:
     return tensor.untyped_storage()._cdata
+
+
+def check_embeddings(network: Network, embeddings: Any, clips: Tensor) -> None:
+    """Refuse what `embed` must not return, without a look at a value.
+
+    Args:
+        network: whose they are.
+        embeddings: what it returned.
+        clips: (N, C, T, H, W) that were embedded.
+
+    Raises:
+        ConfigError: they are not (N, embed_dim), or neither float32 nor in the number format of the clips.
+    """
+    _check_output(network, "embed", "embed_dim", embeddings, (len(clips), network.embed_dim), clips.dtype)
+
+
+def check_logits(network: Network, logits: Any, clips: Tensor) -> None:
+    """Refuse what `forward` must not return: `check_embeddings` for logits (N, num_classes)."""
+    _check_output(network, "forward", "num_classes", logits, (len(clips), network.num_classes), clips.dtype)
+
+
+def _check_output(
+    network: Network, method: str, width: str, output: Any, shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    got = f"a {type(output).__name__}"
+    if isinstance(output, Tensor):
+        if output.shape == shape and output.dtype in (torch.float32, dtype):
+            return
+        got = f"{tuple(output.shape)} of {output.dtype}"
+    raise ConfigError(
+        f"{method} of the network '{NETWORKS.name_of(type(network))}' must give (N, {width}) = {shape} of "
+        f"{torch.float32}, got {got}. docs/extending.md shows one."
+    )

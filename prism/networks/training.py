@@ -22,6 +22,7 @@ from prism.machine.randomness import generator
 from prism.networks.descent import Descent
 from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
+from prism.networks.network import Network, check_logits
 from prism.networks.options import Schedule
 
 MOMENTUM = 0.9
@@ -61,7 +62,8 @@ def train(
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
 
     Raises:
-        ConfigError: the last step of an epoch has one clip, and the network needs several.
+        ConfigError: the last step of an epoch has one clip, and the network needs several; or it gives something
+            else than logits.
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device
@@ -128,7 +130,7 @@ def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
 
 def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:
     try:
-        return network(inputs)
+        outputs = network(inputs)
     except ValueError as error:
         if len(inputs) > 1:
             raise
@@ -137,6 +139,9 @@ def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:
             f"the network cannot be trained on one clip alone, to which steps of {schedule.batch_size} come: "
             f"{str(error).rstrip('.')}. Choose another batch size."
         ) from error
+    if isinstance(network, Network):
+        check_logits(network, outputs, inputs)
+    return outputs
 
 
 def _check_finite(loss: float, seed: int, epoch: int, schedule: Schedule) -> None:

@@ -22,6 +22,7 @@ class TinyNetwork(nn.Module):
     """A smooth stand-in for a network: an embedding of every value of the clip, in float64."""
 
     IS_BATCH_INVARIANT = True
+    embed_dim = 5
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()

@@ -257,6 +257,63 @@ def test_an_error_in_the_code_of_a_network_is_told_as_that_with_its_line(roomy, 
         condense(roomy, model=model, iterations=1, device="cpu")
 
 
+class Odd(Own):
+    """Gives something else than it should, and counts its memory itself or not."""
+
+    def __init__(self, *, embeds=None, says=None, counts: bool = False, **shape: int) -> None:
+        super().__init__(**shape)
+        self.embeds, self.says, self.counts = embeds or (lambda x: x), says or (lambda x: x), counts
+
+    def embed(self, clips: Tensor) -> Tensor:
+        return self.embeds(super().embed(clips))
+
+    def forward(self, clips: Tensor) -> Tensor:
+        return self.says(self.classifier(Own.embed(self, clips)))
+
+    def kept_bytes(self, output_of) -> int:
+        return 1 if self.counts else super().kept_bytes(output_of)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(
+    ("says", "got"),
+    [
+        (lambda logits: logits[:, :1], r"\(\d+, 1\) of torch\.float32"),
+        (lambda logits: torch.cat([logits, logits], dim=1), r"\(\d+, 4\) of torch\.float32"),
+        (lambda logits: logits[:1], r"\(1, 2\) of torch\.float32"),
+        (lambda logits: logits.double(), r"\(\d+, 2\) of torch\.float64"),
+        (lambda logits: (logits, logits), "a tuple"),
+        (lambda logits: None, "a NoneType"),
+    ],
+)
+def test_a_network_that_gives_no_logits_is_refused_in_one_sentence(roomy, chosen, says, got, counts):
+    sentence = rf"forward of the network '{__name__}:Odd.*' must give \(N, num_classes\) = \(.*, got {got}\."
+    with pytest.raises(ConfigError, match=sentence):
+        evaluate(chosen, roomy, model=partial(Odd, says=says, counts=counts), **TINY)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(
+    ("embeds", "got"),
+    [
+        (lambda found: found[:, :, None].repeat(1, 1, 8), r"\(\d+, 12, 8\) of torch\.float32"),
+        (lambda found: found[:, :5], r"\(\d+, 5\) of torch\.float32"),
+        (lambda found: found.double(), r"\(\d+, 12\) of torch\.float64"),
+        (lambda found: None, "a NoneType"),
+    ],
+)
+def test_a_network_that_gives_no_embeddings_is_refused_in_one_sentence(roomy, chosen, embeds, got, counts):
+    model = partial(Odd, embeds=embeds, counts=counts)
+    sentence = rf"embed of the network '{__name__}:Odd.*' must give \(N, embed_dim\) = \(.*, got {got}\."
+    for epochs in (0, 1):
+        with pytest.raises(ConfigError, match=sentence):
+            select(roomy, method="herding", model=model, epochs=epochs, device="cpu")
+    with pytest.raises(ConfigError, match=sentence):
+        retrieve(chosen, roomy, model=model, **TINY)
+    with pytest.raises(ConfigError, match=sentence):
+        condense(roomy, model=model, iterations=1, device="cpu")
+
+
 def test_dropout_that_draws_from_its_seed_is_repeated(roomy, chosen):
     first, again, without = (
         evaluate(chosen, roomy, model=f"{NAME}(rate={rate})", **TINY) for rate in (0.5, 0.5, 0.0)
