@@ -46,6 +46,7 @@ from prism.networks.options import NETWORKS
 from prism.networks.training_memory import embedding_bytes, training_memory
 from prism.parts import Parts
 from prism.selection.options import SELECTIONS
+from prism.selection.select import checked_choice
 
 CPU = torch.device("cpu")
 TINY = {
@@ -244,10 +245,13 @@ def check_selection(selection: Any) -> None:
     check_name(SELECTIONS, selection)
     embeddings = torch.randn((7, 5), generator=generator(0, "embeddings"), dtype=torch.float64)
     for num in (1, 3, 7):
-        chosen = _drawing_nothing_global(lambda num=num: selection.choose(embeddings, num, generator(0, "draw")))
-        assert len(set(chosen)) == len(chosen) == num, f"a selection must pick {num} different clips"
-        assert all(0 <= position < 7 for position in chosen), "positions must lie in 0..N − 1"
-        assert selection.choose(embeddings, num, generator(0, "draw")) == chosen, "the same draw, the same clips"
+
+        def choose(num: int = num) -> list[int]:
+            chosen = selection.choose(embeddings.clone(), num, generator(0, "draw"))
+            return checked_choice(chosen, selection, num, len(embeddings))
+
+        chosen = _drawing_nothing_global(choose)
+        assert choose() == chosen, "the same draw, the same clips"
 
 
 @_in_a_sentence()

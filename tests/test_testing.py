@@ -260,16 +260,28 @@ def test_whatever_a_part_does_a_check_fails_with_a_sentence(tiny, rule, sentence
         testing.check_rule(rule, tiny)
 
 
-class First(Selection):
-    """Picks one clip again and again."""
+@dataclass(frozen=True)
+class Picking(Selection):
+    """Picks what it is told."""
+
+    picks: object = None
 
     def choose(self, embeddings, num, generator):
-        return [0] * num
+        return self.picks
 
 
-def test_a_selection_that_picks_a_clip_twice_is_caught():
-    with pytest.raises(AssertionError, match="different clips"):
-        testing.check_selection(First())
+@pytest.mark.parametrize(
+    ("picks", "sentence"),
+    [
+        (None, "gave a NoneType without positions, but it must choose 1 different positions in 0..6"),
+        ([0.5], "gave a list without positions"),
+        ([7], "chose 1 clips, but it must choose 1 different"),
+        ([0, 0], "chose 2 clips, but it must choose 1 different"),
+    ],
+)
+def test_a_selection_that_picks_something_else_is_caught(picks, sentence):
+    with pytest.raises(AssertionError, match=sentence):
+        testing.check_selection(Picking(picks))
 
 
 def test_a_layout_that_finds_nothing_is_caught(tmp_path: Path):

@@ -1,5 +1,6 @@
 """Coreset selection: the real clips that stand for their class, as a CondensedSet."""
 
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,9 @@ def choose(
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
         draw = generator(config.seed, "select", label)
         before = draw.get_state()
-        within = list(map(int, method.choose(part.double(), num, draw)))
+        found = method.choose(part.double(), num, draw)
+        within = checked_choice(found, method, num, len(part), f" of class '{name}'")
         is_random |= not torch.equal(draw.get_state(), before)
-        if len(within) != num or len(set(within) & set(range(len(part)))) != num:
-            raise ConfigError(
-                f"the selection '{SELECTIONS.name_of(config.method)}' chose {len(set(within))} clips of class "
-                f"'{name}', but it must choose {num} different positions in 0..{len(part) - 1}."
-            )
         chosen += [sum(counts[:label]) + position for position in within]
     if config.seed and not is_random and not config.embedder_seed:
         note(
@@ -158,6 +155,32 @@ def choose(
             "--seed. Another --embedder-seed chooses others."
         )
     return torch.tensor(chosen)
+
+
+def checked_choice(chosen: Any, method: Selection, num: int, num_clips: int, of_class: str = "") -> list[int]:
+    """The positions that a method chose.
+
+    Args:
+        chosen: what its `choose` returned.
+        method: the method.
+        num: clips that it was to choose.
+        num_clips: clips to choose from.
+        of_class: the class in the sentence of an error.
+
+    Raises:
+        ConfigError: they are not `num` different positions.
+    """
+    name = SELECTIONS.name_of(method)
+    wanted = f"but it must choose {num} different positions in 0..{num_clips - 1}."
+    try:
+        # Not `int`, which would round a number to a position.
+        positions = list(map(operator.index, chosen))
+    except TypeError as error:
+        what = f"the selection '{name}' gave a {type(chosen).__name__} without positions{of_class}"
+        raise ConfigError(f"{what}, {wanted}") from error
+    if len(positions) != num or len(set(positions) & set(range(num_clips))) != num:
+        raise ConfigError(f"the selection '{name}' chose {len(positions)} clips{of_class}, {wanted}")
+    return positions
 
 
 def _packed(

@@ -160,9 +160,17 @@ class Outermost(Selection):
 
     def choose(self, embeddings, num, generator):
         order = (embeddings - self.centre).norm(dim=1).argsort(descending=True).tolist()
-        return {"all": order[:num], "few": order[: num - 1], "twice": order[:1] * num, "outside": [-1] * num}[
-            self.chooses
-        ]
+        return {
+            "all": order[:num],
+            "few": order[: num - 1],
+            "twice": order[:1] * num,
+            "outside": [-1] * num,
+            "nothing": None,
+            "one": order[0],
+            "numbers": torch.tensor(order[:num]) + 0.5,
+            "embeddings": embeddings[:num],
+            "positions": torch.tensor(order[:num]),
+        }[self.chooses]
 
 
 NAME = f"{__name__}:Outermost"
@@ -200,6 +208,21 @@ def test_a_seed_that_chooses_nothing_is_said_to(store, capfd):
 def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses):
     with pytest.raises(ConfigError, match=r"class 'class0', but it must choose 2 different positions in 0\.\.3"):
         select(store, method=Outermost(chooses=chooses), vpc=2)
+
+
+@pytest.mark.parametrize(
+    ("chooses", "given"),
+    [("nothing", "NoneType"), ("one", "int"), ("numbers", "Tensor"), ("embeddings", "Tensor")],
+)
+def test_a_method_that_chooses_no_positions_is_refused(store, chooses, given):
+    sentence = rf"Outermost\(chooses='{chooses}'\)' gave a {given} without positions of class 'class0', but"
+    with pytest.raises(ConfigError, match=sentence):
+        select(store, method=Outermost(chooses=chooses), vpc=2)
+
+
+def test_positions_may_lie_in_a_tensor(store):
+    as_list, as_tensor = (select(store, method=Outermost(chooses=how), vpc=2) for how in ("all", "positions"))
+    assert as_tensor.source["clips"] == as_list.source["clips"]
 
 
 def test_a_selection_shows_how_far_its_network_and_its_storage_are(make_store, monkeypatch, capsys):
