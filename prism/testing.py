@@ -35,6 +35,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import with_options
 from prism.errors import PrismError
+from prism.ingestion.layouts import check_listing
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator, skip
@@ -259,13 +260,10 @@ def check_layout(layout: Any, source: Path) -> None:
     """A layout finds the videos of a source, each once and inside it, with a class and a known split."""
     check_name(LAYOUTS, layout)
     listing = layout.videos_of(source, with_options(IngestConfig(), {"layout": layout}))
+    check_listing(listing, LAYOUTS.name_of(layout))
     assert listing.videos, f"the layout finds no video in '{source}'"
-    paths = [video.relative for video in listing.videos]
-    assert len(set(paths)) == len(paths), "a layout must list a video once"
     for video in listing.videos:
         assert (listing.root / video.relative).exists(), f"'{video.relative}' is not there"
-        assert video.label, f"'{video.relative}' has no class"
-        assert video.split in ("", "train", "val", "test"), f"'{video.relative}' has an unknown split"
 
 
 @_in_a_sentence()

@@ -10,11 +10,20 @@ import csv
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from prism.artifacts.kinds import STORE, kind_of
-from prism.errors import SourceError
+from prism.errors import ConfigError, SourceError
 from prism.ingestion.annotations import column_names, csv_rows
-from prism.ingestion.listing import VIDEO_SUFFIXES, Layout, Listing, frame_files, require_folder, videos_under
+from prism.ingestion.listing import (
+    VIDEO_SUFFIXES,
+    Layout,
+    Listing,
+    VideoSource,
+    frame_files,
+    require_folder,
+    videos_under,
+)
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.texts import as_text, delimiter_of
 
@@ -42,6 +51,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     Raises:
         SourceError: the source is missing, has no videos, an annotation file is missing or wrong, or the list or
             the layout names an unknown split, no class, or a path that is there twice or outside of the source.
+        ConfigError: the layout gives no listing.
     """
     config = config or IngestConfig()
     if not source.exists():
@@ -53,23 +63,9 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"source '{source}' is a file, but it must be a folder of videos or a .csv list of them."
         )
     listing = LAYOUTS.make(config.layout, config).videos_of(source, config)
-    _check_videos(listing, LAYOUTS.name_of(config.layout))
+    check_listing(listing, LAYOUTS.name_of(config.layout))
     if not listing.videos:
-        instead = ""
-        if nested := _paths(listing, NESTED):
-            raise SourceError(_said_of_deeper_classes(source, nested))
-        if listing.skipped:
-            path, reason = min(listing.skipped.items())
-            instead = f" that can be used ('{path}': {reason.rstrip('.')})"
-        elif source.is_dir() and (beside := [path for path in _entries(source) if _is_video(path)]):
-            raise SourceError(
-                f"source '{source}' has no class folders, but {len(beside):,} videos beside each other. Move "
-                "each into a folder named after its class, or name a .csv list of them with path,label."
-            )
-        elif not source.is_file():
-            found = sum(len(files) for _, _, files in os.walk(source))
-            instead = f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
-        raise SourceError(f"source '{source}' has no videos{instead}. {EXPECTED}")
+        raise SourceError(_said_of_none(source, listing, config))
     listing.videos.sort(key=lambda video: video.relative)
     listing.notes.extend(said_of_capitals({video.label for video in listing.videos}))
     if linked := _paths(listing, LINKED):
@@ -115,10 +111,47 @@ def _said_of_deeper_classes(source: Path, nested: Sequence[str]) -> str:
     )
 
 
-def _check_videos(listing: Listing, layout: str) -> None:
-    """Refuse what only a layout of the user's own gives."""
+def _said_of_none(source: Path, listing: Listing, config: IngestConfig) -> str:
+    """What to do about a source in which a layout finds no video."""
+    if nested := _paths(listing, NESTED):
+        return _said_of_deeper_classes(source, nested)
+    instead = ""
+    if listing.skipped:
+        path, reason = min(listing.skipped.items())
+        instead = f" that can be used ('{path}': {reason.rstrip('.')})"
+    if not LAYOUTS.ships(config.layout):
+        # What the source should look like is for that layout to say.
+        return f"layout {LAYOUTS.name_of(config.layout)} finds no videos{instead} in source '{source}'."
+    if source.is_dir() and not instead:
+        if beside := [path for path in _entries(source) if _is_video(path)]:
+            return (
+                f"source '{source}' has no class folders, but {len(beside):,} videos beside each other. Move "
+                "each into a folder named after its class, or name a .csv list of them with path,label."
+            )
+        found = sum(len(files) for _, _, files in os.walk(source))
+        instead = f", but {found} other file{'s' * (found != 1)}" if found else ": the folder is empty"
+    return f"source '{source}' has no videos{instead}. {EXPECTED}"
+
+
+def check_listing(listing: Any, layout: str) -> None:
+    """Refuse what only a layout of the user's own gives.
+
+    Args:
+        listing: what its `videos_of` returned.
+        layout: its name.
+
+    Raises:
+        ConfigError: it is no listing of videos.
+        SourceError: a video has an unknown split or no class, or is listed twice.
+    """
+    if not isinstance(listing, Listing):
+        problem = f"gives a {type(listing).__name__}, not a Listing"
+        raise ConfigError(f"layout {layout} {problem}. docs/extending.md shows one.")
     seen: set[str] = set()
     for video in listing.videos:
+        if not isinstance(video, VideoSource):
+            problem = f"lists a {type(video).__name__}; Listing.add makes the entries"
+            raise ConfigError(f"layout {layout} {problem}. docs/extending.md shows one.")
         problem = ""
         if video.split not in ("", *SPLIT_NAMES.values()):
             problem = f"the split {video.split!r}, but it must be one of train, val, test, or empty"

@@ -20,6 +20,7 @@ from prism.ingestion.listing import Layout, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import assign_splits, recording, said_of_recordings
+from prism.testing import check_layout
 
 
 def touch(root: Path, *names: str) -> Path:
@@ -440,6 +441,43 @@ class Broken(Layout):
 def test_a_strangers_layout_that_lists_wrongly_is_named(tmp_path, options, message):
     with pytest.raises(SourceError, match=re.escape(f"layout {__name__}:Broken({options}) {message}")):
         found(touch(tmp_path, "a.mp4"), f"{__name__}:Broken({options})")
+
+
+@dataclass(frozen=True)
+class Giving(Layout):
+    """Gives something else than a listing, or an empty one."""
+
+    gives: str
+
+    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
+        empty, of_paths = Listing(source), Listing(source)
+        skipping = Listing(source, skipped={"a.mp4": "it is too old."})
+        of_paths.videos.append(source / "a.mp4")  # type: ignore[arg-type]
+        choices = {"nothing": None, "list": [], "paths": of_paths, "empty": empty, "skipping": skipping}
+        return choices[self.gives]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("gives", "error", "message"),
+    [
+        ("nothing", ConfigError, r"gives a NoneType, not a Listing\. docs"),
+        ("list", ConfigError, r"gives a list, not a Listing\. docs"),
+        ("paths", ConfigError, r"lists a \w*Path; Listing\.add makes the entries\. docs"),
+        ("empty", SourceError, r"finds no videos in source '.*'\.$"),
+        (
+            "skipping",
+            SourceError,
+            r"finds no videos that can be used \('a\.mp4': it is too old\) in source '.*'\.$",
+        ),
+    ],
+)
+def test_a_strangers_layout_that_lists_no_videos_is_named(tmp_path, gives, error, message):
+    touch(tmp_path, "a.mp4")
+    layout = f"{__name__}:Giving(gives='{gives}')"
+    with pytest.raises(error, match=rf"^layout {re.escape(layout)} {message}"):
+        found(tmp_path, layout)
+    with pytest.raises(AssertionError, match=re.escape(layout) if error is ConfigError else "finds no video in"):
+        check_layout(Giving(gives=gives), tmp_path)
 
 
 def test_a_strangers_layout_cannot_list_what_lies_outside_the_source(tmp_path):
