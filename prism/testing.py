@@ -30,7 +30,7 @@ from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.class_means import whole_clips
-from prism.condensation.loop import Condensation, check_compared, check_proposed
+from prism.condensation.loop import Condensation, check_compared, check_proposed, comparing
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import with_options
@@ -171,7 +171,7 @@ def check_objective(objective: Any, store: ClipStore) -> None:
     """An objective gives a loss for each class and the gradient of their sum, the same whenever it is asked."""
     check_name(OBJECTIVES, objective)
     config, classes = _condensing(objective=objective), range(len(store.classes))
-    compare = objective.start(store, config, CPU, classes)
+    compare = comparing(objective, store, config, CPU, classes)
     clips = torch.randn((len(classes), store.num_frames, 3, *store.size), generator=generator(0, "clips"))
     found = _drawing_nothing_global(lambda: compare(clips, 1, generator(0, "draw"), whole_clips))
     check_compared(found, config, clips, len(classes))

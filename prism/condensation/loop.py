@@ -13,7 +13,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.curvature import largest_curvature
 from prism.condensation.method import remedy
-from prism.condensation.objectives import Compared
+from prism.condensation.objectives import Compare, Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
 from prism.errors import ConfigError, DivergedError
@@ -65,10 +65,11 @@ class Condensation:
         self.classes = classes or range(len(store.classes))
         self.iteration = 0
         started = store, config, device, self.classes
+        objective = OBJECTIVES.make(config.objective, config)
         self.method = METHODS.make(config.method, config)
         self.preparation = self.method.preparation(config)
         self.videos = self.method.start(*started)
-        self.compare = OBJECTIVES.make(config.objective, config).start(*started)
+        self.compare = comparing(objective, *started)
         self.rule = RULES.make(config.insertion, config)
         self.descent = Descent([part.tensors for part in self.videos.trainable], config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
@@ -131,7 +132,7 @@ class Condensation:
         objective, every = OBJECTIVES.make(self.config.objective, self.config), len(self.store.classes)
         is_independent = self.method.independent_classes and objective.independent_classes
         started = self.store, self.config, self.device, range(min(PROBED, every) if is_independent else every)
-        videos, compare = self.method.start(*started), objective.start(*started)
+        videos, compare = self.method.start(*started), comparing(objective, *started)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
 
         def gradients(step: int) -> list[Tensor]:
@@ -234,6 +235,20 @@ class Condensation:
             raise ValueError(f"it is of iteration {checkpoint.iteration} of {self.num_iterations}")
 
 
+def comparing(
+    objective: Objective, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range
+) -> Compare:
+    """An objective at work, as `Objective.start` describes it.
+
+    Raises:
+        ConfigError: it starts with something else than a function.
+    """
+    compare = objective.start(store, config, device, classes)
+    if not callable(compare):
+        raise _unusable(config, f"start must return a function, got {_shape(compare)}")
+    return compare
+
+
 def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, num_classes: int) -> None:
     """Refuse what an objective must not give, without a look at a value: no device is waited for.
 
@@ -254,8 +269,12 @@ def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, nu
             elif value is not None and not isinstance(value, int | float) and _shape(value) != ():
                 problem = f"'{name}' must be one number, got {_shape(value)}"
     if problem:
-        name = OBJECTIVES.name_of(config.objective)
-        raise ConfigError(f"objective '{name}' cannot be used: {problem}. docs/extending.md shows one.")
+        raise _unusable(config, problem)
+
+
+def _unusable(config: CondenseConfig, problem: str) -> ConfigError:
+    name = OBJECTIVES.name_of(config.objective)
+    return ConfigError(f"objective '{name}' cannot be used: {problem}. docs/extending.md shows one.")
 
 
 def check_proposed(proposed: Tensor, config: CondenseConfig, mask: Tensor) -> None:

@@ -24,6 +24,7 @@ from prism.networks.build import build_for
 from prism.networks.network import Network
 from prism.networks.options import Schedule
 from prism.networks.training import train
+from prism.testing import check_objective
 
 TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | {
     "iterations": 6,
@@ -347,6 +348,26 @@ def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(st
 def test_an_objective_that_gives_something_else_is_refused_in_one_sentence(store, tmp_path, given, sentence, lr):
     with pytest.raises(ConfigError, match=rf"objective '{__name__}:Given\(.*\)' cannot be used: {sentence}"):
         condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | {"lr": lr}))
+
+
+@dataclass(frozen=True)
+class Starting(Objective):
+    """Starts with something else than a function."""
+
+    given: object
+
+    def start(self, store, config, device, classes):
+        return self.given
+
+
+@pytest.mark.parametrize(("given", "got"), [(None, "a NoneType"), ("distance", "a str")])
+@pytest.mark.parametrize("lr", [0.0, 1.0])
+def test_an_objective_that_starts_no_function_is_refused_in_one_sentence(store, given, got, lr):
+    sentence = rf"objective '{__name__}:Starting.*' cannot be used: start must return a function, got {got}\. docs"
+    with pytest.raises(ConfigError, match=sentence):
+        condense(store, objective=Starting(given), **(TINY | {"lr": lr}))
+    with pytest.raises(AssertionError, match=sentence):
+        check_objective(Starting(given), store)
 
 
 class Proposing(InsertionRule):
