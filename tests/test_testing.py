@@ -1,5 +1,6 @@
 """Every part that PRISM ships keeps the promises of `prism.testing`, and a part that breaks one is caught."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 
 from prism import testing
 from prism.artifacts.options import STORAGES
+from prism.condensation.objectives import Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule
 from prism.networks.network import Network
@@ -282,6 +284,37 @@ class Picking(Selection):
 def test_a_selection_that_picks_something_else_is_caught(picks, sentence):
     with pytest.raises(AssertionError, match=sentence):
         testing.check_selection(Picking(picks))
+
+
+@dataclass(frozen=True)
+class Greyness(Objective):
+    """How far clips are from grey; what it does beside that is for the test to say."""
+
+    spoil: Callable = lambda clips: None
+    dtype: str = "float32"
+
+    def start(self, store, config, device, classes):
+        def compare(clips, iteration, generator, view):
+            gradients = 2 * clips.detach()
+            losses = clips.detach().view(len(classes), -1).square().sum(dim=1)
+            self.spoil(clips)
+            return Compared(losses, gradients.to(getattr(torch, self.dtype)))
+
+        return compare
+
+
+@pytest.mark.parametrize(
+    ("objective", "sentence"),
+    [
+        (Greyness(spoil=lambda clips: clips.detach().zero_()), "it changes the clips that it compares"),
+        (Greyness(spoil=lambda clips: clips.data.zero_()), "must not change the clips that it compares"),
+        (Greyness(dtype="int64"), r"gradients must be of torch\.float32, got torch\.int64"),
+    ],
+)
+def test_an_objective_that_breaks_a_promise_is_caught(tiny, objective, sentence):
+    testing.check_objective(Greyness(), tiny)
+    with pytest.raises(AssertionError, match=sentence):
+        testing.check_objective(objective, tiny)
 
 
 def test_a_layout_that_finds_nothing_is_caught(tmp_path: Path):

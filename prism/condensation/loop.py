@@ -11,6 +11,7 @@ from torch import Tensor
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
+from prism.condensation.class_means import View
 from prism.condensation.curvature import largest_curvature
 from prism.condensation.method import remedy
 from prism.condensation.objectives import Compare, Compared, Objective
@@ -86,7 +87,6 @@ class Condensation:
         clips = self.videos.render(self.iteration)
         draw = generator(self.config.seed, "objective", self.iteration)
         compared = self.compare(clips, self.iteration, draw, self.method.view(self.config, self.iteration))
-        check_compared(compared, self.config, clips, len(self.classes))
         loss, recorded = self.read(compared)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
@@ -141,7 +141,6 @@ class Condensation:
                 draw = generator(self.config.seed, "curvature", step)
                 view = self.method.view(self.config, self.preparation)
                 compared = compare(clips, self.preparation + step, draw, view)
-                check_compared(compared, self.config, clips, len(started[-1]))
                 found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
                 return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
 
@@ -238,15 +237,26 @@ class Condensation:
 def comparing(
     objective: Objective, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range
 ) -> Compare:
-    """An objective at work, as `Objective.start` describes it.
+    """An objective at work, as `Objective.start` describes it; what it says of clips is checked.
 
     Raises:
-        ConfigError: it starts with something else than a function.
+        ConfigError: it starts with something else than a function. So does the function, where it changes the
+            clips, or gives what `check_compared` refuses.
     """
     compare = objective.start(store, config, device, classes)
     if not callable(compare):
         raise _unusable(config, f"start must return a function, got {_shape(compare)}")
-    return compare
+
+    def checked(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
+        # PyTorch counts what writes into a tensor: no value is looked at, so no device is waited for.
+        writes = clips._version
+        compared = compare(clips, iteration, generator, view)
+        if clips._version != writes:
+            raise _unusable(config, "it changes the clips that it compares; let it work on clips.clone()")
+        check_compared(compared, config, clips, len(classes))
+        return compared
+
+    return checked
 
 
 def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, num_classes: int) -> None:
@@ -262,6 +272,8 @@ def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, nu
         problem = f"losses must be (C,) = {(num_classes,)}, got {_shape(compared.losses)}"
     elif _shape(compared.gradients) != clips.shape:
         problem = f"gradients must be {tuple(clips.shape)}, got {_shape(compared.gradients)}"
+    elif compared.gradients.dtype != clips.dtype:
+        problem = f"gradients must be of {clips.dtype}, got {compared.gradients.dtype}"
     else:
         for name, value in compared.recorded.items():
             if name in OWN_NAMES:

@@ -29,7 +29,7 @@ class Compared:
 
     Attributes:
         losses: (C,) one for each class; the telemetry has their sum.
-        gradients: of that sum with respect to the clips, of the same shape.
+        gradients: of that sum with respect to the clips, of the same shape and number format.
         recorded: further numbers for the telemetry; those in a tensor are read together with the loss, so that a
             GPU is waited for once. `between_class` is the energy between the classes, which the page draws beside
             the loss. Where classes are condensed apart, nobody knows how to join these numbers: they are left out.
@@ -47,7 +47,8 @@ class Compare(Protocol):
         """Compare the synthetic clips of an iteration with real ones.
 
         Args:
-            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each.
+            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each. They are not
+                to be changed.
             iteration: counted from 0. What it draws must depend on nothing else, so that a run can be resumed.
             generator: randomness of this iteration.
             view: how real clips are to be shown: whole, or as held frames.

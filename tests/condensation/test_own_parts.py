@@ -338,6 +338,19 @@ def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(st
             r"losses must be \(C,\) = \(2,\), got \(4,\)",
         ),
         (lambda losses, clips: Compared(losses, clips[:1]), r"gradients must be \(2, 8, 3, 48, 48\), got \(1, 8,"),
+        (
+            lambda losses, clips: Compared(losses, clips.long()),
+            r"gradients must be of torch\.float32, got torch\.int64",
+        ),
+        (
+            lambda losses, clips: Compared(losses, clips.double()),
+            r"gradients must be of torch\.float32, got torch\.float64",
+        ),
+        (lambda losses, clips: Compared(losses, clips.mul_(0.5)), r"it changes the clips .* clips\.clone\(\)"),
+        (
+            lambda losses, clips: Compared(losses, clips.detach().zero_()),
+            r"it changes the clips .* clips\.clone\(\)",
+        ),
         (lambda losses, clips: Compared(losses, clips, {"lr": 1.0}), "'lr' is a name of the telemetry's own"),
         (lambda losses, clips: Compared(losses, clips, {"kind": 1}), "'kind' is a name of the telemetry's own"),
         (lambda losses, clips: Compared(losses, clips, {"mine": losses}), "'mine' must be one number"),
