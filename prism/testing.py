@@ -190,7 +190,9 @@ def check_objective(objective: Any, store: ClipStore) -> None:
 def check_method(method: Any, store: ClipStore) -> None:
     """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
     check_name(METHODS, method)
-    config = _condensing(method=method, vpc=2)
+    # What a method brings counts, where we would choose a tiny number.
+    brought = {key: value for key, value in METHODS.options_of(method).items() if key in TINY}
+    config = _condensing(method=method, vpc=2, **brought)
     run = Condensation(store, config, CPU)
     clips = run.videos.render(0)
     shape = (store.num_frames, 3, *store.size)
