@@ -6,6 +6,7 @@ next one.
 
 import math
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,12 +142,14 @@ def lead(
     """How far some sets score above others, with a 95 % interval over sets.
 
     Either group holds one result for each of several sets that were made alike from different seeds, and scored
-    alike. It is the difference of the means over all sets of either group. Sets of one seed are paired where both
-    groups have the same seeds; otherwise Welch's interval is taken. Equal values give none, which is warned of.
-    Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that all sets
-    of a group share leave an error that no interval over sets can see. The schedules of the groups may differ, as
-    they do where one has more clips to show; their networks must not. A result that lacks networks, as one does
-    that is still being written, is warned of.
+    alike. Where each network draws real clips of its own (`train_vpc`), each of them is a set, and one result may
+    do. A lead is the difference of the means over all sets of either group. Sets of one seed are paired where both
+    groups have the same seeds; otherwise Welch's interval is taken. The schedules of the groups may differ, as
+    they do where one has more clips to show; their networks must not.
+
+    Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that several
+    sets of a group share leave an error that no interval over sets can see. They are warned of. So are equal
+    values, which give no interval, and results with a caution, as one has that is still being written.
 
     Args:
         results: results, or their files.
@@ -162,10 +165,11 @@ def lead(
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
         for some in (results, others)
     ]
-    if min(map(len, groups)) < 2:
+    counts = [sum(map(_num_sets, group)) for group in groups]
+    if min(counts) < 2:
         raise ResultError(
-            f"a lead needs two sets or more on either side, got {len(groups[0])} and {len(groups[1])}: one set "
-            "says nothing of the next one. Make more with other seeds (--seed)."
+            f"a lead needs two sets or more on either side, got {counts[0]} and {counts[1]}: one set says nothing "
+            "of the next one. Make more with other seeds (--seed)."
         )
     first = groups[0][0]
     for group in groups:
@@ -177,8 +181,18 @@ def lead(
     metric = metric or first.metrics[0]
     if metric not in first.metrics:
         raise ResultError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
-    ours, theirs = (_sample(group, metric) for group in groups)
-    found = ours.lead(theirs)
+    samples = []
+    for group, count in zip(groups, counts, strict=True):
+        runs, label = runs_by_set(group, metric), group[0].label
+        if len(runs) < count:
+            raise ResultError(
+                f"two results of '{label}' are of one set, or of sets with the same seeds. A group has one result "
+                "for each set: add networks to it with --seeds and --resume."
+            )
+        if shared := said_of_shared_networks(label, runs):
+            warnings.warn(shared, stacklevel=2)
+        samples.append(Sample({key: list(scores.values()) for key, scores in runs.items()}))
+    found = samples[0].lead(samples[1])
     assert found is not None
     if found.interval is None:
         warnings.warn(NO_INTERVAL, stacklevel=2)
@@ -206,13 +220,54 @@ def _scored(result: Result) -> dict[str, Any]:
     """How a result came about, but for its seeds: that of its own group must be the same."""
     schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
     made = result.subject.making
-    if "set" in made:
+    if "set" in made and result.subject.kind == "condensed":
         # Nothing says whether sets without a seed were made alike, but who gives them as one group.
         made = {"method": made["method"], "store": made["store"]}
     return {**_judged(result), "made": made, "config": schedule}
 
 
-def set_keys(results: Sequence[Result]) -> list[Any]:
+def runs_by_set(results: Sequence[Result], metric: str = "") -> dict[Any, dict[int, float]]:
+    """For each of some sets that were made alike the score of each network that judged it, by the network's seed.
+
+    Args:
+        results: one or more of each set.
+        metric: a score of their task; the leading one if empty.
+
+    Returns:
+        By the seed of the set, or by what else tells it from the others.
+    """
+    runs: dict[Any, dict[int, float]] = {}
+    for key, result in zip(_set_keys(results), results, strict=True):
+        for run in result.runs:
+            own = (key, run.seed) if _draws_by_network(result) else key
+            runs.setdefault(own, {})[run.seed] = run.scores[metric or result.metrics[0]]
+    return runs
+
+
+def _num_sets(result: Result) -> int:
+    return len(result.runs) if _draws_by_network(result) else 1
+
+
+def _draws_by_network(result: Result) -> bool:
+    """Whether each network drew real clips of its own, which are a set of their own."""
+    return (result.subject.kind, result.subject.method) == ("store", "subset")
+
+
+def said_of_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]]) -> str:
+    """A sentence on networks that judge more than one set, by `runs_by_set`; or nothing."""
+    count = Counter(seed for scores in runs.values() for seed in scores)
+    shared = sum(sets > 1 for sets in count.values())
+    if not shared:
+        return ""
+    judges = "1 network judges" if shared == 1 else f"{shared:,} networks judge"
+    return (
+        f"{judges} more than one set of “{label}”, as the seeds say: what their scores have in common is an error "
+        "that no interval over sets can see. Give each set networks of its own: with --seeds 3 those of --seed 0, "
+        "3, 6 and so on."
+    )
+
+
+def _set_keys(results: Sequence[Result]) -> list[Any]:
     """What tells the sets of results apart, which were made alike: equal where two results are of one set."""
     configs = [result.subject.config for result in results]
     seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
@@ -224,18 +279,6 @@ def set_keys(results: Sequence[Result]) -> list[Any]:
         (result.subject.fingerprint or id(result)) if seed is None else seed if alone else told
         for result, seed, told in zip(results, seeds, every, strict=True)
     ]
-
-
-def _sample(results: Sequence[Result], metric: str) -> Sample:
-    scores: dict[Any, list[float]] = {}
-    for result, key in zip(results, set_keys(results), strict=True):
-        if key in scores:
-            raise ResultError(
-                f"two results of '{result.label}' are of one set, or of sets with the same seeds. A group has one "
-                "result for each set: add networks to it with --seeds and --resume."
-            )
-        scores[key] = [run.scores[metric] for run in result.runs]
-    return Sample(scores)
 
 
 def t_quantile(degrees: float, level: float = LEVEL) -> float:

@@ -1,17 +1,15 @@
 """Sets that were made alike, from different seeds: their mean, its error, and by how much they lead."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, set_keys
+from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, runs_by_set, said_of_shared_networks
 from prism.artifacts.results import HEADINGS, SEEDS, Result
 from prism.machine.texts import canonical_json
 from prism.reports.rows import grouped, network_of, role_of
 from prism.reports.sheet import NETWORK, Column, Sheet, label_and_role
-from prism.reports.text import counted
 
 
 @dataclass(frozen=True)
@@ -41,24 +39,12 @@ class Alike:
     @cached_property
     def runs(self) -> dict[Any, dict[int, float]]:
         """For each set the leading score of each network that judged it, by the network's seed."""
-        runs: dict[Any, dict[int, float]] = {}
-        for key, result in zip(set_keys(self.results), self.results, strict=True):
-            for run in result.runs:
-                # Where each network draws its own real clips, these are a set of their own.
-                own = (key, run.seed) if result.subject.method == "subset" else key
-                runs.setdefault(own, {})[run.seed] = run.scores[result.metrics[0]]
-        return runs
+        return runs_by_set(self.results)
 
     @cached_property
     def sample(self) -> Sample:
         """These scores, by set."""
         return Sample({key: list(scores.values()) for key, scores in self.runs.items()})
-
-    @property
-    def shared_seeds(self) -> list[int]:
-        """Seeds of networks that judge more than one of the sets."""
-        count = Counter(seed for scores in self.runs.values() for seed in scores)
-        return sorted(seed for seed, sets in count.items() if sets > 1)
 
 
 def alike(results: Sequence[Result]) -> list[Alike]:
@@ -137,10 +123,5 @@ def _notes(found: Sequence[Alike]) -> list[str]:
     ]
     leads = [lead for one in found for lead in (lead_over_floor(one, found), _behind(one, found)) if lead]
     said += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-    return said + [
-        f"Caution: {counted(len(shared), 'network judges', 'networks judge')} more than one set of “{one.label}”, "
-        "as the seeds say: what their scores have in common is an error that no interval over sets can see. Give "
-        "each set networks of its own: with --seeds 3 those of --seed 0, 3, 6 and so on."
-        for one in found
-        if (shared := one.shared_seeds)
-    ]
+    shared = (said_of_shared_networks(one.label, one.runs) for one in found)
+    return said + [f"Caution: {one}" for one in shared if one]

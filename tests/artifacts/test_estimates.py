@@ -215,6 +215,8 @@ def test_values_that_do_not_differ_say_nothing_of_their_error():
 
 def a_result(seed: int | None, *scores: float, **changes) -> Result:
     made_with = {"vpc": 1} if seed is None else {"vpc": 1, "seed": seed}
+    # Each set is judged by networks of its own.
+    first = round(1000 * scores[0]) if seed is None else 10 * seed
     fingerprint = f"{seed}, {scores}, {changes.get('label')}"
     whole = Result(
         label="takes",
@@ -223,7 +225,7 @@ def a_result(seed: int | None, *scores: float, **changes) -> Result:
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, made_with, fingerprint),
         data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
         config={"epochs": 3, "lr": 0.01},
-        runs=tuple(NetworkRun(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores)),
+        runs=tuple(NetworkRun(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores, first)),
         provenance={},
     )
     return replace(whole, **changes)
@@ -262,6 +264,36 @@ def test_a_result_that_lacks_networks_is_warned_of():
     rest = [replace(one, config=one.config | {"seeds": len(one.runs)}) for one in OURS[1:]]
     with pytest.warns(UserWarning, match="networks are there: the run was stopped"):
         prism.lead([unfinished, *rest], THEIRS)
+
+
+def test_networks_that_judge_several_sets_of_a_group_are_warned_of():
+    shared = [replace(one, runs=tuple(replace(run, seed=run.seed % 10) for run in one.runs)) for one in OURS]
+    with pytest.warns(
+        UserWarning, match="1 network judges more than one set of “takes”, as the seeds say"
+    ) as said:
+        assert prism.lead(shared, THEIRS) == prism.lead(OURS, THEIRS)
+    assert len(said) == 1
+
+
+def subsets(first: int, *scores: float, **changes) -> Result:
+    """A result of networks that draw real clips of their own, from the seed `first` on."""
+    clips = Subject("store", "store", "subset", 4, 8, 1000, 4000, {}, "store")
+    found = a_result(None, *scores, subject=replace(clips, **changes), label="subset")
+    return replace(found, runs=tuple(replace(run, seed=seed) for seed, run in enumerate(found.runs, first)))
+
+
+def test_networks_that_draw_their_own_clips_are_a_set_each():
+    floor, values = [subsets(0, 0.1, 0.3, 0.2), subsets(3, 0.2, 0.4, 0.1)], [0.1, 0.3, 0.2, 0.2, 0.4, 0.1]
+    assert prism.lead(OURS, floor) == of_difference([fmean([0.2, 0.4]), 0.4, 0.6], values)
+    assert prism.lead(OURS, floor[:1]) == of_difference([fmean([0.2, 0.4]), 0.4, 0.6], values[:3])
+    with pytest.raises(
+        ResultError, match="two results of 'subset' are of one set, or of sets with the same seeds"
+    ):
+        prism.lead(OURS, [*floor, subsets(5, 0.2)])
+    with pytest.raises(ResultError, match="two sets or more on either side, got 3 and 1"):
+        prism.lead(OURS, [subsets(0, 0.2)])
+    with pytest.raises(ResultError, match=r"its made\.videos is 8, not 4"):
+        prism.lead(OURS, [floor[0], subsets(3, 0.2, num_videos=8)])
 
 
 def test_sets_without_seeds_are_independent():
