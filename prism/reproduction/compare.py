@@ -141,7 +141,7 @@ class Comparison:
             said.append(
                 f"{ABOVE} or {BELOW}: our mean lies above or below the paper's mean ± deviation; {INSIDE}: in it."
             )
-        said += [f"Caution: {line.caution}" for line in self.lines if line.caution]
+        said += dict.fromkeys(f"Caution: {line.caution}" for line in self.lines if line.caution)
         failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {line.failure}" for line in self.lines if line.failure)
         said += list(dict.fromkeys(failed))
         return said

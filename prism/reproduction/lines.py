@@ -174,7 +174,7 @@ def _line(place: Place, name: str, done: Progress) -> Line:
         condense_seconds=_mean([one.seconds for one in made if one.seconds]),
         run_seconds=_mean([run.seconds for some in runs.values() for run in some]),
         failure=failures[0] if failures else "",
-        caution=" ".join(f"of “{result.label}” {result.caution}" for result in scored if result.caution),
+        caution=" ".join(dict.fromkeys(f"of “{one.label}” {one.caution}" for one in scored if one.caution)),
     )
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from prism.artifacts.estimates import Sample, of_mean
-from prism.artifacts.results import METRICS
+from prism.artifacts.results import METRICS, Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
 from prism.machine.run import Run
 from prism.recipes import read_recipe, shipped_recipes
 from prism.reproduction import run
-from prism.reproduction.compare import COSTS, Comparison, _trades
+from prism.reproduction.compare import COSTS, Comparison, _trades, compare
 from prism.reproduction.lines import Line, Progress, lines_of
 from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
-from prism.reproduction.plan import command, plan
+from prism.reproduction.plan import ScoreStep, command, plan
 from prism.reproduction.run import reproduce
 
 TINY = """
@@ -310,6 +310,23 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
     assert [row[key] for key in ("lead", "lead_low", "lead_high")] == [str(lead.mean), *ends]
     assert ("all values behind it are equal" in markdown) == (lead.interval is None)
     assert (row["sets"], row["n"], row["std"]) == ("3", "6", "")
+
+
+def test_a_caution_of_several_sets_of_a_row_is_said_once(store, tiny):
+    places = plan(exhibit("table6a"), [store], Path("out"), scale="small", seeds=2, recipes=[tiny])
+    data = Data("store", store.fingerprint, "test", 4, 2, {"top1": 0.5, "top5": 1.0}, 16000)
+    subject = Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1})
+
+    def unfinished(step: ScoreStep) -> Result:
+        """The first of two networks."""
+        runs = (NetworkRun(step.seeds[0], {"top1": 0.5, "top5": 1.0}, 0.1, 2.0),)
+        return Result(step.label, "classification", "clean", subject, data, {"seeds": 2}, runs, {})
+
+    done = Progress(results={step.path: unfinished(step) for place in places for step in place.scores})
+    notes = compare(exhibit("table6a"), "small", [*places, *places], done, Path("out")).notes
+    labels = {line.label for place in places for line in place.scores}
+    assert len([note for note in notes if note.startswith("Caution")]) == len(labels) == 4
+    assert [sum(note.count(f"of “{label}” 1 of 2 networks") for note in notes) for label in labels] == [1] * 4
 
 
 def test_one_set_of_each_row_has_no_lead_and_the_table_says_so(store, tmp_path, tiny):
