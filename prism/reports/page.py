@@ -33,7 +33,8 @@ def report(
     telemetry file that is missing or has changed is named on it.
 
     Args:
-        results: result files, as `prism evaluate` writes them, and rankings of `prism rank`, in any order.
+        results: result files, as `prism evaluate` writes them, and rankings of `prism rank`, in any order. A
+            `Result` itself will not do: sets and stores are found by the place of its file.
         output: the HTML file.
         sheets: tables to show before everything else; with one, there may be no results.
         overwrite: replace an output.

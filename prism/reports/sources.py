@@ -48,7 +48,16 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
 
 
 def apart_from_rankings(paths: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
-    """The paths of results, and those of rankings; what is neither counts as a result."""
+    """The paths of results, and those of rankings; what is neither counts as a result.
+
+    Raises:
+        ConfigError: one is no path.
+    """
+    if any(isinstance(given, Result) for given in paths):
+        raise ConfigError(
+            "report needs the file of a result, not the result itself: by the file's place it finds the set and the "
+            "store. The verb that made it writes one with output=."
+        )
     places = [as_path(path, "the path of a result") for path in paths]
     rankings = [path for path in places if path.is_file() and kind_of(path) == RANKING]
     return [path for path in places if path not in rankings], list(dict.fromkeys(rankings))

@@ -691,3 +691,11 @@ def test_a_recipe_for_takes_that_comes_to_one_clip_for_each_video_is_a_floor(exh
     subject = Subject("condensed", "takes.safetensors", "random", 2, 16, 1000, 4000, {"takes": 0}, "", 2)
     (loaded,) = load([exhibit.save(subject, "takes")])
     assert role_of(loaded) == "floor"
+
+
+def test_a_result_itself_is_refused_by_what_its_file_says(exhibit, tmp_path):
+    result = Result.load(exhibit.everything()[0])
+    with pytest.raises(
+        ConfigError, match="needs the file of a result, not the result itself: by the file's place"
+    ):
+        report([result], tmp_path / "page.html")  # type: ignore[list-item]
