@@ -21,8 +21,9 @@ from prism.ingestion.decode import Array, as_rgb, fit
 from prism.ingestion.layouts import SPLIT_NAMES
 from prism.ingestion.listing import DataSet, VideoSource
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.sampling import Sampling
 from prism.ingestion.splits import in_order, said_of_recordings, said_of_tests
-from prism.ingestion.task import Outcome, Task
+from prism.ingestion.task import Outcome
 from prism.ingestion.working import slot_offsets, working_folder
 from prism.machine.files import partial_path, replace_folder, writing
 from prism.machine.progress import note, progress_bar
@@ -108,6 +109,7 @@ def _check_options(config: IngestConfig, run: Run) -> None:
 
 def _keep(source: DataSet, config: IngestConfig, spool: IO[bytes], output: Path, progress: bool) -> Iterator[Kept]:
     """Read all items, and write the clips that each may give to the file."""
+    sampling = Sampling.of(config)
     for split, items, names in _splits(source):
         with progress_bar("Reading", _length(items), "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
@@ -117,8 +119,7 @@ def _keep(source: DataSet, config: IngestConfig, spool: IO[bytes], output: Path,
                 label, frames = _class_of(label, names, where), as_frames(video, where, config)
                 kept = Kept(name, label, _recording_of(item, where), {}, {})
                 for role in _roles(split, config):
-                    task = Task.of(VideoSource(Path(name), name, "", role), config, output, 0)
-                    windows = tuple(task.windows(len(frames), _no_rate))
+                    windows = tuple(sampling.windows(len(frames), name, role, _no_rate))
                     kept.outcomes[role], kept.starts[role] = Outcome(windows, len(frames)), spool.tell()
                     for window in windows:
                         indices = window.indices(config.num_frames, len(frames))

@@ -4,9 +4,11 @@ A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A vide
 the largest smaller stride that fits; one with fewer than T frames takes every frame and repeats its last.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
+from prism.ingestion.options import IngestConfig
 from prism.machine.randomness import derive_seed
 
 
@@ -79,3 +81,47 @@ def random_windows(
             start = (start + 1) % num_starts
         starts[start] = None
     return [Window(start, stride) for start in starts]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which windows of a video become clips; the fields are options of `IngestConfig`."""
+
+    num_frames: int
+    stride: int
+    sampling: str
+    fps: float
+    clips_per_video: int
+    window: str
+    random_test_windows: int
+    seed: int
+
+    @classmethod
+    def of(cls, config: IngestConfig) -> "Sampling":
+        """The sampling that a config sets."""
+        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
+
+    def windows(self, video_frames: int, path: str, split: str, rate: Callable[[], Fraction]) -> list[Window]:
+        """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
+
+        Every test video gives the same number of windows: a short video, which has fewer different windows, gives
+        some of them again.
+
+        Args:
+            video_frames: frames of the video, at least 1.
+            path: the video's path under the source, which tells videos apart.
+            split: its split.
+            rate: finds its frames per second; called only where the sampling needs it.
+        """
+        stride = self.stride
+        if self.sampling == "fps":
+            stride = stride_at(rate(), self.fps)
+        elif self.sampling == "even":
+            stride = video_frames
+        is_random = split == "train" and self.window == "random" and self.sampling != "even"
+        count = {"train": self.clips_per_video * is_random, "test": self.random_test_windows}.get(split, 0)
+        drawn = random_windows(video_frames, self.num_frames, stride, count=count, seed=self.seed, path=path)
+        if is_random:
+            return drawn
+        centre = centre_window(video_frames, self.num_frames, stride)
+        return [centre, *(drawn[k % len(drawn)] for k in range(count))]

@@ -9,7 +9,7 @@ from typing import Any
 
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import Window, centre_window, random_windows, stride_at
+from prism.ingestion.sampling import Sampling, Window
 from prism.machine.texts import count
 
 READY = "ready"
@@ -38,18 +38,12 @@ class Task:
 
     path: str
     relative: str
-    is_random: bool
+    split: str
     slots: str
     offset: int
-    num_frames: int
-    stride: int
-    sampling: str
-    fps: float
     size: int
-    clips_per_video: int
-    seed: int
+    sampling: Sampling
     limits: Limits
-    random_test_windows: int = 0
 
     @classmethod
     def of(cls, video: VideoSource, config: IngestConfig, slots: Path, offset: int) -> "Task":
@@ -57,17 +51,11 @@ class Task:
         return cls(
             path=str(video.path.absolute()),
             relative=video.relative,
-            is_random=video.split == "train" and config.window == "random" and config.sampling != "even",
+            split=video.split,
             slots=str(slots),
             offset=offset,
-            num_frames=config.num_frames,
-            stride=config.stride,
-            sampling=config.sampling,
-            fps=config.fps,
             size=config.size,
-            clips_per_video=config.clips_per_video,
-            seed=config.seed,
-            random_test_windows=config.random_test_windows if video.split == "test" else 0,
+            sampling=Sampling.of(config),
             limits=Limits.of(config),
         )
 
@@ -84,35 +72,12 @@ class Task:
     def from_json(cls, text: str) -> "Task":
         """Read `to_json`'s text."""
         values = json.loads(text)
-        return cls(**{**values, "limits": Limits(**values["limits"])})
+        parts = {"sampling": Sampling(**values["sampling"]), "limits": Limits(**values["limits"])}
+        return cls(**(values | parts))
 
     def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
-        """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
-
-        Every test video gives the same number of windows: a short video, which has fewer different windows, gives
-        some of them again.
-
-        Args:
-            video_frames: frames of the video.
-            rate: finds its frames per second; called only where the sampling needs it.
-        """
-        stride = self.stride
-        if self.sampling == "fps":
-            stride = stride_at(rate(), self.fps)
-        elif self.sampling == "even":
-            stride = video_frames
-        drawn = random_windows(
-            video_frames,
-            self.num_frames,
-            stride,
-            count=self.clips_per_video if self.is_random else self.random_test_windows,
-            seed=self.seed,
-            path=self.relative,
-        )
-        if self.is_random:
-            return drawn
-        centre = centre_window(video_frames, self.num_frames, stride)
-        return [centre, *(drawn[k % len(drawn)] for k in range(self.random_test_windows))]
+        """The windows to read; see `Sampling.windows`."""
+        return self.sampling.windows(video_frames, self.relative, self.split, rate)
 
 
 @dataclass(frozen=True)

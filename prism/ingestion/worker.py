@@ -29,7 +29,9 @@ def decode(task: Task) -> Outcome:
     path = Path(task.path)
     choose = partial(task.windows, rate=lambda: frame_rate(path))
     try:
-        video_frames, windows, clips = read_clips(path, choose, task.num_frames, task.size, task.limits, task.root)
+        video_frames, windows, clips = read_clips(
+            path, choose, task.sampling.num_frames, task.size, task.limits, task.root
+        )
     except VideoError as error:
         return Outcome(reason=str(error))
     except OSError as error:

@@ -3,6 +3,7 @@
 import csv
 import struct
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
 from prism.ingestion import decode, pool
 from prism.ingestion.build import ingest
+from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.task import Limits, Task
+from prism.ingestion.task import Task
 
 CONFIG = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
 
@@ -139,8 +141,8 @@ def test_a_header_that_claims_billions_of_frames_costs_neither_time_nor_memory(t
 
 
 def task_of(video: Path, slots: Path, config: IngestConfig) -> Task:
-    limits = Limits.of(config)
-    return Task(str(video), video.name, True, str(slots), 0, 4, 1, "stride", 2.0, 32, 1, 0, limits)
+    source = VideoSource(video, video.name, "jump", "train")
+    return Task.of(source, replace(config, num_frames=4, stride=1, size=32), slots, 0)
 
 
 def peak_bytes(worker: pool.Worker) -> int:

@@ -25,9 +25,10 @@ from prism.errors import ConfigError, Interrupted, OutputError, SourceError
 from prism.ingestion import assemble, build, plan, pool, worker
 from prism.ingestion.assemble import PixelStatistics
 from prism.ingestion.build import ingest
+from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import Window
-from prism.ingestion.task import Limits, Outcome, Task
+from prism.ingestion.sampling import Sampling, Window
+from prism.ingestion.task import Outcome, Task
 from prism.ingestion.working import WorkingFolder, working_folder
 from prism.machine import files as runtime
 from prism.machine.files import partial_path
@@ -129,13 +130,12 @@ def test_random_test_windows_hold_the_frames_that_the_index_names_and_differ(wit
 
 
 def test_a_test_video_too_short_for_three_windows_gives_some_again():
-    limits = Limits.of(IngestConfig())
-    task = Task("", "v.mp4", False, "", 0, 4, 1, "stride", 2.0, 32, 1, 0, limits, random_test_windows=3)
-    centre, *drawn = task.windows(5, lambda: Fraction(25))
+    sampling = Sampling.of(IngestConfig(num_frames=4, stride=1, random_test_windows=3))
+    centre, *drawn = sampling.windows(5, "v.mp4", "test", lambda: Fraction(25))
     assert centre == Window(0, 1)
     assert {window.start for window in drawn} == {0, 1}
     assert drawn[2] == drawn[0]
-    assert task.windows(3, lambda: Fraction(25)) == [Window(0, 1)] * 4
+    assert sampling.windows(3, "v.mp4", "test", lambda: Fraction(25)) == [Window(0, 1)] * 4
 
 
 def test_a_store_without_random_test_windows_does_not_speak_of_them(expected):
@@ -297,8 +297,8 @@ def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def task_of(video: Path, slots: Path) -> Task:
     """A training video to decode to the start of a file."""
-    limits = Limits.of(IngestConfig())
-    return Task(str(video), video.name, True, str(slots), 0, 4, 2, "stride", 2.0, 32, 1, 0, limits)
+    source = VideoSource(video, video.name, "jump", "train")
+    return Task.of(source, IngestConfig(num_frames=4, stride=2, size=32), slots, 0)
 
 
 def test_what_is_done_is_not_decoded_again(source, expected, tmp_path, monkeypatch):
