@@ -69,19 +69,20 @@ def test_every_verb_that_the_examples_call_has_written_its_output(examples):
         *re.findall(r'"(runs/own-[\w.-]+)"', TEXT),
         *(f"runs/own-means{seed}.safetensors" for seed in (0, 1)),
     }
-    assert len(written) == 7
+    assert len(written) == 8
     assert all((examples["folder"] / path).exists() for path in written)
 
 
 def test_the_examples_keep_the_promises_of_their_kinds(examples, tmp_path):
+    testing.check_method(examples["Lit"](), examples["store"])
     testing.check_objective(examples["Recognised"](), examples["store"])
     testing.check_storage(examples["Thrifty"](), tmp_path / "set", (examples["EverySecond"],))
 
 
-@pytest.mark.parametrize("name", ["own_rule", "own_network"])
+@pytest.mark.parametrize("name", ["own_rule", "own_network", "own_method"])
 def test_an_example_file_runs_as_it_stands(name):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", f"examples.{name}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert ("CondensedSet(" if name == "own_rule" else "top-1") in done.stdout
+    assert ("top-1" if name == "own_network" else "CondensedSet(") in done.stdout

@@ -38,7 +38,7 @@ class Trainable:
 
 
 class Videos(Protocol):
-    """The synthetic videos of a run, as the loop sees them.
+    """The synthetic videos of a run, as the loop sees them; the base of those of a method of your own.
 
     Attributes:
         mask: (V, T) bool, False at frames that an insertion rule may propose.
@@ -53,8 +53,7 @@ class Videos(Protocol):
         ...
 
     def insert(self, proposed: Tensor) -> None:
-        """Promote the proposed frames (V, T)."""
-        ...
+        """Promote the proposed frames (V, T); nothing by default, where every frame of the mask is True."""
 
     def mean_keyframes(self) -> float:
         """Colour images stored per video."""

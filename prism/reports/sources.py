@@ -55,8 +55,8 @@ def apart_from_rankings(paths: Sequence[str | Path]) -> tuple[list[Path], list[P
     """
     if any(isinstance(given, Result) for given in paths):
         raise ConfigError(
-            "report needs the file of a result, not the result itself: by the file's place it finds the set and the "
-            "store. The verb that made it writes one with output=."
+            "report needs the file of a result, not the result itself: by the file's place it finds the set and "
+            "the store. The verb that made it writes one with output=."
         )
     places = [as_path(path, "the path of a result") for path in paths]
     rankings = [path for path in places if path.is_file() and kind_of(path) == RANKING]
