@@ -83,11 +83,11 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def embed(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D)."""
+        """Clips (N, C, T, H, W) to float32 embeddings (N, D)."""
 
     @abstractmethod
     def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to logits (N, num_classes)."""
+        """Clips (N, C, T, H, W) to float32 logits (N, num_classes)."""
 
     @property
     def name(self) -> str:
