@@ -118,7 +118,7 @@ def test_the_page_ends_with_the_command_for_what_is_missing(exhibit):
 )
 def test_the_set_of_another_seed_is_made_by_the_options_of_the_best_one(exhibit, made, words):
     paths = exhibit.everything()
-    best = Subject("condensed", "set.safetensors", "x", 2, 4, 100, 400, made)
+    best = Subject("condensed", "set.safetensors", "prism", 2, 4, 100, 400, made)
     loaded = load_results([*paths[1:], exhibit.save(best, "best")])
     _, verb, store, _, output, *options = shlex.split(
         next_command(loaded, build_rows([one.result for one in loaded]))
