@@ -3,6 +3,7 @@
 import importlib.metadata
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 import typing
@@ -13,6 +14,7 @@ from functools import partial
 import pytest
 
 import prism
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, OutputError
 from prism.evaluation.candidates import BUILT_IN
@@ -217,6 +219,55 @@ def test_no_output_replaces_a_part_of_the_store_that_it_is_made_of(make_store, v
     assert pixels.read_bytes() == before
 
 
+def rank_quickly(store, output):
+    candidates = {name: {"width": width} for name, width in (("a", 2), ("b", 3), ("c", 4))}
+    steps = {"steps": 1, "full_steps": 1, "seeds": 1, "device": "cpu"}
+    prism.rank([prism.select(store)], store, output=output, candidates=candidates, overwrite=True, **steps)
+
+
+@pytest.fixture(scope="module")
+def own_files(store, tmp_path_factory):
+    """A file of each kind that PRISM writes."""
+    at, made = tmp_path_factory.mktemp("own"), prism.select(store)
+    prism.condense(store, output=at / "a condensed set", iterations=1, **TINY)
+    telemetry_path(at / "a condensed set").rename(at / "the telemetry of a condensed set")
+    prism.evaluate(made, store, output=at / "a result", epochs=1, seeds=1, **TINY)
+    rank_quickly(store, at / "a ranking")
+    prism.report([at / "a result"], at / "a page of prism report")
+    return at
+
+
+REPLACERS = {
+    "select": ("a condensed set", WRITERS["select"]),
+    "condense": ("a condensed set", WRITERS["condense"]),
+    "condense on an engine": ("a condensed set", WRITERS["condense on an engine"]),
+    "evaluate": ("a result", WRITERS["evaluate"]),
+    "rank": ("a ranking", rank_quickly),
+    "report": (
+        "a page of prism report",
+        lambda store, output: prism.report([output.with_name("r")], output, overwrite=True),
+    ),
+    "export": (
+        "a file of prism export",
+        lambda store, output: prism.export(prism.select(store), output, to="gif", overwrite=True),
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", REPLACERS)
+def test_no_verb_replaces_a_file_that_prism_knows_to_be_of_another_kind(store, own_files, tmp_path, verb):
+    kind, write = REPLACERS[verb]
+    shutil.copy(own_files / "a result", tmp_path / "r")
+    for file in own_files.iterdir():
+        if file.name != kind:
+            output = shutil.copy(file, tmp_path / "out")
+            with pytest.raises(OutputError, match=rf"out' is {file.name}, not {kind}, so it is not overwritten\."):
+                write(store, output)
+            assert output.read_bytes() == file.read_bytes()
+    if (own_files / kind).exists():
+        write(store, shutil.copy(own_files / kind, tmp_path / "out"))
+
+
 @pytest.mark.parametrize("output", ["", ".", "/"])
 @pytest.mark.parametrize("verb", WRITERS)
 def test_an_output_without_a_name_is_refused(store, tmp_path, monkeypatch, verb, output):
@@ -288,6 +339,7 @@ def test_no_output_replaces_what_it_is_made_of_even_where_it_may_overwrite(store
         "report": lambda: prism.report([path], path, overwrite=True),
     }
     if verb == "report":
+        path.unlink()
         prism.evaluate(made, store, width=2, epochs=1, seeds=1, output=path, overwrite=True)
     before = path.read_bytes()
     with pytest.raises(OutputError, match=rf"output '{path}' is what is read\. Choose another path\."):

@@ -1,18 +1,24 @@
-"""What lies at a path, by its first bytes: for errors that say what a file is, and for `prism info`."""
+"""What lies at a path, by its first bytes: for errors that say what a file is, for `prism info`, for outputs."""
 
 import codecs
+import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from prism.errors import ArtifactError
+from prism.errors import ArtifactError, OutputError
+from prism.machine.files import check_output_file
 
 OTHER = "a file that is not PRISM's"
 FIRST_BYTES = 2**16
 
 STORE, SET, RESULT, RANKING = "a clip store", "a condensed set", "a result", "a ranking"
-TELEMETRY, EXPORT, FOLDER = "the telemetry of a condensed set", "a folder of prism export", "a folder"
+TELEMETRY, PAGE = "the telemetry of a condensed set", "a page of prism report"
+EXPORT, FOLDER = "a folder of prism export", "a folder"
 TENSORS, JSON = "a safetensors file", "JSON"
 """Files of these two may be a damaged or a stranger's set, and result or ranking."""
+OWN_FILES = (SET, RESULT, RANKING, TELEMETRY, PAGE)
+"""The files that only PRISM writes."""
 
 
 def kind_of(path: Path) -> str:
@@ -35,6 +41,8 @@ def kind_of(path: Path) -> str:
     if start.lstrip().startswith(b"{") and b"\0" not in start:
         names = {b'"prism-result"': RESULT, b'"prism-ranking"': RANKING, b'"kind": "start"': TELEMETRY}
         return next((kind for name, kind in names.items() if name in start), JSON)
+    if start.startswith(b"<!DOCTYPE html>") and b"<title>PRISM report: " in start:
+        return PAGE
     if not start:
         return "an empty file"
     try:
@@ -43,6 +51,27 @@ def kind_of(path: Path) -> str:
     except UnicodeDecodeError:
         return OTHER
     return OTHER if b"\0" in start else "text"
+
+
+def check_output_kind(path: Path, kind: str, overwrite: bool = False, reads: Iterable[object] = ()) -> None:
+    """Like `check_output_file`; a file that PRISM knows to be of another kind is not replaced, either.
+
+    Args:
+        path: the output.
+        kind: what is to be written, with its article.
+        overwrite: whether one that is there may be replaced.
+        reads: what it is made of.
+
+    Raises:
+        OutputError: the path is a folder, an input or a file of another kind, exists, or cannot be written.
+    """
+    check_output_file(path, overwrite, reads)
+    # What cannot be read may be replaced, as what is nobody's.
+    with contextlib.suppress(OSError):
+        if path.exists() and (found := kind_of(path)) in OWN_FILES and found != kind:
+            raise OutputError(
+                f"output '{path}' is {found}, not {kind}, so it is not overwritten. Choose another path."
+            )
 
 
 def check_format(

@@ -95,16 +95,16 @@ def rank(
     """
     from rich.console import Console
 
+    from prism.artifacts.kinds import check_output_kind
     from prism.evaluation.candidates import read_candidates
     from prism.evaluation.rank import rank as verb
-    from prism.machine.files import check_output_file
     from prism.reports.rankings import beside, summary_table, write_tables
 
     output = run.output
     if output is not None:
         for path in beside(output):
             # Beside a ranking to be resumed lie its own tables; where there is none, they are a stranger's.
-            check_output_file(path, run.overwrite or (run.resume and output.exists()))
+            check_output_kind(path, "a table or a plot", run.overwrite or (run.resume and output.exists()))
         resumes(run, output, output)
     for candidate in read_candidates(run.candidates).values():
         reach_own_parts(str, candidate.model)

@@ -8,8 +8,9 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from prism.artifacts.kinds import SET, check_output_kind
 from prism.errors import CheckpointError, ConfigError
-from prism.machine.files import check_output_file, hidden_beside, write_atomically
+from prism.machine.files import hidden_beside, write_atomically
 from prism.machine.provenance import check_same_run
 from prism.machine.texts import canonical_json, count, parse_json
 
@@ -44,7 +45,7 @@ def check_free(output: Path, store: Path, *, on_engine: bool, resume: bool, over
 
     Raises:
         ConfigError: an unfinished run is there, and is not to be gone on with, or cannot be.
-        OutputError: as of `check_output_file`.
+        OutputError: as of `check_output_kind`.
     """
     checkpoint, shards = checkpoint_path(output), shards_path(output)
     own, other = (shards, checkpoint) if on_engine else (checkpoint, shards)
@@ -53,7 +54,7 @@ def check_free(output: Path, store: Path, *, on_engine: bool, resume: bool, over
         how, so = ("without an engine", "without one") if on_engine else ("on an engine", "there")
         raise ConfigError(f"'{output}' was begun {how}. Continue it {so} with --resume, {again}")
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
-    check_output_file(output, overwrite or (resume and own.exists()), [store])
+    check_output_kind(output, SET, overwrite or (resume and own.exists()), [store])
     if own.exists() and not (resume or overwrite):
         what = "shards" if on_engine else "checkpoint"
         raise ConfigError(f"'{output}' has the {what} of an unfinished run. Continue it with --resume, {again}")

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import RANKING, check_output_kind
 from prism.artifacts.rankings import FULL, RankedSet, RankedTrial, Ranking
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
@@ -24,7 +25,6 @@ from prism.evaluation.trial import side_by_side
 from prism.evaluation.trials import data_of
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
-from prism.machine.files import check_output_file
 from prism.machine.locks import claim
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
@@ -78,7 +78,7 @@ def rank(
     known = read_candidates(candidates)
     with claim(path):
         if path is not None:
-            check_output_file(path, run.overwrite or run.resume, [*sets, store.path, candidates])
+            check_output_kind(path, RANKING, run.overwrite or run.resume, [*sets, store.path, candidates])
         contest = _Contest.of(sets, store, config, known, run)
         needs, ranking = contest.check(run), contest.ranking
         if run.resume and path is not None and path.exists():

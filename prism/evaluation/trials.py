@@ -8,6 +8,7 @@ import torch
 
 from prism.artifacts import results
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import RESULT, check_output_kind
 from prism.artifacts.results import HEADINGS, Data, Result, Subject, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
@@ -17,7 +18,6 @@ from prism.evaluation.options import JudgeConfig
 from prism.evaluation.trial import Examination, Trial, side_by_side, workers_for
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
-from prism.machine.files import check_output_file
 from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
@@ -92,7 +92,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
         source = trials.opened(store)
         if path is not None:
             reads = [trials.condensed, store.path, source and source.path]
-            check_output_file(path, run.overwrite or run.resume, reads)
+            check_output_kind(path, RESULT, run.overwrite or run.resume, reads)
         if source is not None:
             material, subject = store_material(source, store, config, path)
         else:

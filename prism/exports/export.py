@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import check_output_kind
 from prism.artifacts.results import Result
 from prism.config import as_dict, as_path
 from prism.errors import ConfigError
@@ -14,7 +15,6 @@ from prism.exports.card import card_text
 from prism.exports.format import Format, Loss
 from prism.exports.options import FORMATS, ExportConfig
 from prism.machine.files import (
-    check_output_file,
     check_output_folder,
     discard_older,
     partial_path,
@@ -163,7 +163,7 @@ def _check_free(output: Path, form: Format, overwrite: bool, reads: Iterable[obj
         what = "a folder that prism export has written"
         check_output_folder(output, overwrite, MARK, what, _entries(output), MADE_BY, reads)
     else:
-        check_output_file(output, overwrite, reads)
+        check_output_kind(output, "a file of prism export", overwrite, reads)
 
 
 def _entries(output: Path) -> list[str] | None:

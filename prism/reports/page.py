@@ -9,9 +9,10 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from prism.artifacts.kinds import PAGE, check_output_kind
 from prism.artifacts.rankings import Ranking
 from prism.config import as_list, as_path
-from prism.machine.files import check_output_file, write_atomically
+from prism.machine.files import write_atomically
 from prism.machine.locks import claim
 from prism.machine.run import OUTPUT
 from prism.reports.rankings import ranking_sheets
@@ -51,7 +52,7 @@ def report(
     loaded = load_results(results) if results or not sheets else []
     with claim(output):
         shown = [item.locate(path) for item in loaded for path in item.paths]
-        check_output_file(output, overwrite, [*results, *rankings, *shown])
+        check_output_kind(output, PAGE, overwrite, [*results, *rankings, *shown])
         write_atomically(output, build_page(loaded, sheets).encode())
     return output
 

@@ -11,13 +11,14 @@ from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.storages import encoded
+from prism.artifacts.kinds import SET, check_output_kind
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict, as_path
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
-from prism.machine.files import check_output_file, discard
+from prism.machine.files import discard
 from prism.machine.locks import claim
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import versions
@@ -74,7 +75,7 @@ def select(
             note(f"Caution: {option} = {value!r} is not used, because storage = {config.storage!r}.")
     with claim(run.output):
         if run.path is not None:
-            check_output_file(run.path, run.overwrite, [from_list, store.path])
+            check_output_kind(run.path, SET, run.overwrite, [from_list, store.path])
         chosen, made = listed, as_dict(config)
         source = {"method": made["method"], "config": made}
         if chosen is None:
