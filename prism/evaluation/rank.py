@@ -21,7 +21,7 @@ from prism.evaluation.candidates import Candidates, read_candidates
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.materials import set_material, store_material
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
-from prism.evaluation.trial import side_by_side
+from prism.evaluation.trial import trainings_side_by_side
 from prism.evaluation.trials import data_of
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
@@ -88,7 +88,7 @@ def rank(
         if run.executor is not None:
             return contest.completed(ranking, run, run.executor)
         most = torch.get_num_threads() if workers is None else workers
-        with side_by_side(needs, pick_device(run.device), most) as threads:
+        with trainings_side_by_side(needs, pick_device(run.device), most) as threads:
             return contest.completed(ranking, run, threads)
 
 

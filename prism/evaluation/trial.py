@@ -1,11 +1,9 @@
 """A trial: one network is trained from its seed and scored, by itself or beside others."""
 
-import contextlib
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,12 +13,12 @@ from prism.artifacts import results
 from prism.artifacts.clips import Clips
 from prism.artifacts.results import Subject
 from prism.artifacts.store import ClipStore
-from prism.errors import Interrupted
 from prism.evaluation.materials import Material
 from prism.evaluation.options import JudgeConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
 from prism.machine.devices import pick_device, repeatably
 from prism.machine.progress import Advance, still
+from prism.machine.threads import end_where_stopped, side_by_side
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
 from prism.networks.training import Draw
@@ -105,13 +103,11 @@ class Trial:
         Raises:
             DivergedError: the loss is not finite.
             StoreError: a store was changed meanwhile.
-            Interrupted: the threads of `side_by_side` were stopped, of which this is one.
+            Interrupted: the threads of `trainings_side_by_side` were stopped, of which this is one.
         """
         started, device = time.monotonic(), pick_device(self.device)
         network = allocate(self.blank(), device)
-        # Python cannot end a thread from outside, so a stopped training looks for itself, before every layer.
-        for module in network.modules():
-            module.register_forward_pre_hook(_go_on)
+        end_where_stopped(network, "stopped.")
         with repeatably(device), within_memory(network):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
         run = results.NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
@@ -138,20 +134,6 @@ class Trial:
         return build_for(self.examination.store, config.model, "meta", width=config.width, hidden=config.hidden)
 
 
-_HERE = threading.local()
-"""`stopped`, in the threads of `side_by_side`: once it is set, training ends at the network's next layer."""
-
-
-def _begin(stopped: threading.Event) -> None:
-    _HERE.stopped = stopped
-
-
-def _go_on(*_: object) -> None:
-    stopped: threading.Event | None = getattr(_HERE, "stopped", None)
-    if stopped and stopped.is_set():
-        raise Interrupted("stopped.")
-
-
 def workers_for(num_networks: int, num_threads: int) -> int:
     """How many networks to train side by side, so that no core is idle at the end.
 
@@ -163,26 +145,10 @@ def workers_for(num_networks: int, num_threads: int) -> int:
     return -(-num_networks // rounds)
 
 
-@contextlib.contextmanager
-def side_by_side(needs: TrainingMemory, device: torch.device, most: int) -> Iterator[Executor | None]:
-    """Threads that train up to `most` networks, as far as memory suffices; None for one after the other.
-
-    PyTorch releases Python's lock while it computes, so threads are about as fast as processes would be, and
-    they share the clips. Whatever trains in them, at any depth, ends with the first error or Ctrl-C.
-    """
+def trainings_side_by_side(
+    needs: TrainingMemory, device: torch.device, most: int
+) -> AbstractContextManager[Executor | None]:
+    """Threads that train up to `most` networks, as far as memory suffices; None for one after the other."""
     # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
     num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
-    if num <= 1:
-        yield None
-        return
-    # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
-    # The trials set it as well; they find one, and so put back one while others still compute.
-    stopped = threading.Event()
-    with repeatably(device), ThreadPoolExecutor(num, "prism-trial", _begin, (stopped,)) as threads:
-        try:
-            yield threads
-        except BaseException:
-            # Before the threads are waited for: Ctrl-C must not wait for the ends of their trainings.
-            stopped.set()
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    return side_by_side(num, device)

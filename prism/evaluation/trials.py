@@ -15,7 +15,7 @@ from prism.config import as_dict
 from prism.errors import ConfigError, ResultError
 from prism.evaluation.materials import set_material, store_material
 from prism.evaluation.options import JudgeConfig
-from prism.evaluation.trial import Examination, Trial, side_by_side, workers_for
+from prism.evaluation.trial import Examination, Trial, trainings_side_by_side, workers_for
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.locks import claim
@@ -119,7 +119,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
                 return _grown(result, found, run, advance, config.epochs)
             most = trials.workers or workers_for(len(seeds), torch.get_num_threads())
             trial = replace(trial, advance=advance)
-            with side_by_side(trial.check_memory(), pick_device(run.device), most) as threads:
+            with trainings_side_by_side(trial.check_memory(), pick_device(run.device), most) as threads:
                 return _grown(result, completed(threads, trial, seeds), run, advance)
 
 

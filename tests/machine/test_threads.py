@@ -1,0 +1,49 @@
+"""Networks side by side: what ends their threads."""
+
+import signal
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+from prism.errors import Interrupted
+from prism.machine.executors import completed
+from prism.machine.signals import Stopped
+from prism.machine.threads import end_where_stopped, side_by_side
+
+CPU = torch.device("cpu")
+
+
+def endless(begun: threading.Event) -> None:
+    """A network that computes until its thread is stopped."""
+    network = nn.Identity()
+    end_where_stopped(network, "stopped.")
+    while True:
+        network(torch.zeros(()))
+        begun.set()
+
+
+def test_one_network_computes_in_the_callers_thread():
+    with side_by_side(1, CPU) as threads:
+        assert threads is None
+
+
+def test_an_error_in_one_network_ends_the_others_at_their_next_layer():
+    begun = threading.Event()
+
+    def compute(number: int) -> None:
+        if number == 0:
+            endless(begun)
+        begun.wait(60)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), side_by_side(2, CPU) as threads:
+        list(completed(threads, compute, range(2)))
+
+
+def test_a_noted_signal_ends_even_a_single_network():
+    begun, stopped = threading.Event(), Stopped()
+    threading.Thread(target=lambda: begun.wait(60) and setattr(stopped, "signal", signal.SIGTERM)).start()
+    with pytest.raises(Interrupted), side_by_side(1, CPU, stopped) as threads:
+        list(completed(threads, endless, [begun]))
