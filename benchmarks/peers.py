@@ -18,12 +18,12 @@ from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, fewer, ratios, read_arguments, report, seconds
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
-from prism.condensation.ahead import BlockOrder, keep_ahead
+from prism.condensation.ahead import keep_ahead
 from prism.condensation.class_means import whole_clips
 from prism.condensation.loop import Condensation
 from prism.condensation.objectives import DistributionMatching
 from prism.condensation.options import CondenseConfig
-from prism.condensation.stream import PRECISIONS
+from prism.condensation.stream import PRECISIONS, NetworkStream
 from prism.machine.run import Run
 
 STEPS = 20
@@ -88,7 +88,7 @@ class FirstRun:
 
     def __init__(self, store: ClipStore, config: CondenseConfig) -> None:
         self.num, self.networks = torch.get_num_threads(), itertools.count()
-        self.order = BlockOrder(store, config, "cpu", name="benchmark", block=1)
+        self.stream = NetworkStream(store, config, "benchmark", block=1)
         # The steps read means that are there: of other networks, and of one clip, which is as much to read.
         stepping = replace(config, batch_real=1, iterations=STEPS * self.num)
         self.condensation = Condensation(store, stepping, torch.device("cpu"))
@@ -97,7 +97,7 @@ class FirstRun:
     def work(self) -> None:
         """As many iterations as there are threads."""
         needs = [(next(self.networks), whole_clips) for _ in range(self.num)]
-        keep_ahead(self.order, needs, Run(device="cpu"))
+        keep_ahead(self.stream, needs, Run(device="cpu"))
         for _ in range(self.num):
             self.condensation.step()
 

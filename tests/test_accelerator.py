@@ -9,10 +9,11 @@ from torch import Tensor
 
 from prism.artifacts.store import ClipStore
 from prism.condensation import chunk
+from prism.condensation.ahead import ClassMeans
 from prism.condensation.class_means import held_frames, whole_clips
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig, settled
-from prism.condensation.stream import PRECISIONS, NetworkStream
+from prism.condensation.stream import PRECISIONS, DrawnNetwork, NetworkStream
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import send
 from prism.machine.randomness import generator
@@ -83,10 +84,9 @@ def test_an_iteration_waits_for_the_device_once_and_for_what_it_inserts(make_sto
 
 def class_means(store: ClipStore, options: CondenseConfig, device: torch.device) -> tuple[Tensor, Counter]:
     with Accelerator() as accelerator:
-        made = NetworkStream(store, options, device)
-        made.draw(0)
+        drawn = DrawnNetwork(NetworkStream(store, options), device)
         accelerator.waits.clear()
-        means = made.class_means(0, held_frames, range(2))
+        means = drawn.class_means(0, held_frames, range(2))
         waits = +accelerator.waits
         return means.cpu(), waits
 
@@ -124,12 +124,13 @@ def test_where_memory_runs_out_the_same_clips_are_read_again_in_smaller_parts(ma
 def test_kept_class_means_are_sent_without_waiting(make_store):
     store = make_store(train=6)
     with Accelerator() as accelerator:
-        made = NetworkStream(store, config(), DEVICE)
-        made.keep(0, whole_clips)
-        accelerator.waits.clear()
-        kept = [made.at(number) for number in range(3)]
+        stream = NetworkStream(store, config())
+        (file,) = stream.files([(0, whole_clips)], DEVICE).values()
+        file.save(torch.rand(file.shape))
+        means = ClassMeans(DrawnNetwork(stream, DEVICE))
+        kept = [means.of(number) for number in range(3)]
         assert not +accelerator.waits
-        assert all(isinstance(means, OnAccelerator) for means in kept)
+        assert all(isinstance(found, OnAccelerator) for found in kept)
 
 
 @pytest.mark.parametrize("model", NETWORKS.homes)

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.store import ClipStore
-from prism.condensation.ahead import BlockOrder, keep_ahead
+from prism.condensation.ahead import ClassMeans, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import View, between_class_energy
 from prism.condensation.condensing_memory import parts_side_by_side
-from prism.condensation.options import METHODS, CondenseConfig
-from prism.condensation.stream import BLOCK, NetworkStream, Numbers
+from prism.condensation.options import CondenseConfig
+from prism.condensation.stream import BLOCK, DrawnNetwork, NetworkStream, Numbers
 from prism.machine.run import Run
 from prism.networks.network import Network
 from prism.networks.training_memory import embedding_bytes
@@ -110,12 +110,14 @@ class DistributionMatching(Objective):
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
         """A network of its own for every iteration, from a stream that all sets share."""
-        stream, numbers = NetworkStream(store, config, device, classes), Numbers(config)
+        drawn, numbers = DrawnNetwork(NetworkStream(store, config), device), Numbers(config)
+        means = ClassMeans(drawn, classes)
         chunk = Chunk.on(device, parts_side_by_side(store, config, device, len(classes)))
 
         def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
-            real = stream.at(numbers.of(iteration), view)
-            losses, gradients = match(stream.network, real, clips, squared_distance, chunk=chunk)
+            number = numbers.of(iteration)
+            network, real = drawn.draw(number), means.of(number, view)
+            losses, gradients = match(network, real, clips, squared_distance, chunk=chunk)
             is_whole = len(classes) == len(store.classes)
             return Compared(losses, gradients, {"between_class": between_class_energy(real) if is_whole else None})
 
@@ -127,10 +129,7 @@ class DistributionMatching(Objective):
 
     def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
         """The class means of the networks of all iterations, which are kept in the store."""
-        method, numbers = METHODS.make(config.method, config), Numbers(config)
-        iterations = range(method.preparation(config) + config.iterations)
-        needs = {(numbers.of(i) // BLOCK, method.view(config, i)) for i in iterations}
-        keep_ahead(BlockOrder(store, config, run.device), needs, run)
+        keep_ahead(NetworkStream(store, config), Numbers(config).needs(), run)
 
     def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
         """Also the class means of a block of networks."""

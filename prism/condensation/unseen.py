@@ -12,13 +12,15 @@ from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
-from prism.condensation.ahead import BlockOrder, keep_ahead
+from prism.condensation.ahead import ClassMeans, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
+from prism.condensation.stream import DrawnNetwork, NetworkStream
 from prism.errors import DivergedError
-from prism.machine.devices import repeatably
+from prism.machine.devices import pick_device, repeatably
 from prism.machine.run import Run
+from prism.networks.network import Network
 
 NUM_NETWORKS = 6
 MOST_REAL_CLIPS = 64
@@ -87,11 +89,11 @@ class Unseen:
 
     def __init__(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
         judging = replace(config, batch_real=MOST_REAL_CLIPS, network_seed=0)
-        order = BlockOrder(store, judging, run.device, name="unseen", block=1)
-        keep_ahead(order, [(number, whole_clips) for number in range(NUM_NETWORKS)], replace(run, progress=False))
-        self.stream = order.stream()
-        self.chunk = Chunk.on(self.stream.device, torch.get_num_threads())
-        self.real = [self.stream.at(number).clone() for number in range(NUM_NETWORKS)]
+        stream, device = NetworkStream(store, judging, "unseen", block=1), pick_device(run.device)
+        keep_ahead(stream, [(number, whole_clips) for number in range(NUM_NETWORKS)], replace(run, progress=False))
+        self.judge, self.chunk = DrawnNetwork(stream, device), Chunk.on(device, torch.get_num_threads())
+        means = ClassMeans(self.judge)
+        self.real = [means.of(number) for number in range(NUM_NETWORKS)]
 
     @torch.no_grad()
     def measure(self, clips: Tensor) -> Likeness:
@@ -102,8 +104,8 @@ class Unseen:
         """
         found = []
         for number, real in enumerate(self.real):
-            self.stream.draw(number)
-            found.append(Likeness.of(self._class_means(clips.detach(), len(real)), real))
+            synthetic = self._class_means(self.judge.draw(number), clips.detach(), len(real))
+            found.append(Likeness.of(synthetic, real))
         if not all(math.isfinite(value) for one in found for value in asdict(one).values()):
             if not all(real.isfinite().all() for real in self.real):
                 raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
@@ -115,12 +117,10 @@ class Unseen:
 
     def judged(self, condensed: CondensedSet) -> CondensedSet:
         """A finished set with the likeness of its clips, as they are stored, in its record."""
-        clips = condensed.normalisation.apply(condensed.render()).to(self.stream.device)
+        clips = condensed.normalisation.apply(condensed.render()).to(self.judge.device)
         return replace(condensed, source=condensed.source | {"unseen": asdict(self.measure(clips))})
 
-    def _class_means(self, clips: Tensor, num_classes: int) -> Tensor:
-        network = self.stream.network
-
+    def _class_means(self, network: Network, clips: Tensor, num_classes: int) -> Tensor:
         def embed(first: int, last: int) -> Tensor:
             return network.embed(clips[first:last].transpose(1, 2))
 

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 
 import torch
 
@@ -10,7 +11,7 @@ from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
 from prism.condensation.options import METHODS, CondenseConfig
-from prism.condensation.stream import BLOCK, clips_of_class
+from prism.condensation.stream import BLOCK, NetworkStream, Numbers, clips_of_class
 from prism.evaluation.options import VIEWS, RetrieveConfig
 from prism.machine.devices import pick_device, repeatably
 from prism.machine.randomness import generator
@@ -35,7 +36,7 @@ class Minutes:
     def __init__(self, device: str) -> None:
         self.device = pick_device(device)
         self._clip_seconds: dict[Hashable, float] = {}
-        self._kept: set[Hashable] = set()
+        self._kept: set[Path] = set()
 
     def of(self, step: SetStep | ScoreStep, store: ClipStore) -> float:
         """The minutes that a step takes, without starting, reading and writing."""
@@ -80,14 +81,10 @@ class Minutes:
 
     def _real_clips(self, store: ClipStore, config: CondenseConfig) -> int:
         """Those of all blocks of networks that no earlier step has kept."""
-        method = METHODS.make(config.method, config)
-        total = method.preparation(config) + config.iterations
-        num_clips = clips_of_class(store, config)
-        blocks = {(i // BLOCK, method.view(config, i).__name__) for i in range(total)}
-        key = store.fingerprint, str(config.model), config.width, config.precision, config.network_seed
-        new = {(*key, num_clips, *block) for block in blocks} - self._kept
+        files = NetworkStream(store, config).files(Numbers(config).needs(), self.device)
+        new = {file.path for file in files.values()} - self._kept
         self._kept |= new
-        return len(new) * BLOCK * int(store.counts("train").clamp(max=num_clips).sum())
+        return len(new) * BLOCK * int(store.counts("train").clamp(max=clips_of_class(store, config)).sum())
 
     def _synthetic_clips(self, store: ClipStore, config: CondenseConfig) -> int:
         method = METHODS.make(config.method, config)

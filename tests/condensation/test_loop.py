@@ -26,17 +26,19 @@ from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import journal
+from prism.condensation.ahead import ClassMeans
 from prism.condensation.checkpoint import Checkpoint, checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.method import Trainable, remedy
 from prism.condensation.options import RULES, CondenseConfig
-from prism.condensation.stream import PRECISIONS, NetworkStream, Numbers
+from prism.condensation.stream import PRECISIONS, DrawnNetwork, NetworkStream, Numbers
 from prism.condensation.videos import KeyFrames
 from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
 from prism.machine.files import partial_path
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
+from prism.networks.network import Network
 from prism.selection.select import select
 
 CPU = torch.device("cpu")
@@ -118,12 +120,18 @@ def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(stor
 # One iteration.
 
 
+def network_and_class_means(run: Condensation) -> tuple[Network, torch.Tensor]:
+    """What the next iteration of a run compares by, and with."""
+    drawn = DrawnNetwork(NetworkStream(run.store, run.config), run.device)
+    number = Numbers(run.config).of(run.iteration)
+    return drawn.draw(number), ClassMeans(drawn).of(number)
+
+
 def gradient_of_the_paper(run: Condensation) -> torch.Tensor:
     """The gradient of equation 8 at the key-frames, straight through rendering and network."""
-    stream = NetworkStream(run.store, run.config, run.device)
-    real = stream.at(Numbers(run.config).of(run.iteration))
+    network, real = network_and_class_means(run)
     frames = run.videos.frames.detach().clone().requires_grad_()
-    embeddings = stream.network.embed(render(frames, run.videos.mask).transpose(1, 2))
+    embeddings = network.embed(render(frames, run.videos.mask).transpose(1, 2))
     vpc, loss = run.config.vpc, torch.zeros(())
     for c in range(len(real)):
         loss = loss + (real[c] - embeddings[c * vpc : (c + 1) * vpc].mean(dim=0)).square().sum()
@@ -143,9 +151,9 @@ def test_the_keyframes_move_as_sgd_with_momentum_by_hand(store):
 
 def test_the_loss_of_a_step_is_equation_8_of_the_clips_before_it(store):
     run = started(store)
-    stream = NetworkStream(run.store, run.config, run.device)
-    real, clips = stream.at(Numbers(run.config).of(0)), run.videos.render().detach()
-    embeddings = stream.network.embed(clips.transpose(1, 2))
+    network, real = network_and_class_means(run)
+    clips = run.videos.render().detach()
+    embeddings = network.embed(clips.transpose(1, 2))
     expected = sum(float((real[c] - embeddings[c]).square().sum()) for c in range(2))
     assert run.step().loss == pytest.approx(expected, rel=1e-4)
 

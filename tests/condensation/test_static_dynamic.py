@@ -16,12 +16,13 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES, StaticDynamicEncoding
 from prism.artifacts.hallucinator import KERNEL, hallucinate
 from prism.artifacts.info import describe
+from prism.condensation.ahead import ClassMeans
 from prism.condensation.class_means import held_frames
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
 from prism.condensation.static_dynamic import StaticDynamic
-from prism.condensation.stream import NetworkStream, Numbers
+from prism.condensation.stream import DrawnNetwork, NetworkStream, Numbers
 from prism.errors import CondensedError, DivergedError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
@@ -85,10 +86,10 @@ def test_images_move_first_and_alone_then_rest_while_the_others_move(store):
 
 def test_in_the_first_steps_images_are_matched_with_frames_held_still(store):
     run = Condensation(store, config(), CPU)
-    stream = NetworkStream(run.store, run.config, run.device)
-    real = stream.at(Numbers(run.config).of(0), held_frames)
+    drawn, number = DrawnNetwork(NetworkStream(run.store, run.config), CPU), Numbers(run.config).of(0)
+    network, real = drawn.draw(number), ClassMeans(drawn).of(number, held_frames)
     stills = run.videos.static.detach()[:, None].expand(-1, 8, -1, -1, -1)
-    embeddings = stream.network.embed(stills.transpose(1, 2))
+    embeddings = network.embed(stills.transpose(1, 2))
     expected = sum(float((real[c] - embeddings[2 * c : 2 * c + 2].mean(dim=0)).square().sum()) for c in range(2))
     assert run.step().loss == pytest.approx(expected, rel=1e-4)
 
@@ -122,10 +123,10 @@ def test_a_later_step_is_sgd_on_one_drawn_combination(store):
     ]
     assert all(len(found) == 1 for found in chosen)
     images = torch.tensor(chosen).flatten()
-    stream = NetworkStream(run.store, run.config, run.device)
-    real = stream.at(Numbers(run.config).of(0))
+    drawn, number = DrawnNetwork(NetworkStream(run.store, run.config), CPU), Numbers(run.config).of(0)
+    network, real = drawn.draw(number), ClassMeans(drawn).of(number)
     rendered = hallucinate(parts[0][images], parts[1][memories], *parts[2:])
-    embeddings = stream.network.embed(rendered.transpose(1, 2)).view(2, 2, -1).mean(dim=1)
+    embeddings = network.embed(rendered.transpose(1, 2)).view(2, 2, -1).mean(dim=1)
     gradients = torch.autograd.grad((real - embeddings).square().sum(), parts[1:])
     run.step()
     for part, rate, gradient, moved in zip(

@@ -14,19 +14,21 @@ from hypothesis import strategies as st
 from settings import PAPER
 
 from prism.artifacts.clips import to_model_input
+from prism.artifacts.store import ClipStore
 from prism.condensation import ahead
 from prism.condensation import chunk as chunks
 from prism.condensation import stream as module
-from prism.condensation.ahead import BlockOrder, keep_ahead
+from prism.condensation.ahead import ClassMeans, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import Showing, between_class_energy, held_frames, whole_clips
 from prism.condensation.condense import condense
 from prism.condensation.objectives import match, squared_distance
 from prism.condensation.options import CondenseConfig, Precision
-from prism.condensation.stream import BLOCK, PRECISIONS, NetworkStream, Numbers
+from prism.condensation.stream import BLOCK, PRECISIONS, DrawnNetwork, NetworkStream, Numbers
 from prism.errors import Interrupted
 from prism.machine.run import Run
 from prism.networks.convnet3d import ConvNet3D
+from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
 CPU = torch.device("cpu")
@@ -36,8 +38,14 @@ def config(**options: object) -> CondenseConfig:
     return CondenseConfig(width=2, **({"batch_real": 2} | options))
 
 
-def weights(stream: NetworkStream) -> torch.Tensor:
-    return torch.cat([parameter.flatten() for parameter in stream.network.parameters()]).clone()
+def weights(network: Network) -> torch.Tensor:
+    return torch.cat([parameter.flatten() for parameter in network.parameters()]).clone()
+
+
+def opened(store: ClipStore, options: CondenseConfig) -> tuple[DrawnNetwork, ClassMeans]:
+    """What an iteration compares synthetic clips by, and with."""
+    drawn = DrawnNetwork(NetworkStream(store, options), CPU)
+    return drawn, ClassMeans(drawn)
 
 
 def test_the_number_formats_are_those_that_the_option_names():
@@ -50,17 +58,16 @@ def test_the_number_formats_are_those_that_the_option_names():
 def test_a_number_has_one_network_and_one_batch_whatever_was_asked_for_before(make_store):
     def at(numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
         # A new store each time: neither finds what the other has kept.
-        stream = NetworkStream(make_store(train=6), config(), CPU)
-        means = [stream.at(number) for number in numbers][-1]
-        return means, weights(stream)
+        drawn, means = opened(make_store(train=6), config())
+        return [(means.of(number), weights(drawn.draw(number))) for number in numbers][-1]
 
     for straight, jumped in zip(at([0, 1, 2, 3]), at([3]), strict=True):
         assert torch.equal(straight, jumped)
 
 
 def test_every_number_has_another_network_and_another_batch(make_store):
-    stream = NetworkStream(make_store(train=6), config(), CPU)
-    seen = [(stream.at(i), weights(stream)) for i in range(4)]
+    drawn, means = opened(make_store(train=6), config())
+    seen = [(means.of(i), weights(drawn.draw(i))) for i in range(4)]
     for i in range(4):
         for j in range(i):
             assert not torch.equal(seen[i][0], seen[j][0])
@@ -70,9 +77,8 @@ def test_every_number_has_another_network_and_another_batch(make_store):
 def test_streams_of_another_seed_or_name_have_other_networks(make_store):
     store, seen = make_store(), []
     for options, name in (({}, "network"), ({"network_seed": 1}, "network"), ({}, "unseen")):
-        stream = NetworkStream(store, config(**options), CPU, name=name)
-        stream.at(0)
-        seen.append(weights(stream))
+        stream = NetworkStream(store, config(**options), name)
+        seen.append(weights(DrawnNetwork(stream, CPU).draw(0)))
     assert not torch.equal(seen[0], seen[1])
     assert not torch.equal(seen[0], seen[2])
 
@@ -98,14 +104,14 @@ def test_sets_of_other_seeds_meet_the_same_networks_in_another_order():
 # Which class means.
 
 
-def exact_means(stream, store) -> torch.Tensor:
+def exact_means(network: Network, store: ClipStore) -> torch.Tensor:
     """Class means over all training clips and, where allowed, their mirror images, in a plain loop."""
     clips, means = store.clips("train"), []
     for label in range(len(store.classes)):
         ours = clips.frames[clips.labels == label]
         pictures = [*ours, *ours.flip(-1)] if store.flip else [*ours]
         inputs = [to_model_input(picture[None], store.normalisation) for picture in pictures]
-        embeddings = [stream.network.embed(x)[0] for x in inputs]
+        embeddings = [network.embed(x)[0] for x in inputs]
         means.append(torch.stack(embeddings).mean(dim=0))
     return torch.stack(means)
 
@@ -113,23 +119,24 @@ def exact_means(stream, store) -> torch.Tensor:
 @pytest.mark.parametrize("flip", [False])
 def test_all_clips_give_the_exact_class_means(make_store, flip):
     store = make_store(classes=2, train=[3, 2], flip=flip)
-    stream = NetworkStream(store, config(batch_real=0), CPU)
+    drawn, means = opened(store, config(batch_real=0))
     for number in range(3):
-        means = stream.at(number)
-        torch.testing.assert_close(means, exact_means(stream, store), rtol=1e-4, atol=1e-5)
+        exact = exact_means(drawn.draw(number), store)
+        torch.testing.assert_close(means.of(number), exact, rtol=1e-4, atol=1e-5)
 
 
 def test_a_part_of_the_classes_has_the_means_that_it_has_among_all(make_store):
     store = make_store(classes=3, train=[4, 2, 3])
-    whole, part = (NetworkStream(store, config(), CPU, classes) for classes in (None, range(1, 2)))
-    torch.testing.assert_close(part.at(5), whole.at(5)[1:2], rtol=1e-5, atol=1e-6)
+    drawn, _ = opened(store, config())
+    whole, part = (ClassMeans(drawn, classes) for classes in (None, range(1, 2)))
+    torch.testing.assert_close(part.of(5), whole.of(5)[1:2], rtol=1e-5, atol=1e-6)
 
 
 def test_still_and_moving_clips_have_means_of_their_own(make_store):
-    stream = NetworkStream(make_store(), config(), CPU)
-    whole, held = stream.at(0, whole_clips), stream.at(0, held_frames)
+    _, means = opened(make_store(), config())
+    whole, held = means.of(0, whole_clips), means.of(0, held_frames)
     assert not torch.equal(whole, held)
-    assert torch.equal(stream.at(0, whole_clips), whole)
+    assert torch.equal(means.of(0, whole_clips), whole)
 
 
 def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make_store, monkeypatch):
@@ -142,7 +149,7 @@ def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make
 
     monkeypatch.setattr(module, "real_class_means", note)
     for flip in (False, True):
-        NetworkStream(make_store(flip=flip), config(), CPU).at(0)
+        opened(make_store(flip=flip), config())[1].of(0)
     assert asked[0] is False
     assert asked[1] is not False
 
@@ -153,14 +160,14 @@ def test_flips_are_used_only_where_the_store_says_that_they_keep_the_labels(make
 def computing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A list that grows by the number of each network whose class means are computed."""
     computed: list[int] = []
-    original = NetworkStream.class_means
+    original = DrawnNetwork.class_means
 
-    def class_means(self: NetworkStream, number: int, *args: object) -> torch.Tensor:
-        if self.name == "network":
+    def class_means(self: DrawnNetwork, number: int, *args: object) -> torch.Tensor:
+        if self.stream.name == "network":
             computed.append(number)
         return original(self, number, *args)
 
-    monkeypatch.setattr(NetworkStream, "class_means", class_means)
+    monkeypatch.setattr(DrawnNetwork, "class_means", class_means)
     return computed
 
 
@@ -204,7 +211,7 @@ def test_means_that_would_take_too_much_are_computed_as_they_are_needed_to_the_s
     computed, kept = computing(monkeypatch), condense(make_store(), **TINY).to_bytes()
     computed.clear()
     monkeypatch.setattr(ahead, "KEPT_BYTES", 100)
-    monkeypatch.setattr(module, "networks_side_by_side", lambda *_: 1)
+    monkeypatch.setattr(ahead, "networks_side_by_side", lambda *_: 1)
     assert condense(make_store(), **TINY, progress=True).to_bytes() == kept
     assert "more than the 0.0 MiB that are kept there" in capsys.readouterr().err
     # One for each iteration, none ahead.
@@ -223,9 +230,9 @@ def test_a_network_of_ones_own_is_never_kept(make_store, monkeypatch):
 def test_blocks_are_computed_by_an_executor_or_by_threads_to_the_same_bytes(make_store):
     needs, kept = [(block, whole_clips) for block in range(3)], []
     with ThreadPoolExecutor(2) as executor:
-        for run in (Run(), Run(executor=executor)):
+        for run in (Run(device="cpu"), Run(device="cpu", executor=executor)):
             store = make_store()
-            keep_ahead(BlockOrder(store, config(), "cpu"), needs, run)
+            keep_ahead(NetworkStream(store, config()), needs, run)
             kept.append({path.name: path.read_bytes() for path in store.path.glob("cache/means-*")})
     assert kept[0] == kept[1]
     assert len(kept[0]) == 3
@@ -233,21 +240,21 @@ def test_blocks_are_computed_by_an_executor_or_by_threads_to_the_same_bytes(make
 
 def test_a_stopped_run_ends_within_a_block_and_keeps_those_that_are_done(make_store, monkeypatch):
     store, order = make_store(), []
-    original = NetworkStream.draw
+    original = DrawnNetwork.draw
 
-    def draw(self: NetworkStream, number: int) -> None:
+    def draw(self: DrawnNetwork, number: int) -> Network:
         order.append(number)
         if number == BLOCK + 2:
             os.kill(os.getpid(), signal.SIGTERM)
             # Until the main thread has heard of it.
             time.sleep(0.2)
-        original(self, number)
+        return original(self, number)
 
-    monkeypatch.setattr(NetworkStream, "draw", draw)
+    monkeypatch.setattr(DrawnNetwork, "draw", draw)
     monkeypatch.setattr(ahead, "networks_side_by_side", lambda *_: 1)
     needs = [(block, whole_clips) for block in range(3)]
     with pytest.raises(Interrupted, match="Run the same command to continue"):
-        keep_ahead(BlockOrder(store, config(), "cpu"), needs, Run())
+        keep_ahead(NetworkStream(store, config()), needs, Run(device="cpu"))
     assert len(list(store.path.glob("cache/means-*"))) == 1
     assert BLOCK + 3 not in order
 
@@ -264,51 +271,50 @@ def test_class_means_that_are_not_kept_are_computed_by_as_many_networks_as_there
     make_store, monkeypatch, view
 ):
     store, embedding = make_store(train=6), []
-    original = NetworkStream.class_means
+    original = DrawnNetwork.class_means
 
-    def class_means(self: NetworkStream, number: int, *given: object) -> torch.Tensor:
+    def class_means(self: DrawnNetwork, number: int, *given: object) -> torch.Tensor:
         embedding.append((number, id(self)))
         # The other thread begins meanwhile.
         time.sleep(0.05)
         return original(self, number, *given)
 
-    monkeypatch.setattr(NetworkStream, "class_means", class_means)
-    monkeypatch.setattr(module, "networks_side_by_side", lambda *_: 1)
-    alone = NetworkStream(store, config(), CPU)
-    expected = [(alone.at(number, view), weights(alone)) for number in range(BLOCK + 1)]
+    monkeypatch.setattr(DrawnNetwork, "class_means", class_means)
+    monkeypatch.setattr(ahead, "networks_side_by_side", lambda *_: 1)
+    drawn, alone = opened(store, config())
+    expected = [(alone.of(number, view), weights(drawn.draw(number))) for number in range(BLOCK + 1)]
     embedding.clear()
-    monkeypatch.setattr(module, "networks_side_by_side", lambda *_: 3)
-    together = NetworkStream(store, config(), CPU)
+    monkeypatch.setattr(ahead, "networks_side_by_side", lambda *_: 3)
+    drawn, together = opened(store, config())
     for number, (means, values) in enumerate(expected):
-        assert torch.equal(together.at(number, view), means)
-        assert torch.equal(weights(together), values)
+        assert torch.equal(together.of(number, view), means)
+        assert torch.equal(weights(drawn.draw(number)), values)
     # The last of a block are fewer, and of the next block only its first was asked for.
     assert sorted(number for number, _ in embedding) == list(range(BLOCK + 3))
-    assert len({stream for _, stream in embedding[:3]}) == 3
+    # Three networks, which stay.
+    assert len({network for _, network in embedding[:3]}) == len({network for _, network in embedding}) == 3
 
 
 @pytest.mark.parametrize("model", NETWORKS.homes)
 def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_does(make_store, model):
     frames = classes_of_their_own_shade(3, 4)
     store = make_store(classes=3, train=4, val=0, test=0, flip=False, frames=frames)
-    stream = NetworkStream(store, CondenseConfig(model=model, width=8, precision="bfloat16"), CPU)
-    means = stream.at(0)
-    rounded = weights(stream)
-    exact = exact_means(stream, store)
+    drawn, found = opened(store, CondenseConfig(model=model, width=8, precision="bfloat16"))
+    network, means = drawn.draw(0), found.of(0)
+    exact = exact_means(network, store)
     error = float((means - exact).square().sum()) / between_class_energy(exact)
     # On UCF101 2e-5 to 7e-5, where another batch of 32 moves them by 0.3.
     assert 0 < error < 1e-3
 
     clips = torch.randn(3, 8, 3, 48, 48, generator=torch.Generator().manual_seed(0))
     gradient, expected = (
-        match(stream.network, real, clips, squared_distance, chunk=Chunk(3))[1] for real in (means, exact)
+        match(network, real, clips, squared_distance, chunk=Chunk(3))[1] for real in (means, exact)
     )
     assert (gradient - expected).norm() < 0.01 * expected.norm()
 
     # Both sides have the weights that float32 draws, rounded: rounding them on one side alone would be a bias.
-    own = NetworkStream(store, CondenseConfig(model=model, width=8), CPU)
-    own.at(0)
-    assert torch.equal(rounded, weights(own).bfloat16().float())
+    own, _ = opened(store, CondenseConfig(model=model, width=8))
+    assert torch.equal(weights(network), weights(own.draw(0)).bfloat16().float())
 
 
 @pytest.mark.parametrize("model", NETWORKS.homes)
@@ -317,19 +323,20 @@ def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked
     for size in (2, 64):
         monkeypatch.setitem(chunks.FIRST_CHUNK, "cpu", size)
         # Held frames and mirror images are drawn: the same ones for a clip, whatever chunk it is in.
-        means.append(NetworkStream(make_store(train=5), config(model=model), CPU).at(0, held_frames))
+        means.append(opened(make_store(train=5), config(model=model))[1].of(0, held_frames))
     torch.testing.assert_close(*means, rtol=1e-4, atol=1e-5)
 
 
-def test_a_view_of_ones_own_is_never_kept_since_another_may_have_its_name(store):
+def test_a_view_of_ones_own_is_never_kept_since_another_may_have_its_name(make_store):
     def view_of(frame):
         def half(clips, generator):
             return clips[:, frame, None].expand_as(clips)
 
         return half
 
-    stream = NetworkStream(store, config(), CPU)
-    first, last = (stream.at(0, view_of(frame)) for frame in (0, 7))
+    store = make_store()
+    _, means = opened(store, config())
+    first, last = (means.of(0, view_of(frame)) for frame in (0, 7))
     assert not torch.equal(first, last)
-    keep_ahead(BlockOrder(store, config(), "cpu"), {(0, view_of(0))}, Run())
-    assert stream.file(0, view_of(0)).load() is None
+    keep_ahead(NetworkStream(store, config()), {(0, view_of(0))}, Run())
+    assert not list(store.path.glob("cache/means-*"))

@@ -12,7 +12,7 @@ from prism.condensation import condense as verb
 from prism.condensation.condense import condense
 from prism.condensation.options import CondenseConfig
 from prism.condensation.static_dynamic import StaticDynamic
-from prism.condensation.stream import NetworkStream
+from prism.condensation.stream import DrawnNetwork, NetworkStream
 from prism.condensation.unseen import NUM_NETWORKS, Likeness, Unseen, sentence_of
 from prism.errors import DivergedError
 from prism.machine.run import Run
@@ -49,11 +49,9 @@ def test_real_class_means_as_clips_are_judged_by_networks_outside_the_stream(mak
     # All training clips, three of each class: their means are the real ones.
     assert likeness.loss == pytest.approx(0, abs=1e-3)
     assert (likeness.alignment, likeness.nearest) == (pytest.approx(1, abs=1e-3), 1)
-    stream, judge = NetworkStream(store, CondenseConfig(width=2), CPU), unseen.stream
+    drawn = DrawnNetwork(NetworkStream(store, CondenseConfig(width=2)), CPU)
     for number in range(NUM_NETWORKS):
-        stream.draw(number)
-        judge.draw(number)
-        pairs = zip(stream.network.parameters(), judge.network.parameters(), strict=True)
+        pairs = zip(drawn.draw(number).parameters(), unseen.judge.draw(number).parameters(), strict=True)
         assert not any(torch.equal(*pair) for pair in pairs)
 
 
