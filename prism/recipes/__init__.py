@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.condensation.options import CondenseConfig
-from prism.config import Options, as_path, nearest, with_options
+from prism.config import Options, as_path, described, nearest, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
@@ -44,7 +44,9 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
     for path in paths:
         tables = _extended(_find_recipe(path), ())
         for section, values in tables.items():
-            if section not in SECTIONS or not isinstance(values, dict):
+            if not isinstance(values, dict):
+                raise _outside(section, path)
+            if section not in SECTIONS:
                 guess = nearest(section, SECTIONS)
                 raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
         recipe = _overlaid(recipe, tables)
@@ -52,6 +54,17 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
     for section, values in recipe.items():
         with_options(SECTIONS[section](), values)
     return recipe
+
+
+def _outside(key: str, path: str | Path) -> ConfigError:
+    """The error about a key of a recipe that belongs to no table."""
+    if key in SECTIONS:
+        return ConfigError(f"'{key}' in recipe '{path}' must be a table, [{key}].")
+    tables = [f"[{section}]" for section, config in SECTIONS.items() if key in described(config)]
+    known = sorted({name for config in SECTIONS.values() for name in described(config)})
+    where = f"{'one of those that have it: ' if len(tables) > 1 else ''}{', '.join(tables)}"
+    remedy = f" Put it below {where}." if tables else nearest(key, known)
+    return ConfigError(f"key '{key}' in recipe '{path}' stands outside a table.{remedy}")
 
 
 def shipped_recipes() -> list[str]:
