@@ -27,13 +27,14 @@ from prism.condensation.journal import quantiles
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
-from prism.errors import BusyError, CheckpointError, ConfigError, Interrupted, OutputError
+from prism.errors import BusyError, CheckpointError, ConfigError, OutputError
 from prism.machine.executors import completed
 from prism.machine.files import discard, write_atomically
 from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
+from prism.machine.signals import stoppable
 from prism.machine.texts import as_text, canonical_json, parse_json, read_text
 
 PAUSE_SECONDS = 0.5
@@ -96,7 +97,7 @@ def condense_on(
     Raises:
         ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there;
             or no worker has the device or the memory.
-        Interrupted: Ctrl-C; finished classes stay.
+        Interrupted: Ctrl-C or SIGTERM; finished classes stay.
     """
     if not has_independent_classes(order.config):
         named = as_dict(order.config)
@@ -156,12 +157,10 @@ def _compute(order: ClassOrder, run: Run) -> None:
     labels = range(len(order.store.classes))
     left = [label for label in labels if not order.path(label).exists()]
     done = len(labels) - len(left)
-    try:
-        with progress_bar("Condensing", len(labels), "classes", enabled=run.progress, done=done) as advance:
-            for _ in completed(run.executor, order, left):
-                advance()
-    except KeyboardInterrupt:
-        raise Interrupted("stopped. Run the same command with --resume to continue.") from None
+    bar = progress_bar("Condensing", len(labels), "classes", enabled=run.progress, done=done)
+    with stoppable("stopped. Run the same command with --resume to continue."), bar as advance:
+        for _ in completed(run.executor, order, left):
+            advance()
 
 
 def _merge(

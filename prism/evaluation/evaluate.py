@@ -50,6 +50,7 @@ def evaluate(
             would take more memory than there is.
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
+        Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
     config, run = parted(EvaluateConfig, config, run, options)
     return run_trials(Trials(condensed, data, train_store, label, workers), Classification, config, run)

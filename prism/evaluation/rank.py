@@ -22,13 +22,14 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.materials import set_material, store_material
 from prism.evaluation.options import Candidate, EvaluateConfig, RankConfig
 from prism.evaluation.trial import trainings_side_by_side
-from prism.evaluation.trials import data_of
+from prism.evaluation.trials import STOPPED, data_of
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.locks import claim
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run, parted
+from prism.machine.signals import stoppable
 from prism.networks.build import build_for
 from prism.networks.training_memory import TrainingMemory, check_memory
 
@@ -69,6 +70,7 @@ def rank(
         StoreError: the split is empty, or the store was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the ranking of another run.
+        Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
     config, run = parted(RankConfig, config, run, options)
     if not (sets := as_list(sets, "condensed sets")):
@@ -76,7 +78,7 @@ def rank(
     run.check_workers(workers)
     path, store = run.path, ClipStore.of(data)
     known = read_candidates(candidates)
-    with claim(path):
+    with stoppable(None if path is None else STOPPED), claim(path):
         if path is not None:
             check_output_kind(path, RANKING, run.overwrite or run.resume, [*sets, store.path, candidates])
         contest = _Contest.of(sets, store, config, known, run)

@@ -55,6 +55,7 @@ def retrieve(
         ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
         OutputError: the output exists, cannot be written, or another run is writing it.
         ResultError: `resume` finds the result of another run.
+        Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
     config, run = parted(RetrieveConfig, config, run, options)
     return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)

@@ -22,7 +22,10 @@ from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
+from prism.machine.signals import stoppable
 from prism.machine.texts import as_text
+
+STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,12 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
         StoreError: the split is empty, or a store was changed meanwhile.
         ResultError: `run.resume` finds the result of another run.
         OutputError: the output exists, cannot be written, or another run is writing it.
+        Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
     trials.check(config.section, run)
     store, path = ClipStore.of(trials.data), run.path
     seeds = range(config.seed, config.seed + config.seeds)
-    with claim(path):
+    with stoppable(None if path is None else STOPPED), claim(path):
         source = trials.opened(store)
         if path is not None:
             reads = [trials.condensed, store.path, source and source.path]

@@ -30,7 +30,7 @@ from prism.machine.files import (
 from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import OUTPUT, Run, parted
-from prism.machine.signals import stop_signal
+from prism.machine.signals import stop_signal, stoppable
 
 SHARD_VIDEOS = 16
 """Videos that an executor decodes in one item."""
@@ -92,10 +92,8 @@ def ingest(
             ingest_items(source, output, config, run)
         else:
             plan = make_plan(Path(source), config)
-            try:
+            with stoppable("stopped. Run the same command again to go on."):
                 build(plan, output, run.executor or workers or _num_processors(), run.progress)
-            except KeyboardInterrupt:
-                raise Interrupted("stopped. Run the same command again to go on.") from None
     return ClipStore.open(output, verify=False)
 
 

@@ -1,9 +1,11 @@
-"""Ctrl-C and SIGTERM as a flag that a loop looks at between two iterations."""
+"""Ctrl-C and SIGTERM: as a flag that a loop looks at between two iterations, or as an error with one sentence."""
 
 import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+
+from prism.errors import Interrupted
 
 
 class Stopped:
@@ -34,3 +36,27 @@ def stop_signal() -> Iterator[Stopped]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def stoppable(said: str | None) -> Iterator[None]:
+    """End a block at once on Ctrl-C or SIGTERM, where what is done is kept as it goes.
+
+    Args:
+        said: the sentence; None leaves signals alone, as they are outside the main thread.
+
+    Raises:
+        Interrupted: the block was ended.
+    """
+    if said is None:
+        yield
+        return
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if is_main else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(said) from None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)

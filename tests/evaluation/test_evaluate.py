@@ -1,6 +1,8 @@
 """Evaluation: an honest number for any set, written as it arrives."""
 
+import os
 import shutil
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import Float32, UInt8
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError, DivergedError, OutputError, ResultError, StoreError
+from prism.errors import ConfigError, DivergedError, Interrupted, OutputError, ResultError, StoreError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.randomness import generator
@@ -332,6 +334,25 @@ def test_an_evaluation_killed_after_its_first_seed_resumes_to_the_runs_of_an_uni
     kept = Result.load(tmp_path / "r.json")
     assert kept == resumed
     assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_path, monkeypatch, number):
+    uninterrupted, original = score(chosen, store, seeds=3), module.train
+
+    def stopped(*given: object, seed: int, **options: object) -> float:
+        if seed == 2:
+            os.kill(os.getpid(), number)
+        return original(*given, seed=seed, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "train", stopped)
+        with pytest.raises(Interrupted, match=r"done are kept\. Run the same command with --resume"):
+            score(chosen, store, seeds=3, workers=1, output=tmp_path / "r.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+    assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [0, 1]
+    resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
+    assert without_seconds(resumed) == without_seconds(uninterrupted)
 
 
 def test_random_subsets_resume_to_the_clips_of_their_own_seeds(store, tmp_path):

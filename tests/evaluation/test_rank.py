@@ -157,8 +157,9 @@ def test_a_ranking_that_was_stopped_goes_on_to_the_same_scores(ranked, whole, tm
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "evaluate", dying)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Interrupted, match=r"done are kept\. Run the same command with --resume"):
             ranked(output=path)
+    assert [found.name for found in tmp_path.iterdir()] == ["ranking.json"]
     kept = Ranking.load(path)
     assert not kept.is_complete
     assert {(one.candidate, one.set) for one in kept.trials} == {

@@ -16,13 +16,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.errors import ConfigError, OutputError
+from prism.errors import ConfigError, Interrupted, OutputError
 from prism.machine import progress
 from prism.machine.devices import let_waiting_threads_sleep, pick_device, repeatably
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
-from prism.machine.signals import stop_signal
+from prism.machine.signals import stop_signal, stoppable
 from prism.machine.texts import as_text, canonical_json
 
 
@@ -125,6 +125,16 @@ def test_the_first_signal_is_a_request_and_the_second_stops_at_once(number):
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_block_that_keeps_what_is_done_ends_at_once_with_its_sentence(number):
+    before = signal.getsignal(number)
+    with pytest.raises(Interrupted, match="some are done"), stoppable("some are done"):
+        os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+    with stoppable(None):
+        assert signal.getsignal(number) is before
 
 
 def test_outside_the_main_thread_signals_are_left_alone():
