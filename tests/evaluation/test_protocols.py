@@ -320,7 +320,7 @@ def test_a_clip_whose_label_a_mirror_would_change_is_never_mirrored(make_store, 
 def test_clips_that_are_drawn_anew_can_be_mirrored_once_too(windows, shown):
     taken = select(windows, takes=4)
     score(taken, windows, "clean", epochs=EPOCHS, flip="once")
-    assert all(len(seen) == 1 for seen in ways(shown[:EPOCHS], taken.encoding.encoding.render(
+    assert all(len(seen) == 1 for seen in ways(shown[:EPOCHS], taken.encoding.render(
         torch.arange(8), taken.normalisation, None)).values())  # fmt: skip
 
 
