@@ -490,7 +490,7 @@ MISTAKES = {
     "text as result": ("report {at}/file -o {at}/out", "is text, not a result"),
     "truncated set": ("evaluate {at}/cut.safetensors --data {store}", "truncated"),
     "no data": ("evaluate {set}", "--data"),
-    "neither set nor train": ("evaluate --data {store}", "either a condensed set or --train"),
+    "neither set nor train": ("evaluate --data {store}", "either a condensed set or a store to train on (--train"),
     "both set and train": ("evaluate {set} --train {store} --data {store}", "not both"),
     "epochs 0": ("evaluate {set} --data {store} --epochs 0", "evaluate.epochs = 0"),
     "hidden size of a network without": (

@@ -14,7 +14,7 @@ from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from prism.evaluation.trial import Examination
-from prism.evaluation.trials import Trials, run_trials
+from prism.evaluation.trials import RENAMED, Trials, run_trials
 from prism.machine.progress import Advance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, parted
@@ -52,7 +52,7 @@ def evaluate(
         ResultError: `resume` finds the result of another run.
         Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
-    config, run = parted(EvaluateConfig, config, run, options)
+    config, run = parted(EvaluateConfig, config, run, options, RENAMED)
     return run_trials(Trials(condensed, data, train_store, label, workers), Classification, config, run)
 
 

@@ -18,6 +18,7 @@ from prism.machine.randomness import generator
 from prism.networks.training import Draw
 
 RENDERING = Lock()
+TRAIN_STORE = "a store to train on (--train STORE, in Python train_store=)"
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def set_material(
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
         raise ConfigError(
-            f"{config.section}.train_vpc needs --train STORE; a condensed set is trained on as a whole."
+            f"{config.section}.train_vpc needs {TRAIN_STORE}; a condensed set is trained on as a whole."
         )
     source, made_by, made_from = (condensed.source, *map(condensed.source.get, ("config", "store")))
     subject = Subject(

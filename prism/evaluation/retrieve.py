@@ -17,7 +17,7 @@ from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
 from prism.evaluation.options import VIEWS, RetrieveConfig
 from prism.evaluation.trial import Examination
-from prism.evaluation.trials import Trials, run_trials
+from prism.evaluation.trials import RENAMED, Trials, run_trials
 from prism.machine.progress import Advance
 from prism.machine.run import Run, parted
 from prism.networks.embeddings import Backbone
@@ -57,7 +57,7 @@ def retrieve(
         ResultError: `resume` finds the result of another run.
         Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
-    config, run = parted(RetrieveConfig, config, run, options)
+    config, run = parted(RetrieveConfig, config, run, options, RENAMED)
     return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)
 
 

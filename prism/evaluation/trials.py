@@ -13,7 +13,7 @@ from prism.artifacts.results import HEADINGS, Data, Result, Subject, relative_to
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError, ResultError
-from prism.evaluation.materials import set_material, store_material
+from prism.evaluation.materials import TRAIN_STORE, set_material, store_material
 from prism.evaluation.options import JudgeConfig
 from prism.evaluation.trial import Examination, Trial, trainings_side_by_side, workers_for
 from prism.machine.devices import pick_device
@@ -26,6 +26,8 @@ from prism.machine.signals import stoppable
 from prism.machine.texts import as_text
 
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
+RENAMED = {"train": "train_store"}
+"""The option of the command line that is another one in Python, where `train` is a function."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Trials:
         """
         run.check_workers(self.workers)
         if (self.condensed is None) == (self.train_store is None):
-            raise ConfigError(f"{verb} needs either a condensed set or --train STORE, and not both.")
+            raise ConfigError(f"{verb} needs either a condensed set or {TRAIN_STORE}, and not both.")
         if self.label is not None and not isinstance(self.label, str):
             raise ConfigError(f"label = {self.label!r}, but it must be text.")
 

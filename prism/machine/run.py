@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from prism.config import AnyOptions, as_path, brief, nearest, with_options
@@ -90,7 +91,11 @@ class Run:
 
 
 def parted(
-    kind: type[AnyOptions], config: AnyOptions | None, run: Run | None, given: Mapping[str, Any]
+    kind: type[AnyOptions],
+    config: AnyOptions | None,
+    run: Run | None,
+    given: Mapping[str, Any],
+    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[AnyOptions, Run]:
     """The options and the run of a verb, with what it was given in place of their fields.
 
@@ -99,12 +104,15 @@ def parted(
         config: options of the verb; the defaults for None.
         run: how it runs; the defaults for None.
         given: keyword arguments of the verb: fields of either.
+        renamed: for each option of its command that Python calls otherwise, the name there.
 
     Raises:
         ConfigError: `config` or `run` is something else, a key is neither, an option is out of range, or the verb
             has no use for a field of the run.
     """
     _check_kind("config", config, kind)
+    for name in renamed.keys() & given.keys():
+        raise ConfigError(f"unknown key '{kind.section}.{name}'. Did you mean '{renamed[name]}'?")
     of_run = {key: value for key, value in given.items() if key in FIELDS}
     options = {key: value for key, value in given.items() if key not in FIELDS}
     run = run_of(kind.section, run, of_run)

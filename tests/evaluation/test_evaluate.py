@@ -21,6 +21,7 @@ from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError, ResultError, StoreError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
+from prism.evaluation.retrieve import retrieve
 from prism.machine.randomness import generator
 from prism.networks import training_memory as memory
 from prism.networks.options import NETWORKS
@@ -267,12 +268,20 @@ def test_videos_of_which_other_frames_are_stored_are_known_by_class_path_and_len
 
 def test_neither_or_both_of_set_and_store_are_refused(store, chosen):
     for condensed, train_store in [(None, None), (chosen, store)]:
-        with pytest.raises(ConfigError, match="either a condensed set or --train"):
+        with pytest.raises(ConfigError, match="either a condensed set or a store to train on"):
             score(condensed, store, train_store=train_store)
 
 
+def test_what_the_command_line_calls_train_is_named_as_python_calls_it(store):
+    with pytest.raises(ConfigError, match=r"a store to train on \(--train STORE, in Python train_store=\)"):
+        score(None, store)
+    for verb in (evaluate, retrieve):
+        with pytest.raises(ConfigError, match=rf"'{verb.__name__}\.train'\. Did you mean 'train_store'\?"):
+            verb(None, store, train=store)
+
+
 def test_a_subset_of_a_condensed_set_is_refused(store, chosen):
-    with pytest.raises(ConfigError, match="train_vpc needs --train"):
+    with pytest.raises(ConfigError, match="train_vpc needs a store to train on"):
         score(chosen, store, train_vpc=1)
 
 

@@ -283,7 +283,7 @@ def test_queries_from_the_gallery_itself_are_refused(gallery_store, chosen):
         ({"temperature": 0.0}, r"retrieve.temperature = 0.0"),
         ({"shift": 1.0}, "retrieve.shift = 1.0"),
         ({"batch_size": 1}, "at least 2, for a negative"),
-        ({"train_vpc": 1}, "retrieve.train_vpc needs --train"),
+        ({"train_vpc": 1}, "retrieve.train_vpc needs a store to train on"),
         ({"temprature": 1.0}, "Did you mean 'retrieve.temperature'"),
     ],
 )
@@ -293,7 +293,7 @@ def test_bad_options_are_refused_by_name(gallery_store, chosen, options, says):
 
 
 def test_what_does_not_fit_is_refused_by_name(gallery_store, make_store, chosen, tmp_path):
-    with pytest.raises(ConfigError, match="retrieve needs either a condensed set or --train"):
+    with pytest.raises(ConfigError, match="retrieve needs either a condensed set or a store to train on"):
         score(None, gallery_store)
     with pytest.raises(ConfigError, match="have different classes: only one of them has 'class2'"):
         score(chosen, make_store(classes=3, train=10))
