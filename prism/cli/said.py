@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prism.cli.options import LOCAL, Running
+from prism.machine.locks import claim, lock_path
 from prism.recipes import read_recipe
 from prism.reports.text import printable
 
@@ -24,8 +25,16 @@ def wrote(output: Path, contents: str = "") -> None:
 
 
 def resumes(run: Running, output: Path, *kept: Path) -> None:
-    """Say that a run which is to be resumed begins anew, where none of the files is there that it would need."""
+    """Say that a run which is to be resumed begins anew, where none of the files is there that it would need.
+
+    Raises:
+        BusyError: another run is writing the output.
+    """
     if run.resume and not any(path.exists() for path in kept):
+        if lock_path(output).exists():
+            # That of a run which has kept nothing yet is said alone; a dead one may have left it, too.
+            with claim(output):
+                pass
         say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
 
 

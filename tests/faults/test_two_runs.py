@@ -15,6 +15,7 @@ from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
+from prism.cli import main
 from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
 from prism.condensation.journal import Journal
@@ -109,6 +110,23 @@ def test_a_run_is_named_before_what_it_has_left_so_far(num_threads, inputs, tmp_
         executor = pool if num_threads else None
         with pytest.raises(BusyError, match=rf"\(process {first.pid}\)"):
             condense(inputs / "store", output=output, executor=executor, **options)
+
+
+def test_a_resumed_run_beside_one_that_has_kept_nothing_yet_says_that_alone(inputs, tmp_path, capsys):
+    output = tmp_path / "output"
+    words = ["condense", str(inputs / "store"), "-o", str(output), "--resume"]
+    with another_run(output) as first:
+        with pytest.raises(SystemExit):
+            main(words)
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert f"another run is writing '{output}' (process {first.pid})" in told.err
+        first.kill()
+        first.wait()
+        tiny = ["--width", "4", "--batch-real", "1", "--iterations", "1", "--device", "cpu"]
+        with pytest.raises(SystemExit):
+            main([*words, *tiny])
+    assert "Nothing of an earlier run" in capsys.readouterr().out
 
 
 def test_a_claim_ends_with_its_block_and_leaves_nothing(tmp_path):
