@@ -86,19 +86,21 @@ def test_videos_in_folders_within_class_folders_are_counted_and_listed_as_skippe
 
 def test_a_source_whose_classes_lie_deeper_is_told_which_folder_to_name(tmp_path):
     touch(tmp_path, *(f"sports/{label}/{k}.mp4" for label in ("jump", "run", "walk") for k in range(3)))
-    said = (
-        f"source '{tmp_path}' has no videos in class folders, but 9 in folders within these, such as "
-        "'sports/jump/0.mp4'. "
-    )
+
+    def said(count: int, first: str) -> str:
+        lies = f"{count} in folders within these, such as '{first}/0.mp4'"
+        return f"source '{tmp_path}' has no videos in class folders, but {lies}. "
+
     others = "ove them into the folders of their classes, or name them in a .csv list."
     with pytest.raises(SourceError) as error:
         found(tmp_path)
-    assert str(error.value) == f"{said}Name '{tmp_path / 'sports'}', the folder above the classes; or m{others}"
+    to_name = f"Name '{tmp_path / 'sports'}', the folder above the classes; or m{others}"
+    assert str(error.value) == said(9, "sports/jump") + to_name
     assert len(found(tmp_path / "sports")) == 9
     touch(tmp_path, "music/sing/0.mp4")
     with pytest.raises(SourceError) as error:
         found(tmp_path)
-    assert str(error.value) == f"{said.replace('9', '10').replace('sports/jump', 'music/sing')}M{others}"
+    assert str(error.value) == f"{said(10, 'music/sing')}M{others}"
 
 
 def test_a_class_that_is_missing_because_its_videos_lie_deeper_is_explained(tmp_path):
