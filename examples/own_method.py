@@ -11,11 +11,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.storages import encoded
-from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
-from prism.condensation.method import Method, Trainable, Videos
+from prism.condensation.method import Method, Videos
 from prism.condensation.options import CondenseConfig
 from prism.condensation.videos import mean_clips
 
@@ -23,34 +20,9 @@ from prism.condensation.videos import mean_clips
 class LitPictures(Videos):
     """Pictures (V, 1, 3, H, W), and the light (V, T, 1, 1, 1) that is added to their pixels in each frame."""
 
-    def __init__(self, pictures: Tensor, num_frames: int, labels: Tensor, config: CondenseConfig) -> None:
-        light = pictures.new_zeros(len(pictures), num_frames, 1, 1, 1)
-        self.parts = {"pictures": pictures.requires_grad_(), "light": light.requires_grad_()}
-        self.mask, self.labels = torch.ones_like(light[:, :, 0, 0, 0], dtype=torch.bool), labels
-        self.trainable = [Trainable("relative_lr", config.relative_lr, [*self.parts.values()], is_relative=True)]
-
-    def render(self, iteration: int = 0) -> Tensor:
+    def render(self, iteration: int) -> Tensor:
         """Normalised clips (V, T, 3, H, W)."""
-        return self.parts["pictures"] + self.parts["light"]
-
-    def mean_keyframes(self) -> float:
-        """The one picture."""
-        return 1.0
-
-    def state(self) -> dict[str, Tensor]:
-        """Pictures and light."""
-        return {name: part.detach() for name, part in self.parts.items()}
-
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Write them into those that are trained."""
-        for name, part in self.state().items():
-            part.copy_(state[name])
-
-    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-        """The rendered frames, as the storage of the options keeps them."""
-        frames = store.normalisation.invert(self.render().detach().cpu())
-        encoding = encoded(STORAGES.make(config.storage, config), frames, self.mask.cpu())
-        return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
+        return self.parts["picture"] + self.parts["light"]
 
 
 class Lit(Method):
@@ -60,15 +32,15 @@ class Lit(Method):
         "init": "mean",
         "initial_keyframes": 0,
         "keyframe_scale": 1,
-        "lr": 0.0,
         "insertion": "never",
     }
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> LitPictures:
         """`config.vpc` videos for each of these classes."""
-        frames = store.normalisation.apply(mean_clips(store, config, classes))
+        frames = store.normalisation.apply(mean_clips(store, config, classes)).to(device)
+        parts = {"picture": frames.mean(dim=1, keepdim=True), "light": torch.zeros_like(frames[:, :, :1, :1, :1])}
         labels = torch.tensor(classes).repeat_interleave(config.vpc)
-        return LitPictures(frames.mean(dim=1, keepdim=True).to(device), store.num_frames, labels, config)
+        return LitPictures(parts, labels, store.num_frames, config)
 
 
 if __name__ == "__main__":

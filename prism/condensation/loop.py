@@ -13,7 +13,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.class_means import View
 from prism.condensation.curvature import largest_curvature
-from prism.condensation.method import remedy
+from prism.condensation.method import Method, Videos, remedy
 from prism.condensation.objectives import Compare, Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
@@ -69,7 +69,7 @@ class Condensation:
         objective = OBJECTIVES.make(config.objective, config)
         self.method = METHODS.make(config.method, config)
         self.preparation = self.method.preparation(config)
-        self.videos = self.method.start(*started)
+        self.videos = videos_of(self.method, *started)
         self.compare = comparing(objective, *started)
         self.rule = RULES.make(config.insertion, config)
         self.descent = Descent([part.tensors for part in self.videos.trainable], config.momentum)
@@ -132,7 +132,7 @@ class Condensation:
         objective, every = OBJECTIVES.make(self.config.objective, self.config), len(self.store.classes)
         is_independent = self.method.independent_classes and objective.independent_classes
         started = self.store, self.config, self.device, range(min(PROBED, every) if is_independent else every)
-        videos, compare = self.method.start(*started), comparing(objective, *started)
+        videos, compare = videos_of(self.method, *started), comparing(objective, *started)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
 
         def gradients(step: int) -> list[Tensor]:
@@ -232,6 +232,22 @@ class Condensation:
                 raise ValueError(f"its {name} is not finite")
         if checkpoint.iteration > self.num_iterations:
             raise ValueError(f"it is of iteration {checkpoint.iteration} of {self.num_iterations}")
+
+
+def videos_of(
+    method: Method, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range
+) -> Videos:
+    """The videos that a method starts with.
+
+    Raises:
+        ConfigError: it starts with something else.
+    """
+    videos = method.start(store, config, device, classes)
+    if not isinstance(videos, Videos):
+        name = METHODS.name_of(config.method)
+        said = f"start must return Videos, got {_shape(videos)}"
+        raise ConfigError(f"method '{name}' cannot be used: {said}. docs/extending.md shows one.")
+    return videos
 
 
 def comparing(

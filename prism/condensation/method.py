@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
+from prism.artifacts.encodings.storages import encoded
+from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import CondenseConfig
@@ -37,39 +39,81 @@ class Trainable:
     is_relative: bool = False
 
 
-class Videos(Protocol):
+class Videos(ABC):
     """The synthetic videos of a run, as the loop sees them; the base of those of a method of your own.
 
+    What is trained has the learning rate of the key-frames: `lr`, or what `relative_lr` comes to.
+
+    Args:
+        parts: the tensors that are trained, by name; a checkpoint holds them.
+        labels: (V,), grouped by class.
+        num_frames: frames of each video (T).
+        config: the options, settled.
+
     Attributes:
-        mask: (V, T) bool, False at frames that an insertion rule may propose.
+        parts: as given.
+        labels: as given.
+        mask: (V, T) bool, False at frames that an insertion rule may propose; here True everywhere.
         trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
     """
 
-    mask: Tensor
-    trainable: list[Trainable]
+    def __init__(self, parts: dict[str, Tensor], labels: Tensor, num_frames: int, config: CondenseConfig) -> None:
+        self.parts = {name: part.requires_grad_() for name, part in parts.items()}
+        self.labels, every = labels, list(self.parts.values())
+        self.mask = torch.ones(len(labels), num_frames, dtype=torch.bool, device=every[0].device)
+        relative = Trainable("relative_lr", config.relative_lr, every, is_relative=True)
+        self.trainable = [Trainable("lr", config.lr, every) if config.lr else relative]
 
+    @abstractmethod
     def render(self, iteration: int) -> Tensor:
         """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
-        ...
 
     def insert(self, proposed: Tensor) -> None:
-        """Promote the proposed frames (V, T); nothing by default, where every frame of the mask is True."""
+        """Promote the proposed frames (V, T); by default there are none, since every frame of the mask is True."""
+        assert not proposed.any()
 
     def mean_keyframes(self) -> float:
-        """Colour images stored per video."""
-        ...
+        """Colour images stored per video; by default every frame."""
+        return float(self.mask.shape[1])
 
     def state(self) -> dict[str, Tensor]:
-        """The tensors that a checkpoint must hold."""
-        ...
+        """The tensors that a checkpoint must hold; by default the parts."""
+        return {name: part.detach() for name, part in self.parts.items()}
 
+    @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take up the state of a checkpoint."""
-        ...
+        """Take up the state of a checkpoint; by default the parts."""
+        for name, part in self.parts.items():
+            part.copy_(state[name])
 
+    @torch.no_grad()
     def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-        """The finished set."""
-        ...
+        """The finished set; by default every frame as it is rendered after the last iteration.
+
+        Raises:
+            DivergedError: a frame holds a value that its storage cannot.
+            ConfigError: the storage fails.
+        """
+        return self.as_set(self.render(config.iterations), store, config, source)
+
+    def as_set(
+        self, frames: Tensor, store: ClipStore, config: CondenseConfig, source: dict[str, Any], scale: int = 1
+    ) -> CondensedSet:
+        """A set of the key-frames at which the mask is True, as the storage of the options keeps them.
+
+        Args:
+            frames: (V, T, C, H, W), normalised.
+            scale: how many times as high and wide a clip is.
+
+        Raises:
+            DivergedError: a key-frame holds a value that its storage cannot.
+            ConfigError: the storage fails.
+        """
+        pixels, mask = store.normalisation.invert(frames.detach().cpu()), self.mask.cpu()
+        storage = STORAGES.make(config.storage, config)
+        check_storable("a key-frame", pixels[mask], storage.largest, config.storage, self.trainable)
+        encoding = encoded(storage, pixels, mask, scale)
+        return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
 
 
 FEWER_UNKNOWNS = {

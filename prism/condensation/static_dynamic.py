@@ -13,7 +13,7 @@ from prism.artifacts.hallucinator import MEMORIES, combine, hallucinate
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, held_frames, whole_clips
-from prism.condensation.method import Method, Trainable, check_storable, clip_bytes
+from prism.condensation.method import Method, Trainable, Videos, check_storable, clip_bytes
 from prism.condensation.options import CondenseConfig
 from prism.machine.devices import send
 from prism.machine.randomness import generator
@@ -25,7 +25,7 @@ HALLUCINATED_COPIES = 17
 included.)"""
 
 
-class StaticDynamicVideos:
+class StaticDynamicVideos(Videos):
     """Static images and dynamic memories, joined by a hallucinator.
 
     Every video has two of either. The images come first: for `method.static_iterations` they are matched
@@ -35,13 +35,20 @@ class StaticDynamicVideos:
     """
 
     def __init__(
-        self, static: Tensor, dynamic: Tensor, hallucinator: nn.Conv3d, method: "StaticDynamic", seed: int
+        self,
+        static: Tensor,
+        dynamic: Tensor,
+        hallucinator: nn.Conv3d,
+        labels: Tensor,
+        method: "StaticDynamic",
+        config: CondenseConfig,
     ) -> None:
         assert hallucinator.bias is not None
-        self.static, self.dynamic = static.requires_grad_(), dynamic.requires_grad_()
+        self.static, self.dynamic = static, dynamic
         self.weight, self.bias = hallucinator.weight, hallucinator.bias
-        self.mask = torch.ones(len(static) // MEMORIES, dynamic.shape[1], dtype=torch.bool, device=static.device)
-        self.seed, self.preparation = seed, method.static_iterations
+        parts = {"static": static, "dynamic": dynamic, "weight": self.weight, "bias": self.bias}
+        super().__init__(parts, labels, dynamic.shape[1], config)
+        self.seed, self.preparation = config.seed, method.static_iterations
         self.trainable = [
             Trainable("static_lr", method.static_lr, [self.static]),
             Trainable("dynamic_lr", method.dynamic_lr, [self.dynamic]),
@@ -56,24 +63,9 @@ class StaticDynamicVideos:
         static, dynamic = (send(positions, self.mask.device) for positions in drawn)
         return hallucinate(self.static[static].detach(), self.dynamic[dynamic], self.weight, self.bias)
 
-    def insert(self, proposed: Tensor) -> None:
-        """Nothing: no frame is interpolated, so there is no candidate."""
-        assert not proposed.any()
-
     def mean_keyframes(self) -> float:
         """Static images per video."""
         return float(MEMORIES)
-
-    def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold."""
-        parts = {"static": self.static, "dynamic": self.dynamic, "weight": self.weight, "bias": self.bias}
-        return {name: part.detach() for name, part in parts.items()}
-
-    @torch.no_grad()
-    def restore(self, state: dict[str, Tensor]) -> None:
-        """Take up the state of a checkpoint."""
-        for name, part in self.state().items():
-            part.copy_(state[name])
 
     @torch.no_grad()
     def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
@@ -92,8 +84,7 @@ class StaticDynamicVideos:
         weights = torch.cat([weight.flatten(), bias])
         check_storable("the hallucinator", weights, LARGEST_FLOAT, "float32", self.trainable[2:])
         encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, storage.number_format)
-        labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
-        return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, source)
+        return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
 
 
 @dataclass(frozen=True)
@@ -160,8 +151,9 @@ class StaticDynamic(Method):
         hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")
         initialise(hallucinator, generator(config.seed, "hallucinator"))
         static = store.normalisation.apply(as_pixels(frames))
+        labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         return StaticDynamicVideos(
-            static.to(device), dynamic.to(device), hallucinator.to(device), self, config.seed
+            static.to(device), dynamic.to(device), hallucinator.to(device), labels, self, config
         )
 
 

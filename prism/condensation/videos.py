@@ -16,8 +16,7 @@ from prism.condensation.method import (
     RENDERED_COPIES,
     TRAINED_COPIES,
     Method,
-    Trainable,
-    check_storable,
+    Videos,
     clip_bytes,
 )
 from prism.condensation.options import RULES, CondenseConfig
@@ -28,7 +27,7 @@ MEAN_OF = 64
 """Real clips whose mean a video starts as, at most."""
 
 
-class KeyFrameVideos:
+class KeyFrameVideos(Videos):
     """Interpolated key-frames.
 
     Frames are kept dense, (V, T, C, H, W), normalised, with a mask
@@ -37,11 +36,9 @@ class KeyFrameVideos:
     """
 
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: CondenseConfig) -> None:
-        self.frames = frames.requires_grad_()
+        super().__init__({"frames": frames}, labels, frames.shape[1], config)
+        self.frames, self.scale = frames, config.keyframe_scale
         self._mark(mask)
-        self.labels, self.scale = labels, config.keyframe_scale
-        relative = Trainable("relative_lr", config.relative_lr, [self.frames], is_relative=True)
-        self.trainable = [Trainable("lr", config.lr, [self.frames]) if config.lr else relative]
 
     def render(self, iteration: int = 0) -> Tensor:
         """Normalised clips (V, T, C, H, W), differentiable with respect to the key-frames."""
@@ -61,28 +58,17 @@ class KeyFrameVideos:
         self.mask, self.num_keyframes = mask, int(mask.sum())
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold."""
-        return {"frames": self.frames.detach(), "mask": self.mask}
+        """Frames and mask."""
+        return super().state() | {"mask": self.mask}
 
-    @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take up the state of a checkpoint."""
-        self.frames.copy_(state["frames"])
+        """Take them up."""
+        super().restore(state)
         self._mark(state["mask"].to(self.frames.device))
 
-    @torch.no_grad()
     def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-        """The finished set, in units of pixels.
-
-        Raises:
-            DivergedError: a key-frame holds a value that its storage cannot.
-            ConfigError: the storage fails.
-        """
-        frames, mask = store.normalisation.invert(self.frames.detach().cpu()), self.mask.cpu()
-        storage = STORAGES.make(config.storage, config)
-        check_storable("a key-frame", frames[mask], storage.largest, config.storage, self.trainable)
-        encoding = encoded(storage, frames, mask, self.scale)
-        return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
+        """The key-frames alone, as small as they are."""
+        return self.as_set(self.frames, store, config, source, self.scale)
 
 
 class KeyFrames(Method):
