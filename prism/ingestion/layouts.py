@@ -2,8 +2,8 @@
 
 Hidden files and files of other types are passed over. A link that leaves the source is listed as skipped,
 because what it points to is not part of the data set that was named; so is a folder that is a link, because what
-it holds would be there twice, and a video deeper than a class folder, because its class is not known. Published
-data sets are in `official`.
+it holds would be there twice, and a video beside class folders or deeper than these, because its class is not
+known. Published data sets are in `official`.
 """
 
 import csv
@@ -36,6 +36,7 @@ EXPECTED = (
 
 LINKED = "it is a folder that is a link, which is not searched."
 NESTED = "it lies in a folder within a class folder, which is not searched."
+LOOSE = "it lies beside the class folders, so its class is not known."
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
@@ -79,6 +80,12 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"Caution: {what} in folders within class folders, which are not searched, such as '{nested[0]}'. "
             "Move them into the folder of their class, or name them in a .csv list."
         )
+    if loose := _paths(listing, LOOSE):
+        what = "1 video lies" if len(loose) == 1 else f"{len(loose):,} videos lie"
+        listing.notes.append(
+            f"Caution: {what} beside the class folders, so that no class is known, such as '{loose[0]}'. Move "
+            "each into the folder of its class, or name them in a .csv list."
+        )
     if passed := listing.passed_over:
         what = "file or folder" if len(passed) == 1 else "files and folders"
         listing.notes.append(
@@ -116,8 +123,10 @@ def _said_of_none(source: Path, listing: Listing, config: IngestConfig) -> str:
     if nested := _paths(listing, NESTED):
         return _said_of_deeper_classes(source, nested)
     instead = ""
-    if listing.skipped:
-        path, reason = min(listing.skipped.items())
+    # Those that lie in the source itself have a sentence of their own.
+    unusable = {path: why for path, why in listing.skipped.items() if why != LOOSE or "/" in path}
+    if unusable:
+        path, reason = min(unusable.items())
         instead = f" that can be used ('{path}': {reason.rstrip('.')})"
     if not LAYOUTS.ships(config.layout):
         # What the source should look like is for that layout to say.
@@ -308,12 +317,15 @@ def _add_classes(listing: Listing, folder: Path, split: str) -> None:
 
 
 def _folders(listing: Listing, folder: Path) -> Iterator[Path]:
-    """The folders in a folder; one that is a link is skipped with its reason."""
+    """The folders in a folder; one that is a link is skipped with its reason, and so are videos beside them."""
     for entry in _entries(folder):
+        relative = as_text(entry.relative_to(listing.root).as_posix())
         if entry.is_dir() and entry.is_symlink():
-            listing.skipped[as_text(entry.relative_to(listing.root).as_posix())] = LINKED
+            listing.skipped[relative] = LINKED
         elif entry.is_dir():
             yield entry
+        elif _is_video(entry):
+            listing.skipped[relative] = LOOSE
 
 
 def _add_class(listing: Listing, folder: Path, split: str) -> None:

@@ -84,6 +84,29 @@ def test_videos_in_folders_within_class_folders_are_counted_and_listed_as_skippe
     )
 
 
+LOOSE = "it lies beside the class folders, so its class is not known."
+
+
+@pytest.mark.parametrize("loose", [["x.mp4"], ["train/x.avi"], ["train/x.mp4", "y.webm"]])
+def test_videos_beside_class_folders_are_counted_and_listed_as_skipped(tmp_path, loose):
+    touch(tmp_path, "train/jump/a.mp4", "test/walk/b.mp4", "train/readme.txt", *loose)
+    listing = list_videos(tmp_path)
+    assert [video.relative for video in listing.videos] == ["test/walk/b.mp4", "train/jump/a.mp4"]
+    assert listing.skipped == dict.fromkeys(loose, LOOSE)
+    what = "1 video lies" if len(loose) == 1 else "2 videos lie"
+    assert listing.notes == [
+        f"Caution: {what} beside the class folders, so that no class is known, such as '{loose[0]}'. Move each "
+        "into the folder of its class, or name them in a .csv list."
+    ]
+
+
+def test_a_split_folder_of_videos_without_classes_is_explained(tmp_path):
+    touch(tmp_path, "train/a.mp4", "test/b.mp4")
+    said = rf"has no videos that can be used \('test/b\.mp4': {LOOSE[:-1]}\)\. Expected <class>/<video>"
+    with pytest.raises(SourceError, match=said):
+        found(tmp_path)
+
+
 def test_a_source_whose_classes_lie_deeper_is_told_which_folder_to_name(tmp_path):
     touch(tmp_path, *(f"sports/{label}/{k}.mp4" for label in ("jump", "run", "walk") for k in range(3)))
 
