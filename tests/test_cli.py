@@ -643,6 +643,20 @@ def test_ctrl_c_is_said_in_one_sentence(capsys):
     assert capsys.readouterr().err == "prism: interrupted.\n"
 
 
+def test_sigterm_ends_a_verb_without_a_journal_as_ctrl_c_does(tmp_path):
+    code = (
+        "import os, signal, prism.exports.export as export\n"
+        "export.card_text = lambda *given, **named: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "from prism.cli import main; main()"
+    )
+    condensed = Exhibit.build(tmp_path / "made", ["left", "right"]).condensed("set")
+    command = ["export", str(condensed), "-o", str(tmp_path / "out" / "export"), "--to", "tensors"]
+    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["prism: interrupted."])
+    # It has taken its half of a folder with it.
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
+
+
 def test_a_defect_of_prism_itself_is_not_hidden(monkeypatch):
     from prism import cli
 

@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -70,6 +71,8 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:
         keep_freed_memory()
         let_waiting_threads_sleep()
+        # A verb that goes on where it stopped has its own sentence; the others end as by Ctrl-C, and tidy up.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # An encoding may lack a character of a message, such as ±, when all work is done.
