@@ -282,6 +282,13 @@ def test_a_store_without_the_split_says_so(make_store, sets):
         rank(sets, make_store(val=0), **FAST)
 
 
+def test_a_set_of_another_store_is_cautioned_by_its_name(ranked, store, tmp_path, capsys):
+    foreign = replace(select(store, vpc=1, seed=9), source={"method": "random", "store": "0" * 64})
+    foreign.save(tmp_path / "foreign.safetensors")
+    ranked(sets=[tmp_path / "foreign.safetensors"], progress=True)
+    assert "Caution: 'foreign': the set was made from another store than" in capsys.readouterr().err
+
+
 def test_a_set_that_holds_the_answer_ranks_as_the_full_data_does(make_store, tmp_path):
     # All clips as a set, as many steps: the orders differ by the networks' seeds alone.
     store = make_store(train=8, val=16, frames=bright(8, 16))
