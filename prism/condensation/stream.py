@@ -20,7 +20,7 @@ from prism.condensation.options import METHODS, CondenseConfig
 from prism.machine.devices import repeatably
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build_for
-from prism.networks.initial import initialise
+from prism.networks.initial import copy_values, initialise
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
@@ -111,9 +111,9 @@ class DrawnNetwork:
             return self.network
         initialise(self.network, generator(self.stream.config.network_seed, self.stream.name, number))
         if self.real_network is not self.network:
-            self.real_network.load_state_dict(self.network.state_dict())
+            copy_values(self.network, self.real_network)
             # Back again: both sides are embedded by the network with the rounded weights.
-            self.network.load_state_dict(self.real_network.state_dict())
+            copy_values(self.real_network, self.network)
         self._number = number
         return self.network
 
@@ -156,7 +156,9 @@ class Numbers:
         self.preparation = self.method.preparation(config)
         orders = {"preparation": self.preparation, "iterations": config.iterations}
         self.orders = {
-            stage: torch.randperm(math.ceil(length / BLOCK), generator=generator(config.seed, "order", stage))
+            stage: torch.randperm(
+                math.ceil(max(1, length) / BLOCK), generator=generator(config.seed, "order", stage)
+            )
             for stage, length in orders.items()
         }
 

@@ -25,18 +25,28 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
     Raises:
         ConfigError: a layer holds values, and no initial ones are known for it.
     """
-    held = [*network.parameters(), *network.buffers()]
+    held = _held(network)
     if any(value.device.type != "cpu" for value in held):
         drawn = _on_the_cpu(network, held)
         initialise(drawn, generator)
-        for value, fresh in zip(held, [*drawn.parameters(), *drawn.buffers()], strict=True):
-            value.copy_(fresh, non_blocking=True)
+        copy_values(drawn, network)
         return
     for layer in _inside_out(network, set()):
         if callable(own := getattr(layer, "initialise", None)):
             own(generator)
         elif any(True for _ in (*layer.parameters(recurse=False), *layer.buffers(recurse=False))):
             _fill(layer, generator)
+
+
+@torch.no_grad()
+def copy_values(source: nn.Module, target: nn.Module) -> None:
+    """Give a network the values of another of its kind, those that a state dict leaves out included."""
+    for value, given in zip(_held(target), _held(source), strict=True):
+        value.copy_(given, non_blocking=True)
+
+
+def _held(network: nn.Module) -> list[torch.Tensor]:
+    return [*network.parameters(), *network.buffers()]
 
 
 def _on_the_cpu(network: nn.Module, held: list[torch.Tensor]) -> nn.Module:

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from settings import PAPER
+from torch import nn
 
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
@@ -315,6 +316,33 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
     # Both sides have the weights that float32 draws, rounded: rounding them on one side alone would be a bias.
     own, _ = opened(store, CondenseConfig(model=model, width=8))
     assert torch.equal(weights(network), weights(own.draw(0)).bfloat16().float())
+
+
+class Positions(nn.Module):
+    """Multiplies features by numbers that no state dict holds."""
+
+    def __init__(self, num: int) -> None:
+        super().__init__()
+        self.register_buffer("factors", torch.zeros(num), persistent=False)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        self.factors.copy_(torch.linspace(1, 2, len(self.factors)))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        return features * self.factors
+
+
+class Positioned(ConvNet3D):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.blocks.append(Positions(self.size[1] // 48))
+
+
+def test_bfloat16_embeds_real_clips_with_all_values_of_the_network_also_those_beside_its_state(make_store):
+    drawn, _ = opened(make_store(), CondenseConfig(model=Positioned, precision="bfloat16"))
+    network = drawn.draw(0)
+    for own, real in zip(network.buffers(), drawn.real_network.buffers(), strict=True):
+        assert own.tolist() == real.tolist() == [1.0]
 
 
 @pytest.mark.parametrize("model", NETWORKS.homes)
