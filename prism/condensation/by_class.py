@@ -11,7 +11,7 @@ A class that a lost worker was condensing goes on from its checkpoint, on anothe
 import contextlib
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,16 +83,14 @@ def has_independent_classes(config: CondenseConfig) -> bool:
     return all(part.independent_classes for part in parts) and (rule.independent_classes or not rule.inserts)
 
 
-def condense_on(
-    order: ClassOrder, source: dict[str, Any], run: Run, encodings: Sequence[Encoding] = ()
-) -> CondensedSet:
+def condense_on(order: ClassOrder, source: dict[str, Any], run: Run, example: Encoding) -> CondensedSet:
     """Condense every class by itself on an executor, and save the set that they make together.
 
     Args:
         order: what is to be done with a class.
         source: what identifies the run.
         run: its executor computes where the folders of store and output are the same.
-        encodings: examples of those that the set of a class may have beside PRISM's own.
+        example: one video as the sets of the classes hold it.
 
     Raises:
         ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there;
@@ -108,9 +106,8 @@ def condense_on(
             f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out --engine, "
             "or use parts with independent_classes = True."
         )
-    for example in encodings:
-        # An encoding that cannot be joined is refused here, not when all classes are done.
-        example.join([example, example])
+    # An encoding that cannot be joined is refused here, not when all classes are done.
+    example.join([example, example])
     with claim(order.output):
         found = {"resume": run.resume, "overwrite": run.overwrite}
         check_free(order.output, order.store.path, on_engine=True, **found)
@@ -125,7 +122,7 @@ def condense_on(
                 _forget_unbegun(order.output)
                 raise
             order.store.check_unchanged()
-            return _merge(order, source, run, telemetry, list(map(type, encodings)))
+            return _merge(order, source, run, telemetry, type(example))
 
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
@@ -168,11 +165,11 @@ def _merge(
     source: dict[str, Any],
     run: Run,
     telemetry: TelemetryWriter,
-    encodings: list[type[Encoding]],
+    encoding_type: type[Encoding],
 ) -> CondensedSet:
     """Put the classes together under the set's own name, then drop them."""
     paths = [order.path(label) for label in range(len(order.store.classes))]
-    parts = [CondensedSet.load(path, encodings) for path in paths]
+    parts = [CondensedSet.load(path, [encoding_type]) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):
         check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, CheckpointError)

@@ -71,15 +71,15 @@ def condense(
     config = settled(config)
     if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < float("inf")):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0 and finite.")
-    encodings, source = check_fits(store, config), source_of(store, config)
-    if run.resume and not run.overwrite and (done := finished(run.path, source, encodings)):
+    example, source = check_fits(store, config), source_of(store, config)
+    if run.resume and not run.overwrite and (done := finished(run.path, source, example)):
         return done
     if run.executor is None:
         return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
     order = ClassOrder(condense_classes, store, config, run.path, run.device, checkpoint_seconds)
-    return condense_on(order, source, run, encodings)
+    return condense_on(order, source, run, example)
 
 
 def condense_classes(
@@ -135,7 +135,7 @@ def iterate(run: Condensation, unseen: Unseen | None, journal: Journal | None, *
     with stop_signal() if journal else nullcontext(Stopped()) as stopped, bar as advance:
         while run.iteration < total:
             if unseen is not None and run.iteration % EVERY == 0:
-                likeness = unseen.measure(run.videos.render(run.iteration))
+                likeness = unseen.measure(run.render())
                 if journal is not None:
                     journal.telemetry.write("unseen", iteration=run.iteration, **asdict(likeness))
                 shown = {"alignment": f"{likeness.alignment:.2f}", "nearest": f"{likeness.nearest:.0%}"}
@@ -167,7 +167,7 @@ def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
     }
 
 
-def finished(output: Path | None, source: dict[str, Any], encodings: list[Encoding]) -> CondensedSet | None:
+def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> CondensedSet | None:
     """The set of a run that `source` identifies, where it has ended; None where it has not.
 
     Raises:
@@ -176,7 +176,7 @@ def finished(output: Path | None, source: dict[str, Any], encodings: list[Encodi
     """
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
-    found = CondensedSet.load(output, map(type, encodings))
+    found = CondensedSet.load(output, [type(example)])
     known = {key: found.source.get(key) for key in source}
     check_same_run(f"set '{output}'", known, source, CheckpointError)
     # A kill may have left some, after what they were made for had gone.
@@ -212,11 +212,11 @@ def say_prospects(store: ClipStore, config: CondenseConfig, run: Run) -> None:
     )
 
 
-def check_fits(store: ClipStore, config: CondenseConfig) -> list[Encoding]:
+def check_fits(store: ClipStore, config: CondenseConfig) -> Encoding:
     """Refuse options that the store or a chosen part cannot satisfy, before the first expensive step.
 
     Returns:
-        One video as the finished set will hold it; none where the method does not say.
+        One video as the finished set will hold it.
     """
     store.require_vpc(config.vpc, "condense.vpc")
     build_for(store, config.model, "meta", width=config.width)
@@ -224,5 +224,4 @@ def check_fits(store: ClipStore, config: CondenseConfig) -> list[Encoding]:
     method = METHODS.make(config.method, config)
     method.check(store, config)
     rule.check(store, config)
-    example = method.example(store, config)
-    return [] if example is None else [example]
+    return method.example(store, config)

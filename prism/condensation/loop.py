@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -84,7 +84,7 @@ class Condensation:
         """One iteration of the method (paper, section 3): match, move what is trainable, insert."""
         # Before the first clips: finding a rate takes as much memory as they do.
         rates = self.rates
-        clips = self.videos.render(self.iteration)
+        clips = self.render()
         draw = generator(self.config.seed, "objective", self.iteration)
         compared = self.compare(clips, self.iteration, draw, self.method.view(self.config, self.iteration))
         loss, recorded = self.read(compared)
@@ -98,6 +98,22 @@ class Condensation:
         conflict, inserted = self.insert(compared.gradients)
         self.iteration += 1
         return Step(loss, self.videos.mean_keyframes(), share * rates[0], recorded, conflict, inserted)
+
+    def render(self) -> Tensor:
+        """The clips of this iteration, as `Videos.render` describes them.
+
+        Raises:
+            ConfigError: a method of one's own renders something else.
+        """
+        return self.checked(self.videos.render(self.iteration), len(self.classes))
+
+    def checked(self, clips: Tensor, num_classes: int) -> Tensor:
+        """The clips, if they have the shape of a method's for so many classes."""
+        shape = self.store.num_frames, 3, *self.store.size
+        if not len(clips) or len(clips) % num_classes or _shape(clips[0]) != shape:
+            wanted = f"(n, {', '.join(map(str, shape))}), as many of each of {num_classes} classes"
+            raise _unusable("method", self.config, f"it must render clips {wanted}, got {_shape(clips)}")
+        return clips
 
     def read(self, compared: Compared) -> tuple[float, dict[str, Any]]:
         """The loss and what else is recorded, as numbers: the only wait for a GPU where nothing is inserted.
@@ -137,7 +153,7 @@ class Condensation:
 
         def gradients(step: int) -> list[Tensor]:
             with torch.enable_grad():
-                clips = videos.render(self.preparation)
+                clips = self.checked(videos.render(self.preparation), len(started[-1]))
                 draw = generator(self.config.seed, "curvature", step)
                 view = self.method.view(self.config, self.preparation)
                 compared = compare(clips, self.preparation + step, draw, view)
@@ -240,13 +256,18 @@ def videos_of(
     """The videos that a method starts with.
 
     Raises:
-        ConfigError: it starts with something else.
+        ConfigError: it starts with something else, or not with `config.vpc` videos for each of these classes.
     """
     videos = method.start(store, config, device, classes)
     if not isinstance(videos, Videos):
-        name = METHODS.name_of(config.method)
-        said = f"start must return Videos, got {_shape(videos)}"
-        raise ConfigError(f"method '{name}' cannot be used: {said}. docs/extending.md shows one.")
+        raise _unusable("method", config, f"start must return Videos, got {_shape(videos)}")
+    wanted = [label for label in classes for _ in range(config.vpc)]
+    if (labels := videos.labels.tolist()) != wanted:
+        asked = f"{config.vpc} for each class in {classes.start}..{classes.stop - 1}"
+        raise _unusable("method", config, f"the labels must be {asked}, one class after the other, got {labels}")
+    if _shape(videos.mask) != (len(wanted), store.num_frames):
+        said = f"the mask must be (V, T) = {(len(wanted), store.num_frames)}, got {_shape(videos.mask)}"
+        raise _unusable("method", config, said)
     return videos
 
 
@@ -261,14 +282,16 @@ def comparing(
     """
     compare = objective.start(store, config, device, classes)
     if not callable(compare):
-        raise _unusable(config, f"start must return a function, got {_shape(compare)}")
+        raise _unusable("objective", config, f"start must return a function, got {_shape(compare)}")
 
     def checked(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
         # PyTorch counts what writes into a tensor: no value is looked at, so no device is waited for.
         writes = clips._version
         compared = compare(clips, iteration, generator, view)
         if clips._version != writes:
-            raise _unusable(config, "it changes the clips that it compares; let it work on clips.clone()")
+            raise _unusable(
+                "objective", config, "it changes the clips that it compares; let it work on clips.clone()"
+            )
         check_compared(compared, config, clips, len(classes))
         return compared
 
@@ -297,12 +320,12 @@ def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, nu
             elif value is not None and not isinstance(value, int | float) and _shape(value) != ():
                 problem = f"'{name}' must be one number, got {_shape(value)}"
     if problem:
-        raise _unusable(config, problem)
+        raise _unusable("objective", config, problem)
 
 
-def _unusable(config: CondenseConfig, problem: str) -> ConfigError:
-    name = OBJECTIVES.name_of(config.objective)
-    return ConfigError(f"objective '{name}' cannot be used: {problem}. docs/extending.md shows one.")
+def _unusable(kind: Literal["method", "objective"], config: CondenseConfig, problem: str) -> ConfigError:
+    name = (METHODS if kind == "method" else OBJECTIVES).name_of(getattr(config, kind))
+    return ConfigError(f"{kind} '{name}' cannot be used: {problem}. docs/extending.md shows one.")
 
 
 def check_proposed(proposed: Tensor, config: CondenseConfig, mask: Tensor) -> None:

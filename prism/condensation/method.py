@@ -10,10 +10,11 @@ from torch import Tensor
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.storages import encoded
+from prism.artifacts.keyframes import evenly_spread
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, whole_clips
-from prism.condensation.options import CondenseConfig
+from prism.condensation.options import METHODS, CondenseConfig
 from prism.errors import DivergedError
 
 TRAINED_COPIES = 3
@@ -94,22 +95,30 @@ class Videos(ABC):
             DivergedError: a frame holds a value that its storage cannot.
             ConfigError: the storage fails.
         """
-        return self.as_set(self.render(config.iterations), store, config, source)
+        clips = self.render(METHODS.make(config.method, config).preparation(config) + config.iterations)
+        return self.as_set(clips, torch.ones_like(self.mask), store, config, source)
 
     def as_set(
-        self, frames: Tensor, store: ClipStore, config: CondenseConfig, source: dict[str, Any], scale: int = 1
+        self,
+        frames: Tensor,
+        mask: Tensor,
+        store: ClipStore,
+        config: CondenseConfig,
+        source: dict[str, Any],
+        scale: int = 1,
     ) -> CondensedSet:
-        """A set of the key-frames at which the mask is True, as the storage of the options keeps them.
+        """A set of key-frames, as the storage of the options keeps them.
 
         Args:
             frames: (V, T, C, H, W), normalised.
+            mask: (V, T) bool, True at key-frames.
             scale: how many times as high and wide a clip is.
 
         Raises:
             DivergedError: a key-frame holds a value that its storage cannot.
             ConfigError: the storage fails.
         """
-        pixels, mask = store.normalisation.invert(frames.detach().cpu()), self.mask.cpu()
+        pixels, mask = store.normalisation.invert(frames.detach().cpu()), mask.cpu()
         storage = STORAGES.make(config.storage, config)
         check_storable("a key-frame", pixels[mask], storage.largest, config.storage, self.trainable)
         encoding = encoded(storage, pixels, mask, scale)
@@ -154,15 +163,16 @@ class Method(ABC):
             ConfigError: by default never.
         """
 
-    def example(self, store: ClipStore, config: CondenseConfig) -> Encoding | None:
-        """One video as a finished set will hold it; by default None, for one of PRISM's own encodings.
+    def example(self, store: ClipStore, config: CondenseConfig) -> Encoding:
+        """One video as a finished set will hold it; by default grey frames in the storage of the options.
 
-        So an encoding of your own is known when a set, or the set of a class, is read again.
+        So a storage that fails is refused before the first iteration, and an encoding of your own is known when a
+        set, or the set of a class, is read again.
 
         Raises:
             ConfigError: the storage fails.
         """
-        return None
+        return grey_video(store, config, store.num_frames)
 
     def preparation(self, config: CondenseConfig) -> int:
         """Iterations before those of `config.iterations`, without insertion; by default none."""
@@ -183,6 +193,18 @@ class Method(ABC):
     def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
         """The memory that the videos take while their clips are compared, with all that is as large, in bytes."""
         return (RENDERED_COPIES + TRAINED_COPIES) * clip_bytes(store, config)
+
+
+def grey_video(store: ClipStore, config: CondenseConfig, num_keyframes: int, scale: int = 1) -> Encoding:
+    """A grey video of evenly spread key-frames, as the storage of the options keeps it.
+
+    Raises:
+        ConfigError: the storage fails.
+    """
+    storage = STORAGES.make(config.storage, config)
+    storage.check()
+    grey = torch.full((1, store.num_frames, 3, *(side // scale for side in store.size)), 0.5)
+    return encoded(storage, grey, evenly_spread(1, store.num_frames, num_keyframes), scale)
 
 
 def clip_bytes(store: ClipStore, config: CondenseConfig) -> int:

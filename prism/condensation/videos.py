@@ -8,9 +8,7 @@ from torch import Tensor
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
-from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
-from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.method import (
     RENDERED_COPIES,
@@ -18,6 +16,7 @@ from prism.condensation.method import (
     Method,
     Videos,
     clip_bytes,
+    grey_video,
 )
 from prism.condensation.options import RULES, CondenseConfig
 from prism.errors import ConfigError
@@ -68,7 +67,7 @@ class KeyFrameVideos(Videos):
 
     def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
         """The key-frames alone, as small as they are."""
-        return self.as_set(self.frames, store, config, source, self.scale)
+        return self.as_set(self.frames, self.mask, store, config, source, self.scale)
 
 
 class KeyFrames(Method):
@@ -86,10 +85,7 @@ class KeyFrames(Method):
         return int(copies * clip_bytes(store, config))
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
-        """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide.
-
-        So is a storage without its encoder.
-        """
+        """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide."""
         if not config.initial_keyframes and RULES.make(config.insertion, config).inserts:
             raise ConfigError(
                 "condense.initial_keyframes = 0, which makes every frame a key-frame, and insertion rule "
@@ -106,14 +102,10 @@ class KeyFrames(Method):
                 f"condense.keyframe_scale = {scale}, but the clips have {height}×{width} pixels. "
                 "Choose a number that divides both."
             )
-        STORAGES.make(config.storage, config).check()
 
     def example(self, store: ClipStore, config: CondenseConfig) -> Encoding:
         """A grey video with the key-frames of the start."""
-        (height, width), scale = store.size, config.keyframe_scale
-        grey = torch.full((1, store.num_frames, 3, height // scale, width // scale), 0.5)
-        mask = evenly_spread(1, store.num_frames, config.initial_keyframes or store.num_frames)
-        return encoded(STORAGES.make(config.storage, config), grey, mask, scale)
+        return grey_video(store, config, config.initial_keyframes or store.num_frames, config.keyframe_scale)
 
     def start(
         self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
