@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -121,5 +122,14 @@ def real_class_means(
         check_embeddings(network, embeddings, shown)
         sums.add(embeddings.float(), labels[clips[first:last]])
 
-    chunk.each(len(clips), add, draws=[draw, flips] if flips else [draw])
-    return sums.means(send(torch.bincount(labels[clips], minlength=num_classes), device))
+    counts, ends = torch.bincount(labels[clips], minlength=num_classes), [0, len(clips)]
+    if chunk.device.type == "cpu" and not network.IS_BATCH_INVARIANT:
+        # It rounds by the clips beside a clip, and these must not depend on the classes that are asked for.
+        ends = [0, *counts.cumsum(0).tolist()]
+    for start, stop in pairwise(ends):
+        chunk.each(
+            stop - start,
+            lambda first, last, start=start: add(start + first, start + last),
+            draws=[draw, flips] if flips else [draw],
+        )
+    return sums.means(send(counts, device))

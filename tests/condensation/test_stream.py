@@ -318,6 +318,13 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
     assert torch.equal(weights(network), weights(own.draw(0)).bfloat16().float())
 
 
+@pytest.mark.parametrize("model", NETWORKS.homes)
+def test_a_class_has_the_same_means_to_the_bit_whichever_others_are_computed(make_store, model):
+    drawn, _ = opened(make_store(classes=3, train=7), config(model=model, batch_real=7))
+    every, two = (drawn.class_means(0, whole_clips, range(first, 3)) for first in (0, 1))
+    assert torch.equal(every[1:], two)
+
+
 class Positions(nn.Module):
     """Multiplies features by numbers that no state dict holds."""
 
