@@ -111,9 +111,12 @@ class Parts:
 
     def idle(self, value: Any) -> set[str]:
         """The options that a part of PRISM's has as fields, but this one has not."""
-        known = {name for home in self.homes for name in _parameters(self.found(home)[0])}
+        return {name for home in self.homes for name in self.fields(home)} - self.fields(value)
+
+    def fields(self, value: Any) -> set[str]:
+        """The parameters of a part's class, which get the values of the verb's options of the same names."""
         part, _ = self.found(value)
-        return known - _parameters(part if isinstance(part, type) else type(part)).keys()
+        return {*_parameters(part if isinstance(part, type) else type(part))}
 
     def unmade(self, value: Any, error: Exception) -> ConfigError:
         """The sentence for an error of a constructor."""

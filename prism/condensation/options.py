@@ -151,12 +151,19 @@ def _fixed(config: CondenseConfig) -> CondenseConfig:
 
 def _idle(config: CondenseConfig) -> dict[str, str]:
     """The options without effect, and why."""
-    found = {}
+    found = dict[str, str]()
+    if config.fully_learnable and not config.initial_keyframes:
+        found["fully_learnable"] = "initial_keyframes = 0"
+    elif config.fully_learnable:
+        found["insertion"] = "fully_learnable = True"
+        config = replace(config, insertion="never")
     if not RULES.make(config.insertion, config).inserts:
         found |= dict.fromkeys(("warmup", "cooldown"), f"insertion = {config.insertion!r}")
     if config.lr:
         found["relative_lr"] = f"lr = {config.lr!r}"
-    for kind, parts in (("method", METHODS), ("insertion", RULES), ("storage", STORAGES)):
+    chosen_parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
+    for parts, kind in chosen_parts:
         reason = f"{kind} = {parts.name_of(getattr(config, kind))!r}"
         found |= dict.fromkeys(parts.idle(getattr(config, kind)), reason)
-    return found
+    used = {option for parts, kind in chosen_parts for option in parts.fields(getattr(config, kind))}
+    return {option: reason for option, reason in found.items() if option not in used}

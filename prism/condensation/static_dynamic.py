@@ -108,6 +108,8 @@ class StaticDynamic(Method):
         "initial_keyframes": 2,
         "keyframe_scale": 1,
         "fully_learnable": False,
+        "lr": 0.0,
+        "relative_lr": CondenseConfig.relative_lr,
         "decay": "constant",
         "insertion": "never",
     }

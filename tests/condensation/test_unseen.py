@@ -1,7 +1,7 @@
 """What a set says of its classes to networks that it was never trained on."""
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -10,6 +10,7 @@ from settings import PAPER
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation.condense import condense
+from prism.condensation.objectives import DistributionMatching
 from prism.condensation.options import CondenseConfig
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.stream import DrawnNetwork, NetworkStream
@@ -140,6 +141,7 @@ def test_few_equations_are_no_reproach_to_videos_that_start_from_real_clips(stor
             {"insertion": "gradient"},
             "Caution: method dm fixes insertion at 'never': 'gradient' is not used.",
         ),
+        ("static-dynamic", {"lr": 25.0}, "Caution: method static-dynamic fixes lr at 0.0: 25.0 is not used."),
         ("dm", {"init": "real", "initial_keyframes": 0, "insertion": "never"}, ""),
     ],
 )
@@ -162,6 +164,15 @@ def test_an_option_that_the_method_fixes_otherwise_is_said_not_to_be_used(store,
         ({"method": StaticDynamic(static_iterations=0, static_lr=5.0)}, ""),
         ({"quality": 10}, "Caution: quality = 10 is not used, because storage = 'float32'."),
         ({"quality": 10, "storage": "h264"}, ""),
+        (
+            {"fully_learnable": True, "initial_keyframes": 0},
+            "Caution: fully_learnable = True is not used, because initial_keyframes = 0.",
+        ),
+        (
+            {"fully_learnable": True, "initial_keyframes": 2, "insertion": "gradient"},
+            "Caution: insertion = 'gradient' is not used, because fully_learnable = True.",
+        ),
+        ({"objective": f"{__name__}:Margin", "epsilon": 0.3}, ""),
     ],
 )
 def test_an_option_that_another_one_leaves_without_effect_is_said_not_to_be_used(store, capfd, options, said):
@@ -172,9 +183,21 @@ def test_an_option_that_another_one_leaves_without_effect_is_said_not_to_be_used
     )
 
 
+@dataclass(frozen=True)
+class Margin(DistributionMatching):
+    """An objective with an option that rules have, too."""
+
+    epsilon: float = 0.0
+
+
 def test_an_option_without_effect_is_not_recorded(store):
-    made = condense(store, **TINY | {"iterations": 0, "insertion": "never", "static_lr": 5.0, "epsilon": 0.1})
+    still = TINY | {"iterations": 0, "insertion": "never"}
+    made = condense(store, **still | {"static_lr": 5.0, "epsilon": 0.1})
     assert (made.source["config"]["static_lr"], made.source["config"]["epsilon"]) == (1.0, 0.0)
+    own = condense(store, **still | {"objective": f"{__name__}:Margin", "epsilon": 0.1})
+    assert own.source["config"]["epsilon"] == 0.1
+    whole = condense(store, **still | {"fully_learnable": True, "initial_keyframes": 2, "insertion": "gradient"})
+    assert whole.source["config"]["insertion"] == "never"
 
 
 @pytest.mark.parametrize(
