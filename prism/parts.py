@@ -102,6 +102,11 @@ class Parts:
                 raise self.unmade(value, error) from error
         elif given:
             raise ConfigError(f"the {self.kind} '{self.name_of(value)}' takes no options, as it is not a class.")
+        elif lost := sorted(key for key in _named(type(part)) if not hasattr(part, key)):
+            raise ConfigError(
+                f"the {self.kind} '{self.name_of(value)}' does not keep its parameter {lost[0]}, so runs with "
+                f"another one could not be told from it. Keep it as self.{lost[0]}."
+            )
         lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
         if lacking:
             raise ConfigError(
@@ -152,7 +157,7 @@ class Parts:
             return dict(zip(_parameters(value.func), value.args, strict=False)) | value.keywords
         if hasattr(value, "__qualname__"):
             return {}
-        return {key: getattr(value, key) for key in _parameters(type(value)) if hasattr(value, key)}
+        return {key: getattr(value, key) for key in _named(type(value)) if hasattr(value, key)}
 
     def name_of(self, value: Any, leave_out: Collection[str] = ()) -> str:
         """The name under which a part is recorded: short for ours, else `module:Name` and its options.
@@ -189,6 +194,12 @@ def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:
     except (TypeError, ValueError):
         # Classes that are written in C may have no signature.
         return {}
+
+
+def _named(part: Any) -> list[str]:
+    """The parameters of a class that have a name of their own."""
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    return [key for key, parameter in _parameters(part).items() if parameter.kind not in several]
 
 
 def _literals(text: str, name: str) -> dict[str, Any]:

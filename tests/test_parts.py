@@ -244,6 +244,20 @@ def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):
         made(value)
 
 
+class Forgetful(Ours):
+    """A part that keeps a parameter under another name."""
+
+    def __init__(self, threshold: float = 0.5, **others: float) -> None:
+        self._threshold = threshold
+
+
+def test_an_object_that_does_not_keep_a_parameter_is_refused_since_a_run_could_not_be_told_from_another():
+    said = r"does not keep its parameter threshold, so runs with another one .*\. Keep it as self\.threshold\.$"
+    with pytest.raises(ConfigError, match=said):
+        RULES.make(Forgetful(3.0))
+    assert RULES.make(Forgetful).propose() == 0.0
+
+
 @pytest.mark.parametrize("program", ["raise NameError('no rule')", "def", "import no_such_library"])
 def test_a_module_that_fails_is_refused_in_one_sentence(tmp_path, monkeypatch, program):
     (tmp_path / "failing_rules.py").write_text(program)
