@@ -87,7 +87,7 @@ def condense_classes(
 ) -> CondensedSet:
     """Condense some classes, given by their labels, in this process; options and errors like in `condense`."""
     device = pick_device(run.device)
-    check_memory(store, config, device)
+    check_memory(store, config, device, len(classes))
     condensation = Condensation(store, config, device, classes)
     source = source_of(store, config) | {"device": device.type}
     is_whole = len(classes) == len(store.classes)

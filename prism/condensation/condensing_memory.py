@@ -7,6 +7,7 @@ import torch
 
 from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import FIRST_CHUNK
+from prism.condensation.curvature import PROBED
 from prism.condensation.method import clip_bytes
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.errors import ConfigError
@@ -47,7 +48,11 @@ class CondensingMemory:
 
 
 def condensing_memory(
-    store: ClipStore, config: CondenseConfig, device: torch.device, side_by_side: int = 1
+    store: ClipStore,
+    config: CondenseConfig,
+    device: torch.device,
+    side_by_side: int = 1,
+    num_classes: int | None = None,
 ) -> CondensingMemory:
     """Count what a condensation takes.
 
@@ -56,16 +61,19 @@ def condensing_memory(
         config: the options of the run.
         device: where networks run.
         side_by_side: chunks of synthetic clips, or classes that are larger, which are differentiated at a time.
+        num_classes: classes that are condensed, all by default. Some more may be looked at for the learning rate.
     """
     method = METHODS.make(config.method, config)
     chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
-    of_class, classes = method.clips_together(config), len(store.classes)
+    of_class, every = method.clips_together(config), len(store.classes)
+    classes = every if num_classes is None else max(num_classes, min(PROBED, every))
     together = min(classes, side_by_side * max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
     network = build_for(store, config.model, "meta", width=config.width)
     of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_PER_SYNTHETIC))
     # The gradients of all clips are joined when the network is done, where the chunk has been.
-    of_videos = method.video_bytes(store, config) + max(0, clip_bytes(store, config) - of_clips)
+    of_videos, joined = (of_all(store, config) * classes // every for of_all in (method.video_bytes, clip_bytes))
+    of_videos += max(0, joined - of_clips)
     of_others = OTHER_NETWORKS * sum(parameter.nbytes for parameter in network.parameters())
     return CondensingMemory(together, of_videos, of_clips, of_network + of_others)
 
@@ -95,19 +103,20 @@ def networks_side_by_side(store: ClipStore, config: CondenseConfig, device: torc
     return max(1, min(torch.get_num_threads(), room))
 
 
-def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device) -> None:
-    """Refuse a condensation that cannot fit into memory before it starts.
+def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
+    """Refuse a condensation of so many classes that cannot fit into memory before it starts.
 
     Raises:
         ConfigError: it takes more than the device has free.
     """
     give_back_freed_memory()
-    needs, free = condensing_memory(store, config, device), available_memory_bytes(device)
+    needs = condensing_memory(store, config, device, num_classes=num_classes)
+    free = available_memory_bytes(device)
     if free is None or needs.total_bytes <= free:
         return
     network = NETWORKS.name_of(config.model)
     raise ConfigError(
-        f"condensing {config.vpc} videos for each of {len(store.classes)} classes takes "
+        f"condensing {config.vpc} videos for each of {num_classes} classes takes "
         f"{gib(needs.total_bytes)}: {gib(needs.video_bytes)} for the videos, their gradients and momentum, "
         f"{gib(needs.chunk_bytes)} for {needs.num_together} of them at a time in {network}, "
         f"{gib(needs.network_bytes)} for its weights and class means. {device.type} has {gib(free)} free. "

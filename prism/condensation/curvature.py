@@ -15,6 +15,8 @@ from torch import Tensor
 from prism.machine.devices import repeatably
 from prism.machine.randomness import generator
 
+PROBED = 10
+"""Classes on which it is measured, at most, where classes are independent."""
 NUM_NETWORKS = 3
 """Networks that are asked. Each has steep directions of its own: one direction for all of them would be less steep
 than any of theirs, the more so the more pixels a clip has."""

@@ -12,7 +12,7 @@ from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.class_means import View
-from prism.condensation.curvature import largest_curvature
+from prism.condensation.curvature import PROBED, largest_curvature
 from prism.condensation.method import Method, Videos, remedy
 from prism.condensation.objectives import Compare, Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
@@ -22,8 +22,6 @@ from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
 from prism.networks.options import NETWORKS
 
-PROBED = 10
-"""Classes on which the curvature is measured, at most."""
 OWN_NAMES = ("kind", "iteration", "loss", "keyframes", "lr", "seconds")
 """In the record of an iteration; an objective can give `between_class` and any others."""
 

@@ -16,6 +16,7 @@ from prism.errors import ConfigError
 from prism.networks.build import build_for
 from prism.networks.convnet3d import ConvNet3D
 from prism.networks.training_memory import embedding_bytes
+from prism.testing import tiny_store
 
 CPU = torch.device("cpu")
 STATUS = Path("/proc/self/status")
@@ -49,6 +50,12 @@ def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_
     assert needs.chunk_bytes == 2 * 40 * embedding_bytes(network)
     assert needs.video_bytes == 5 * 80 * clip + max(0, 80 * clip - needs.chunk_bytes)
     assert condensing_memory(store, CondenseConfig(method="static-dynamic"), CPU).video_bytes > 16 * 2 * clip
+
+
+def test_a_class_alone_takes_the_memory_of_those_that_its_learning_rate_is_measured_on(tmp_path):
+    store, config = tiny_store(tmp_path / "store", classes=20, clips=1), CondenseConfig(method="dm", width=16)
+    every, alone = (condensing_memory(store, config, CPU, num_classes=num).video_bytes for num in (20, 1))
+    assert every == 2 * alone
 
 
 def test_embedding_keeps_less_than_training_does(store):
