@@ -15,6 +15,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import ClassMeans, keep_ahead
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import between_class_energy, whole_clips
+from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import DrawnNetwork, NetworkStream
 from prism.errors import DivergedError
@@ -91,7 +92,8 @@ class Unseen:
         judging = replace(config, batch_real=MOST_REAL_CLIPS, network_seed=0)
         stream, device = NetworkStream(store, judging, "unseen", block=1), pick_device(run.device)
         keep_ahead(stream, [(number, whole_clips) for number in range(NUM_NETWORKS)], replace(run, progress=False))
-        self.judge, self.chunk = DrawnNetwork(stream, device), Chunk.on(device, torch.get_num_threads())
+        self.judge = DrawnNetwork(stream, device)
+        self.chunk = Chunk.on(device, networks_side_by_side(store, config, device))
         means = ClassMeans(self.judge)
         self.real = [means.of(number) for number in range(NUM_NETWORKS)]
 

@@ -210,3 +210,9 @@ def test_a_low_alignment_names_the_options_that_the_method_has(store, method, ad
     assert advice in said
     assert ("key-frames" in said) == (method == "prism")
     assert "Try" not in sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 0.3}}))
+
+
+def test_a_judge_embeds_no_more_clips_at_a_time_than_there_is_memory_for(store, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    monkeypatch.setattr("prism.condensation.condensing_memory.available_memory_bytes", lambda device: 0)
+    assert Unseen(store, CondenseConfig(width=2), Run(device="cpu")).chunk.side_by_side == 1
