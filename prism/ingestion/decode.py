@@ -12,7 +12,8 @@ A frame is turned and mirrored as the display matrix of its video says: phones s
 The shape of pixels, and what a picture in a folder of frames says of its orientation (EXIF), are ignored.
 """
 
-from collections.abc import Callable, Collection, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -93,6 +94,7 @@ def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[i
     if path.is_dir():
         images = frame_files(path)
         _require_motion(len(images))
+        _require_one_series(images)
         yield (
             len(images),
             lambda wanted: {index: _read_image(images[index], size, limits, root) for index in wanted},
@@ -147,6 +149,19 @@ def _require_motion(video_frames: int) -> None:
         raise VideoError("no frame can be decoded.")
     if video_frames == 1:
         raise VideoError("there is only one frame, which cannot show a motion.")
+
+
+def _require_one_series(images: Sequence[Path]) -> None:
+    """Refuse pictures whose names differ in more than numbers, such as those of optical flow beside the frames.
+
+    Names of which no two differ in numbers alone have no series, only an order.
+    """
+    forms = {re.sub(r"\d+", "#", image.stem) for image in images}
+    is_twice = len({image.stem for image in images}) < len(images)
+    if is_twice or 1 < len(forms) < len(images):
+        names = sorted({re.sub(r"\d+", "#", image.name) for image in images})
+        said = ", ".join(names[:3]) + ", …" * (len(names) > 3)
+        raise VideoError(f"its pictures belong to several series ({said}), of which one is wanted.")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Decoding: the frame that was asked for, from any container, and a sentence for what cannot be decoded."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -164,6 +165,41 @@ def test_a_folder_of_frames_is_read_in_natural_order(tmp_path, suffix):
     (folder / ".hidden.png").write_bytes(b"no picture")
     (folder / "notes.txt").write_text("no frame")
     assert numbers(folder, Window(0, 2)) == [[0, 2, 4, 6, 8, 10]]
+
+
+SERIES = {
+    "flow_x_#.png, flow_y_#.png, img_#.png": [
+        f"{name}_{k:05}.png" for name in ("img", "flow_x", "flow_y") for k in (1, 2)
+    ],
+    "#.jpg, #.png": ["1.jpg", "1.png", "2.jpg", "2.png"],
+    "cover.jpg, frame#.jpg": ["cover.jpg", "frame1.jpg", "frame2.jpg"],
+    "a#.png, b#.png, c#.png, …": ["a1.png", "a2.png", "b1.png", "c1.png", "d1.png"],
+}
+
+
+@pytest.mark.parametrize("series", SERIES)
+def test_a_folder_of_several_series_of_pictures_is_no_video(tmp_path, series):
+    for name in SERIES[series]:
+        Image.fromarray(numbered(0)).save(tmp_path / name)
+    said = f"its pictures belong to several series ({series}), of which one is wanted."
+    with pytest.raises(VideoError, match=re.escape(said)):
+        read(tmp_path, Window(0, 1))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a.png", "b.png", "c.png"],
+        ["frame-1-of-3.png", "frame-2-of-3.png", "frame-3-of-3.png"],
+        ["shot1-1.png", "shot1-2.png", "shot2-1.png"],
+        ["12.966.png", "12.999.png", "13.033.png"],
+        ["1.png", "2.PNG", "3.jpg"],
+    ],
+)
+def test_names_that_differ_in_numbers_alone_or_have_none_in_common_are_one_series(tmp_path, names):
+    for number, name in enumerate(names):
+        Image.fromarray(numbered(number)).save(tmp_path / name)
+    assert numbers(tmp_path, Window(0, 1), num_frames=3) == [[0, 1, 2]]
 
 
 def test_a_short_video_repeats_its_last_frame(tmp_path):
