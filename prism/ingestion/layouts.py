@@ -20,7 +20,8 @@ from prism.ingestion.listing import (
     Layout,
     Listing,
     VideoSource,
-    frame_files,
+    are_frames,
+    is_video,
     require_folder,
     videos_under,
 )
@@ -132,7 +133,7 @@ def _said_of_none(source: Path, listing: Listing, config: IngestConfig) -> str:
         # What the source should look like is for that layout to say.
         return f"layout {LAYOUTS.name_of(config.layout)} finds no videos{instead} in source '{source}'."
     if source.is_dir() and not instead:
-        if beside := [path for path in _entries(source) if _is_video(path)]:
+        if beside := [path for path in _entries(source) if is_video(path.name)]:
             return (
                 f"source '{source}' has no class folders, but {len(beside):,} videos beside each other. Move "
                 "each into a folder named after its class, or name a .csv list of them with path,label."
@@ -299,10 +300,6 @@ def _is_list(path: Path) -> bool:
         return False
 
 
-def _is_video(path: Path) -> bool:
-    return path.suffix.lower() in VIDEO_SUFFIXES
-
-
 def _entries(folder: Path) -> list[Path]:
     """The visible entries of a folder, sorted."""
     try:
@@ -324,7 +321,7 @@ def _folders(listing: Listing, folder: Path) -> Iterator[Path]:
             listing.skipped[relative] = LINKED
         elif entry.is_dir():
             yield entry
-        elif _is_video(entry):
+        elif is_video(entry.name):
             listing.skipped[relative] = LOOSE
 
 
@@ -334,7 +331,7 @@ def _add_class(listing: Listing, folder: Path, split: str) -> None:
         try:
             if entry.is_symlink() and entry.is_dir():
                 listing.skipped[relative] = LINKED
-            elif _is_video(entry) or (entry.is_dir() and frame_files(entry)):
+            elif is_video(entry.name) or (entry.is_dir() and are_frames(os.listdir(entry))):
                 listing.add(entry, folder.name, split)
             elif entry.is_dir() and (nested := list(videos_under(entry, []))):
                 paths = (as_text(video.relative_to(listing.root).as_posix()) for video in nested)

@@ -3,7 +3,7 @@
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,6 +83,16 @@ def is_image(name: str) -> bool:
     return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
 
 
+def is_video(name: str) -> bool:
+    """Whether a file name is that of a video, and not hidden."""
+    return name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith(".")
+
+
+def are_frames(names: Collection[str]) -> bool:
+    """Whether files of these names make their folder a video: pictures beside videos are thumbnails of these."""
+    return any(map(is_image, names)) and not any(map(is_video, names))
+
+
 def videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
     """Every visible video under a folder, at any depth: a file, or a folder of frames.
 
@@ -102,11 +112,9 @@ def videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
         folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
         links = (folder / entry for entry in folders if (folder / entry).is_symlink())
         linked += [link.relative_to(root).as_posix() for link in links]
-        if folder != root and any(is_image(file) for file in files):
+        if folder != root and are_frames(files):
             yield folder
-        for file in sorted(files):
-            if file.lower().endswith(VIDEO_SUFFIXES) and not file.startswith("."):
-                yield folder / file
+        yield from (folder / file for file in sorted(files) if is_video(file))
 
 
 class Layout(ABC):

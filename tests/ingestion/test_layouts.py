@@ -16,7 +16,7 @@ from videos import write_classes
 import prism
 from prism.errors import ConfigError, SourceError
 from prism.ingestion.layouts import list_videos
-from prism.ingestion.listing import Layout, Listing, VideoSource
+from prism.ingestion.listing import Layout, Listing, VideoSource, videos_under
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import assign_splits, recording, said_of_recordings
@@ -82,6 +82,16 @@ def test_videos_in_folders_within_class_folders_are_counted_and_listed_as_skippe
         f"Caution: 3 videos lie in folders within class folders, which are not searched, such as '{deep[0]}'. "
         "Move them into the folder of their class, or name them in a .csv list."
     )
+
+
+def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
+    videos = [f"mine/{label}/{k}.mp4" for label in ("jump", "walk") for k in range(2)]
+    touch(tmp_path, *videos, *(f"mine/{label}/{k}.jpg" for label in ("jump", "walk") for k in range(2)))
+    touch(tmp_path, "yours/run/0.mp4", "yours/run/0.jpg", "yours/frames/0.jpg", "yours/a.mp4")
+    listing = list_videos(tmp_path)
+    assert [video.relative for video in listing.videos] == ["yours/a.mp4", "yours/frames"]
+    assert listing.skipped == dict.fromkeys([*videos, "yours/run/0.mp4"], NESTED)
+    assert [path.name for path in videos_under(tmp_path / "mine", [])] == ["0.mp4", "1.mp4"] * 2
 
 
 LOOSE = "it lies beside the class folders, so its class is not known."

@@ -140,6 +140,14 @@ def test_a_video_that_is_there_twice_is_refused(ucf):
         found(ucf, "ucf101")
 
 
+def test_a_video_in_a_folder_of_its_name_with_a_thumbnail_is_there_once(k400):
+    name = "-3B32lodo2M_000059_000069"
+    (video,) = k400.rglob(f"{name}.mp4")
+    touch(k400, f"folders/{name}/thumbnail.jpg")
+    video.rename(k400 / f"folders/{name}/{name}.mp4")
+    assert (f"folders/{name}/{name}.mp4", "abseiling", "train") in found(k400, "kinetics400")
+
+
 def test_a_source_without_any_listed_video_is_refused(tmp_path):
     write(tmp_path, UCF_LISTS)
     with pytest.raises(
