@@ -102,31 +102,40 @@ def said_of_tests(listed: Sequence[VideoSource], videos: Sequence[VideoSource], 
 
 
 def said_of_recordings(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> str:
-    """A caution where a recording has clips in several splits of a list that names it, or where names alone tell
-    recordings and the splits that were cut part one of them; else nothing.
+    """A caution where a recording has clips in several of the source's splits, by the group pattern or else by a
+    list that names it, or where names alone tell recordings and the splits that were cut part one; else nothing.
 
     Args:
         listed: the videos with the splits that the source names.
         videos: the same with all their splits.
-        config: the options; with a group pattern, recordings are set apart whole, as where the source names them.
+        config: the options; what is cut by a group pattern is cut whole, as where the source names recordings.
     """
-    by_source = _splits_of((video, video.recording) for video in listed if video.split)
+    pattern = config.group_pattern
+    by_source = _splits_of(
+        (video, _named(video, pattern) if pattern else video.recording) for video in listed if video.split
+    )
     if parted := sum(len(splits) > 1 for splits in by_source.values()):
+        who, whose = ("the group pattern", "the source's") if pattern else ("the source", "its")
         return (
-            f"Caution: {parted:,} of {len(by_source):,} recordings that the source names have clips in more than "
-            "one of its splits. They look alike, so scores will be too high."
+            f"Caution: {parted:,} of {len(by_source):,} recordings that {who} names have clips in more than "
+            f"one of {whose} splits. They look alike, so scores will be too high."
         )
     cut = {video.split for video in videos} - {video.split for video in listed}
-    named = ((video, re.search(NAMED, video.relative)) for video in videos if not video.recording)
-    by_name = _splits_of((video, match[1] if match else "") for video, match in named)
+    by_name = _splits_of((video, _named(video, NAMED)) for video in videos if not video.recording)
     parted = sum(len(splits) > 1 and bool(splits & cut) for splits in by_name.values())
-    if config.group_pattern or not parted:
+    if pattern or not parted:
         return ""
     return (
         f"Caution: {parted:,} of {len(by_name):,} recordings (named as in _g01_c02) have clips in "
         "more than one split. They look alike, so scores will be too high. Set recordings apart whole with "
         "--group-pattern '_(g\\d+)_'."
     )
+
+
+def _named(video: VideoSource, pattern: str) -> str:
+    """The recording that a pattern finds in a path; empty where it finds none."""
+    match = re.search(pattern, video.relative)
+    return (match and match[1]) or ""
 
 
 def _splits_of(videos: Iterable[tuple[VideoSource, str]]) -> dict[tuple[str, str], set[str]]:

@@ -672,6 +672,25 @@ def test_a_list_that_parts_a_recording_is_warned_of(tmp_path):
     assert said.startswith("Caution: 1 of 3 recordings that the source names have clips in more than one of its")
 
 
+def test_splits_of_the_source_that_part_a_recording_of_the_pattern_are_warned_of():
+    listed = [
+        VideoSource(Path(name), name, name[0], split, recording="of the list")
+        for name, split in (
+            ("a_g1_c1", "train"),
+            ("a_g1_c2", "test"),
+            ("b_g1_c1", "train"),
+            ("b_g2_c1", "test"),
+            ("b_no", "test"),
+        )
+    ]
+    config = IngestConfig(group_pattern=GROUPS)
+    said = said_of_recordings(listed, assign_splits(listed, config), config)
+    assert said == (
+        "Caution: 1 of 3 recordings that the group pattern names have clips in more than one of the source's "
+        "splits. They look alike, so scores will be too high."
+    )
+
+
 def test_a_group_pattern_has_to_match_and_to_have_a_group():
     with pytest.raises(SourceError, match=r"finds no recording in path 'walk/000\.mp4'"):
         assign_splits(videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS))
