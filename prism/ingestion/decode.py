@@ -75,15 +75,24 @@ def read_clips(
 
 
 def frame_rate(path: Path) -> Fraction:
-    """Frames per second of a video file, on average.
+    """Frames per second of a video file, on average: as it declares unless its time stamps say otherwise.
+
+    The two may differ by a frame in the whole video: times are rounded, and the last frame may last longer.
 
     Raises:
         VideoError: it is not known.
     """
     if path.is_dir():
         raise VideoError("a folder of frames has no frame rate, which sampling fps needs.")
-    with _opened(path) as (_, stream):
-        rate = stream.average_rate or stream.guessed_rate
+    with _opened(path) as (container, stream):
+        rate, time_base = stream.average_rate or stream.guessed_rate, stream.time_base
+        times = _times(container, stream)
+    shown = [time for time in times if time is not None]
+    if len(shown) == len(times) > 1 and time_base and max(shown) > min(shown):
+        seconds, intervals = (max(shown) - min(shown)) * time_base, len(shown) - 1
+        # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
+        if not rate or abs(rate * seconds - intervals) > 1:
+            return intervals / seconds
     if not rate or rate <= 0:
         raise VideoError("its frame rate is not known, which sampling fps needs.")
     return rate
@@ -129,7 +138,12 @@ def _survey(path: Path, limits: Limits) -> tuple[list[int | None], Fraction | No
             _check_frame(width, height, limits)
         _check_seconds(container.duration / av.time_base if container.duration else 0.0, limits)
         time_base = stream.time_base
-        return [packet.pts for packet in _packets(container, stream) if not packet.is_discard], time_base
+        return _times(container, stream), time_base
+
+
+def _times(container: "InputContainer", stream: "VideoStream") -> list[int | None]:
+    """The time stamp of every packet that gives a shown frame."""
+    return [packet.pts for packet in _packets(container, stream) if not packet.is_discard]
 
 
 def _check_seconds(seconds: float, limits: Limits) -> None:

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -241,6 +242,46 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path):
     assert count >= 35
     assert [shown_number(frame) for frame in clips[0]] == list(range(6))
     assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
+
+
+def write_timed(path: Path, times: list[int], rate: Fraction, last: int = 0) -> Path:
+    """Encode frames at these thousandths of a second into a file that declares a rate."""
+    with av.open(str(path), "w") as output:
+        stream = output.add_stream("mpeg4", rate=rate)
+        stream.height = stream.width = 32
+        stream.codec_context.time_base = Fraction(1, 1000)
+        for time in times:
+            frame = av.VideoFrame.from_ndarray(numbered(0, 32, 32), format="rgb24")
+            frame.pts, frame.time_base = time, Fraction(1, 1000)
+            for packet in stream.encode(frame):
+                packet.duration = last if time == times[-1] else 0
+                output.mux(packet)
+        output.mux(stream.encode())
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".mkv", ".mp4", ".avi"])
+@pytest.mark.parametrize("declared", [30, 1000])
+def test_the_frame_rate_is_that_of_the_time_stamps_whatever_a_file_declares(tmp_path, suffix, declared):
+    even = write_timed(tmp_path / f"even{suffix}", [round(1000 * k / 15) for k in range(60)], Fraction(declared))
+    assert float(decode.frame_rate(even)) == pytest.approx(15, rel=0.03)
+    times = [*range(0, 1000, 100), *range(1000, 3000, 50)]
+    uneven = write_timed(tmp_path / f"uneven{suffix}", times, Fraction(declared))
+    assert float(decode.frame_rate(uneven)) == pytest.approx(49 / 2.95, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "rate", [Fraction(25), Fraction(30_000, 1001), Fraction(24_000, 1001), Fraction(1000, 66)]
+)
+@pytest.mark.parametrize("last", [0, 2])
+def test_a_declared_frame_rate_that_its_time_stamps_do_not_contradict_stays(tmp_path, rate, last):
+    times = [round(1000 * k / rate) for k in range(40)]
+    for suffix in (".mp4", ".mkv"):
+        path = write_timed(tmp_path / f"a{suffix}", times, rate, round(1000 * last / rate))
+        with av.open(str(path)) as container:
+            declared = container.streams.video[0].average_rate
+        assert declared == pytest.approx(rate, rel=0.05)
+        assert decode.frame_rate(path) == declared
 
 
 def empty(path: Path) -> None:
