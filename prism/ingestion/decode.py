@@ -5,8 +5,8 @@ it: frame counts are missing or wrong, and seeking by time can be off by one. So
 reading the file, and there are three ways to decode a frame, each taken where the one before it fails:
 
 1. by time: the packets' time stamps, sorted, are the frames; seek to a key frame, recognise by time stamp;
-2. in order: decode from the start and count, up to the last wanted frame;
-3. counted: some packets give no frame, so count the frames that can be decoded first, then as in 2.
+2. in order: decode from the start to the end and count, where every packet gives a frame;
+3. counted: some packets give none, so count the frames that can be decoded first, then as in 2.
 
 A frame is turned and mirrored as the display matrix of its video says: phones store upright videos on their side.
 The shape of pixels, and what a picture in a folder of frames says of its orientation (EXIF), are ignored.
@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,10 +122,10 @@ def _ways(path: Path, size: int, limits: Limits, root: Path) -> Iterator[tuple[i
         if None not in times and len(set(times)) == len(times):
             shown.sort()
             yield len(times), lambda wanted: _read_by_time(path, shown, wanted, size, limits)
-        yield len(times), lambda wanted: _read_in_order(path, wanted, size, limits)
+        yield len(times), lambda wanted: _read_in_order(path, len(times), wanted, size, limits)
     count = sum(1 for _ in _decoded_frames(path))
     _require_motion(count)
-    yield count, lambda wanted: _read_in_order(path, wanted, size, limits)
+    yield count, lambda wanted: _read_in_order(path, count, wanted, size, limits)
 
 
 def _survey(path: Path, limits: Limits) -> tuple[list[int | None], Fraction | None]:
@@ -142,8 +143,12 @@ def _survey(path: Path, limits: Limits) -> tuple[list[int | None], Fraction | No
 
 
 def _times(container: "InputContainer", stream: "VideoStream") -> list[int | None]:
-    """The time stamp of every packet that gives a shown frame."""
-    return [packet.pts for packet in _packets(container, stream) if not packet.is_discard]
+    """The time stamp of every packet that gives a shown frame.
+
+    What stands before the first key frame, as in a video that was cut without encoding it anew, gives none.
+    """
+    packets = dropwhile(lambda packet: not packet.is_keyframe, _packets(container, stream))
+    return [packet.pts for packet in packets if not packet.is_discard]
 
 
 def _check_seconds(seconds: float, limits: Limits) -> None:
@@ -230,15 +235,15 @@ def _read_by_time(path: Path, times: list[int], wanted: Collection[int], size: i
     return found
 
 
-def _read_in_order(path: Path, wanted: Collection[int], size: int, limits: Limits) -> Frames:
-    """Decode from the start and count."""
-    found, converter = {}, VideoReformatter()
-    for index, frame in enumerate(_decoded_frames(path)):
-        if index in wanted:
-            found[index] = _fit_frame(frame, size, limits, converter)
-        if len(found) == len(wanted):
-            return found
-    raise _Missing
+def _read_in_order(path: Path, video_frames: int, wanted: Collection[int], size: int, limits: Limits) -> Frames:
+    """Decode from the start and count. Where there are not as many frames as expected, one before may lack."""
+    found, converter, count = {}, VideoReformatter(), 0
+    for count, frame in enumerate(_decoded_frames(path), 1):
+        if count - 1 in wanted:
+            found[count - 1] = _fit_frame(frame, size, limits, converter)
+    if count != video_frames:
+        raise _Missing
+    return found
 
 
 def _decoded_frames(path: Path, since: int | None = None) -> "Iterator[av.VideoFrame]":

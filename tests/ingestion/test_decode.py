@@ -4,7 +4,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Collection
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -242,6 +244,40 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path):
     assert count >= 35
     assert [shown_number(frame) for frame in clips[0]] == list(range(6))
     assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
+
+
+def without_packets(path: Path, cut: Path, numbers: Collection[int]) -> Path:
+    """Copy a video but for some packets, as a cut does that encodes nothing anew."""
+    with av.open(str(path)) as whole, av.open(str(cut), "w") as output:
+        stream = output.add_stream_from_template(whole.streams.video[0])
+        for number, packet in enumerate(whole.demux(video=0)):
+            if packet.size and number not in numbers:
+                packet.stream = stream
+                output.mux(packet)
+    return cut
+
+
+@pytest.mark.parametrize("window", [Window(0, 3), Window(10, 2), Window(30, 1), Window(34, 1)])
+def test_a_video_that_is_cut_between_key_frames_starts_at_the_first_of_them_whatever_is_read(tmp_path, window):
+    options = {"preset": "ultrafast", "g": "20", "bf": "0", "forced-idr": "1", "sc_threshold": "0"}
+    path = write_numbered(tmp_path / "a.mp4", 60, options=options)
+    cut = without_packets(path, tmp_path / "cut.mkv", [0])
+    assert read(cut, window)[0] == 40
+    assert numbers(cut, window) == [[20 + index for index in window.indices(6, 40)]]
+
+
+def test_frames_are_not_counted_by_packets_where_some_give_none(tmp_path, monkeypatch):
+    path = write_numbered(tmp_path / "a.mp4", 60, options={"preset": "ultrafast", "g": "20", "bf": "0"})
+    frames = decode._decoded_frames
+    # As where a decoder refuses the first packets.
+    monkeypatch.setattr(decode, "_decoded_frames", lambda path, since=None: islice(frames(path), 20, None))
+
+    def never(*arguments: object) -> decode.Frames:
+        raise decode._Missing
+
+    monkeypatch.setattr(decode, "_read_by_time", never)
+    assert read(path, Window(0, 1))[0] == 40
+    assert numbers(path, Window(0, 1)) == [[*range(20, 26)]]
 
 
 def write_timed(path: Path, times: list[int], rate: Fraction, last: int = 0) -> Path:
