@@ -87,6 +87,12 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
             f"Caution: {what} beside the class folders, so that no class is known, such as '{loose[0]}'. Move "
             "each into the folder of its class, or name them in a .csv list."
         )
+    if empty := sorted(listing.empty):
+        what = "1 class folder" if len(empty) == 1 else f"{len(empty):,} class folders"
+        names = ", ".join(map(repr, empty[:3])) + ", …" * (len(empty) > 3)
+        listing.notes.append(
+            f"Caution: no video comes from {what} ({names}). Without any, a class is no part of the task."
+        )
     if passed := listing.passed_over:
         what = "file or folder" if len(passed) == 1 else "files and folders"
         listing.notes.append(
@@ -326,6 +332,7 @@ def _folders(listing: Listing, folder: Path) -> Iterator[Path]:
 
 
 def _add_class(listing: Listing, folder: Path, split: str) -> None:
+    before = len(listing.videos)
     for entry in _entries(folder):
         relative = as_text(entry.relative_to(listing.root).as_posix())
         try:
@@ -340,3 +347,5 @@ def _add_class(listing: Listing, folder: Path, split: str) -> None:
                 listing.passed_over.append(relative)
         except OSError as error:
             listing.skipped[relative] = f"it cannot be read: {error.strerror}."
+    if len(listing.videos) == before:
+        listing.empty.append(as_text(folder.relative_to(listing.root).as_posix()))

@@ -42,6 +42,7 @@ class Listing:
         videos: those that were found.
         skipped: paths that were left out, with the reasons.
         passed_over: paths in class folders that are neither videos nor folders of frames.
+        empty: class folders from which no video came.
         notes: sentences that the user should read.
     """
 
@@ -49,6 +50,7 @@ class Listing:
     videos: list[VideoSource] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
     passed_over: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:

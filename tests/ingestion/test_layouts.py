@@ -84,6 +84,22 @@ def test_videos_in_folders_within_class_folders_are_counted_and_listed_as_skippe
     )
 
 
+def test_class_folders_from_which_no_video_comes_are_named(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b.mp4", "run/c.m4v", "run/d.wmv")
+    (tmp_path / "swim").mkdir()
+    caution, _ = list_videos(tmp_path).notes
+    assert caution == (
+        "Caution: no video comes from 2 class folders ('run', 'swim'). Without any, a class is no part of the "
+        "task."
+    )
+    touch(tmp_path / "splits", "train/jump/a.mp4", "test/jump/b.mp4", "train/walk/c.mp4")
+    for name in ("train/run", "test/run", "test/walk", "val/walk"):
+        (tmp_path / "splits" / name).mkdir(parents=True)
+    (caution,) = list_videos(tmp_path / "splits").notes
+    names = "'test/run', 'test/walk', 'train/run', …"
+    assert caution.startswith(f"Caution: no video comes from 4 class folders ({names}). ")
+
+
 def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
     videos = [f"mine/{label}/{k}.mp4" for label in ("jump", "walk") for k in range(2)]
     touch(tmp_path, *videos, *(f"mine/{label}/{k}.jpg" for label in ("jump", "walk") for k in range(2)))
