@@ -54,13 +54,15 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
 
 def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:
     """Move a share of the training recordings of each class to a split, at least one where two exist."""
+    if share == 0:
+        return videos
     recordings: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for video in videos:
         if video.split == "train":
             recordings[video.label].add((video.label, recording(video, config.group_pattern)))
     moved = set[tuple[str, str]]()
     for found in recordings.values():
-        wanted = max(1, round(share * len(found))) if share > 0 else 0
+        wanted = max(1, round(share * len(found)))
         order = sorted(found, key=lambda key: derive_seed(config.seed, split, *key))
         moved.update(order[: min(wanted, len(found) - 1)])
     return [

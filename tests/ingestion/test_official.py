@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -16,7 +17,7 @@ from prism.ingestion.annotations import MISSING
 from prism.ingestion.build import ingest
 from prism.ingestion.decode import frame_rate
 from prism.ingestion.layouts import list_videos
-from prism.ingestion.listing import Listing
+from prism.ingestion.listing import Listing, VideoSource
 from prism.ingestion.official import MINIUCF, NO_TEST_LABELS
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Window, centre_window, stride_at
@@ -259,6 +260,9 @@ def test_hmdb51s_recordings_are_names_up_to_their_tags(hmdb):
         "#20 Rhythm & Clap [good] (x)_clap",
         "b;c_clap",
     }
+    for name in ("April_09_clap_u_nm_np1_ba_goo_0", "No.5_clap_f_nm_np1_le_med_1", "plain", "No.5 plain"):
+        file, folder = (VideoSource(Path(path), f"clap/{path}", "clap", "") for path in (f"{name}.webm", name))
+        assert recording(file, pattern) == recording(folder, pattern) == re.split("_[fu]_nm", name)[0]
 
 
 # Kinetics-400
