@@ -51,9 +51,10 @@ def count(value: object) -> int:
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV; None is an empty cell."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    for row in map(list, (columns, *rows)):
+        # Python leaves a carriage return as it is, but it ends a line for whoever reads.
+        quoting = csv.QUOTE_ALL if any("\r" in str(cell) for cell in row) else csv.QUOTE_MINIMAL
+        csv.writer(text, lineterminator="\n", quoting=quoting).writerow(row)
     return text.getvalue()
 
 

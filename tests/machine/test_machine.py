@@ -1,6 +1,8 @@
 """Named randomness, atomic files, stop signals."""
 
+import csv
 import errno
+import io
 import json
 import os
 import resource
@@ -23,7 +25,7 @@ from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
 from prism.machine.signals import stop_signal, stoppable
-from prism.machine.texts import as_text, canonical_json
+from prism.machine.texts import as_text, canonical_json, csv_text
 
 
 def test_a_new_consumer_of_randomness_changes_no_other_stream():
@@ -67,6 +69,17 @@ def test_equal_values_give_equal_json_whatever_their_order(values):
     reversed_order = dict(reversed(values.items()))
     assert canonical_json(values) == canonical_json(reversed_order)
     assert json.loads(canonical_json(values)) == values
+
+
+@given(st.lists(st.lists(st.text("ab,\"'; \n\r\t#é", max_size=6), min_size=2, max_size=2), max_size=4))
+def test_a_table_is_read_as_it_was_written_and_its_lines_end_alike(rows):
+    text = csv_text(("path", "label"), rows)
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["path", "label"], *rows]
+    assert text.startswith("path,label\n")
+    plain = io.StringIO()
+    csv.writer(plain, lineterminator="\n").writerows(rows)
+    if not any("\r" in cell for row in rows for cell in row):
+        assert text == "path,label\n" + plain.getvalue()
 
 
 def test_a_written_file_is_complete_and_nothing_lies_beside_it(tmp_path):
