@@ -12,6 +12,7 @@ A frame is turned and mirrored as the display matrix of its video says: phones s
 The shape of pixels, and what a picture in a folder of frames says of its orientation (EXIF), are ignored.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -312,7 +313,7 @@ def _as_shown(frame: Array, matrix: list[int]) -> Array:
 
 
 def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
-    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+    if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root.resolve()):
         raise VideoError(f"frame '{path.name}' is a link that leaves the source.")
     if path.exists() and not path.is_file():
         raise VideoError(f"frame '{path.name}' is no file.")

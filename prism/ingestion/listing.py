@@ -62,9 +62,10 @@ class Listing:
         if not path.is_relative_to(self.root):
             raise SourceError(f"'{path}' is listed, but lies outside the source '{self.root}'.")
         relative = path.relative_to(self.root).as_posix()
+        # Before Python 3.13 Path.resolve raises at a link to itself.
         if relative != as_text(relative):
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
-        elif not path.resolve().is_relative_to(self.root.resolve()):
+        elif not Path(os.path.realpath(path)).is_relative_to(self.root.resolve()):
             self.skipped[relative] = "it is a link that leaves the source."
         else:
             self.videos.append(VideoSource(path, relative, label, split, recording))

@@ -4,11 +4,11 @@ Whole recordings are set apart: clips of one recording look alike, so a recordin
 a network that remembers places look as if it knew actions.
 """
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from prism.artifacts.index import SPLITS
 from prism.errors import SourceError
@@ -158,10 +158,10 @@ def said_of_same_files(videos: Sequence[VideoSource]) -> Iterator[str]:
     Raises:
         SourceError: the two are in different splits.
     """
-    firsts: dict[Path, VideoSource] = {}
+    firsts: dict[str, VideoSource] = {}
     again: list[tuple[VideoSource, VideoSource]] = []
     for video in videos:
-        first = firsts.setdefault(video.path.resolve(), video)
+        first = firsts.setdefault(os.path.realpath(video.path), video)
         if first.split != video.split:
             raise SourceError(
                 f"'{first.relative}' ({first.split}) and '{video.relative}' ({video.split}) are one and the same "

@@ -383,6 +383,16 @@ def test_a_broken_image_is_named(tmp_path):
     assert numbers(folder, Window(0, 1)) == [[0, 1, 0, 3, 4, 5]]
 
 
+def test_a_link_to_itself_is_skipped_with_its_reason(tmp_path):
+    (tmp_path / "a.mp4").symlink_to("a.mp4")
+    with pytest.raises(VideoError, match=r"^there is no such file\.$"):
+        read(tmp_path / "a.mp4", Window(0, 1))
+    folder = write_numbered_images(tmp_path / "video", 2)
+    (folder / "frame3.png").symlink_to("frame3.png")
+    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: too many levels"):
+        read(folder, Window(0, 1))
+
+
 @pytest.mark.parametrize("order", ["<u2", ">u2"])
 def test_the_high_byte_of_a_grey_frame_with_16_bits_is_what_is_seen(tmp_path, order):
     grey = np.arange(0, 2**16, 2**10, dtype=order).repeat(64).reshape(64, 64)

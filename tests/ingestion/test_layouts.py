@@ -363,6 +363,13 @@ def test_a_link_that_leaves_the_source_is_skipped_and_one_inside_is_not(tmp_path
     assert listing.skipped == {"jump/out.mp4": "it is a link that leaves the source."}
 
 
+def test_a_link_to_itself_does_not_end_the_run(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b.mp4")
+    (tmp_path / "jump/self.mp4").symlink_to("self.mp4")
+    found = [video.relative for video in make_plan(tmp_path, IngestConfig()).videos]
+    assert sorted(found) == ["jump/a.mp4", "jump/self.mp4", "walk/b.mp4"]
+
+
 def test_folders_that_are_links_are_not_searched_and_are_named(tmp_path):
     root = touch(tmp_path, "train/jump/a.mp4", "train/walk/frames/0.jpg", "test/jump/c.mp4")
     (root / "val").symlink_to(root / "train")
