@@ -38,9 +38,14 @@ def listed_positions(store: ClipStore, path: Path) -> list[int]:
     training, others = _Videos(store, ("train",)), _Videos(store, ("val", "test"))
     lines: dict[Parts, int] = {}
     for number, text in _listed(path):
-        where, found = f"line {number} of '{path}'", training.named(text)
+        where = f"line {number} of '{path}'"
+        found, elsewhere = training.named(text), others.named(text)
+        if not found and not elsewhere:
+            # Only now, as the name of a video may end like a label, too.
+            unlabelled = LABEL.sub("", text)
+            found, elsewhere = training.named(unlabelled), others.named(unlabelled)
         if not found:
-            if others.named(text):
+            if elsewhere:
                 raise SourceError(f"{where} has '{text}', which is no training video of the store. Take it out.")
             raise SourceError(
                 f"{where} has '{text}', which the store does not know. Its clips.csv has the paths that it knows."
@@ -75,23 +80,20 @@ class _Videos:
                 self.places[parts].append(place)
                 self._of_name[parts[-1]].add(parts)
 
-    def named(self, text: str) -> list[Parts]:
-        """The videos that a line may mean; a label behind the path does not count."""
-        for said in dict.fromkeys((text, LABEL.sub("", text))):
-            if not (parts := _parts(said)):
-                continue
-            if parts in self.places:
-                return [parts]
-            found = [
-                video
-                for video in self._of_name.get(parts[-1], ())
-                if video[-len(parts) :] == parts or parts[-len(video) :] == video
-            ]
-            if found:
-                # Of videos that the path ends with, the longest is meant: it lies nearest to it.
-                longest = max(min(len(video), len(parts)) for video in found)
-                return [video for video in found if min(len(video), len(parts)) == longest]
-        return []
+    def named(self, path: str) -> list[Parts]:
+        """The videos that a path may mean."""
+        if not (parts := _parts(path)):
+            return []
+        if parts in self.places:
+            return [parts]
+        found = [
+            video
+            for video in self._of_name.get(parts[-1], ())
+            if video[-len(parts) :] == parts or parts[-len(video) :] == video
+        ]
+        # Of videos that the path ends with, the longest is meant: it lies nearest to it.
+        longest = max((min(len(video), len(parts)) for video in found), default=0)
+        return [video for video in found if min(len(video), len(parts)) == longest]
 
 
 def _parts(path: str) -> Parts:

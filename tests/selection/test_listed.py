@@ -2,11 +2,14 @@
 
 import re
 
+import numpy as np
 import pytest
 import torch
 
+from prism.artifacts.index import ClipSource
 from prism.errors import ConfigError, OutputError, SourceError
 from prism.selection.select import select
+from prism.testing import write_store
 
 
 @pytest.fixture
@@ -66,6 +69,30 @@ def test_a_path_may_be_shorter_than_that_of_the_store_where_it_fits_one_video(ma
         select(store, from_list=tmp_path / "list")
     (tmp_path / "list").write_text("x/a/train3.mp4\nb/train3.mp4")
     assert select(store, from_list=tmp_path / "list").labels.tolist() == [0, 1]
+
+
+def test_a_name_that_ends_like_a_label_is_looked_up_whole_in_every_split_first(tmp_path):
+    names = {"train": ("clip", "clip 1"), "test": ("clip 2",)}
+    sources = [
+        ClipSource(split, label, f"{label}/{name}", 0, 1, 2)
+        for split in names
+        for label in ("jump", "walk")
+        for name in names[split]
+    ]
+    frames = np.zeros((6, 2, 3, 8, 8), np.uint8)
+    store = write_store(tmp_path / "store", ["jump", "walk"], sources, frames)
+    (tmp_path / "list").write_text("jump/clip 1\njump/clip 3\nwalk/clip 1 1\nwalk/clip 1\n")
+    with pytest.raises(SourceError, match=r"line 4 .* has 'walk/clip 1' again, after line 3"):
+        select(store, from_list=tmp_path / "list")
+    (tmp_path / "list").write_text("jump/clip 1\njump/clip 3\nwalk/clip 1 1\n")
+    assert select(store, from_list=tmp_path / "list").source["clips"] == [
+        "jump/clip 1",
+        "jump/clip",
+        "walk/clip 1",
+    ]
+    (tmp_path / "list").write_text("jump/clip 2\nwalk/clip 1")
+    with pytest.raises(SourceError, match=r"line 1 .* has 'jump/clip 2', which is no training video"):
+        select(store, from_list=tmp_path / "list")
 
 
 def test_takes_are_filled_from_the_list(listed, store, tmp_path):
