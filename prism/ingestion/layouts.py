@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from prism.artifacts.kinds import STORE, kind_of
 from prism.errors import ConfigError, SourceError
@@ -181,15 +182,15 @@ def check_listing(listing: Any, layout: str) -> None:
 
 
 def said_of_capitals(labels: set[str]) -> Iterator[str]:
-    """That classes have names which only capitals tell apart, once for each name."""
+    """That classes have names which only capitals or Unicode forms tell apart, once for each name."""
     spellings: dict[str, list[str]] = {}
     for label in sorted(labels):
-        spellings.setdefault(label.casefold(), []).append(label)
+        spellings.setdefault(normalize("NFC", label).casefold(), []).append(label)
     for names in spellings.values():
         if len(names) > 1:
             yield (
-                f"Caution: {' and '.join(map(repr, names))} differ only in capitals, but each is a class of its "
-                "own. Rename one if they are the same."
+                f"Caution: {' and '.join(map(repr, names))} differ only in capitals or in the Unicode form of "
+                "their letters, but each is a class of its own. Rename one if they are the same."
             )
 
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -231,6 +232,18 @@ def test_classes_that_only_capitals_tell_apart_are_pointed_out(tmp_path):
     (note,) = list_videos(tmp_path).notes
     assert note.startswith("Caution: 'JUMP' and 'Jump' and 'jump' differ only in capitals")
     assert len({video.label for video in list_videos(tmp_path).videos}) == 4
+
+
+def test_classes_that_only_a_unicode_form_tells_apart_are_pointed_out(tmp_path):
+    labels = [normalize(form, "café") for form in ("NFC", "NFD")]
+    path = write_list(
+        tmp_path, "".join(["path,label\n", *(f"{k}.mp4,{label}\n" for k, label in enumerate(labels))])
+    )
+    (note,) = list_videos(path).notes
+    assert note.endswith(
+        "differ only in capitals or in the Unicode form of their letters, but each is a class of its own. Rename "
+        "one if they are the same."
+    )
 
 
 def test_a_folder_with_one_list_is_read_by_it(tmp_path):
