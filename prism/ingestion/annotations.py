@@ -63,7 +63,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     Raises:
         SourceError: the file cannot be read, is not UTF-8 or has no line.
     """
-    lines = [line.strip() for line in _read_text(path).split("\n")]
+    lines = [line.strip() for line in io.StringIO(_read_text(path), newline=None)]
     if not any(lines):
         raise SourceError(f"'{path}' is empty.")
     yield from ((f"line {number} of '{path}'", line) for number, line in enumerate(lines, 1) if line)

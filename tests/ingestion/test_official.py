@@ -85,6 +85,13 @@ def test_another_official_split_reads_other_lists(ucf):
         found(ucf, "ucf101", official_split=3)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_of_lists_may_end_in_any_way(ucf, end):
+    usual = found(ucf, "ucf101")
+    write(ucf, {name: text.replace("\r\n", end) for name, text in UCF_LISTS.items()})
+    assert found(ucf, "ucf101") == usual
+
+
 def test_case_depth_and_video_type_may_differ_from_the_lists(tmp_path):
     root = write(tmp_path, UCF_LISTS)
     touch(root, "UCF-101/Archery/v_Archery_g01_c01.mp4", "UCF-101/Archery/v_archery_g08_c01.AVI")
