@@ -159,8 +159,9 @@ def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str]
         if name and name not in SPLIT_NAMES:
             allowed = ", ".join(SPLIT_NAMES)
             raise SourceError(f"the data set has the split {name!r}, but it must be one of {allowed}. Rename it.")
-        names = getattr((getattr(items, "features", None) or {}).get("label"), "names", None)
-        yield SPLIT_NAMES.get(name, ""), items, names or getattr(items, "classes", None)
+        features = getattr(items, "features", None) or {}
+        named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
+        yield SPLIT_NAMES.get(name, ""), items, next(filter(None, named), getattr(items, "classes", None))
 
 
 def _length(items: Iterable[Any]) -> int | None:

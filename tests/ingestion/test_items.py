@@ -149,6 +149,14 @@ def test_numbers_get_the_names_that_a_data_set_has_for_them(tmp_path):
     assert tensors.classes == ("1", "3")
 
 
+def test_names_are_found_under_either_key_of_a_label(tmp_path):
+    class Features(list):
+        features = {"labels": SimpleNamespace(names=["sit", "stand"])}  # noqa: RUF012
+
+    items = Features({"video": frames, "labels": label} for frames, label in pairs(2, (1, 0)))
+    assert ingest(items, tmp_path / "store", **CLIP).classes == ("sit", "stand")
+
+
 def test_datasets_of_hugging_face_are_read_with_their_names(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets = pytest.importorskip("datasets")
