@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from prism.errors import SourceError
 from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, videos_under
@@ -157,11 +158,11 @@ def find_listed(
     try:
         for path in videos_under(source, linked):
             end = "/".join(path.relative_to(source).parts[-parts:])
-            found[fold(_without_suffix(end))].append(path)
+            found[fold(_plain(end))].append(path)
     except OSError as error:
         raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.") from None
     for entry in entries:
-        name = fold(_without_suffix(entry.name))
+        name = fold(_plain(entry.name))
         if name in places:
             raise SourceError(f"{entry.where} lists '{entry.name}' again, after {places[name]}.")
         places[name] = entry.where
@@ -176,7 +177,9 @@ def find_listed(
     return listing
 
 
-def _without_suffix(name: str) -> str:
+def _plain(name: str) -> str:
+    """A name without its suffix, in one Unicode form: a copy by way of macOS may have another than the list."""
+    name = normalize("NFC", name)
     return name.rpartition(".")[0] if name.lower().endswith(VIDEO_SUFFIXES) else name
 
 

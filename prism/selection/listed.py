@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path, PureWindowsPath
+from unicodedata import normalize
 
 from prism.artifacts.store import ClipStore
 from prism.errors import SourceError
@@ -78,7 +79,7 @@ class _Videos:
             for place in store.positions(split):
                 parts = _parts(store.sources[place].path)
                 self.places[parts].append(place)
-                self._of_name[parts[-1]].add(parts)
+                self._of_name[_composed(parts)[-1]].add(parts)
 
     def named(self, path: str) -> list[Parts]:
         """The videos that a path may mean."""
@@ -86,10 +87,11 @@ class _Videos:
             return []
         if parts in self.places:
             return [parts]
+        said = _composed(parts)
         found = [
             video
-            for video in self._of_name.get(parts[-1], ())
-            if video[-len(parts) :] == parts or parts[-len(video) :] == video
+            for video in self._of_name.get(said[-1], ())
+            if _composed(video)[-len(said) :] == said or said[-len(video) :] == _composed(video)
         ]
         # Of videos that the path ends with, the longest is meant: it lies nearest to it.
         longest = max((min(len(video), len(parts)) for video in found), default=0)
@@ -99,6 +101,11 @@ class _Videos:
 def _parts(path: str) -> Parts:
     """The folders of a path and its name, whichever system wrote it."""
     return tuple(part for part in PureWindowsPath(path).as_posix().split("/") if part not in ("", "."))
+
+
+def _composed(parts: Parts) -> Parts:
+    """The same in one Unicode form: a copy by way of macOS may have another."""
+    return tuple(normalize("NFC", part) for part in parts)
 
 
 def _listed(path: Path) -> Iterator[tuple[int, str]]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given
@@ -228,6 +229,15 @@ def test_hmdb51_leaves_out_the_videos_marked_0_and_reads_every_name(hmdb):
         ]
     )
     assert listing(hmdb, "hmdb51").skipped == {}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_listed_name_is_found_in_either_unicode_form(hmdb, form):
+    name = "Café_clap_u_nm_np1_fr_goo_0.avi"
+    listed, stored = normalize(form, name), normalize("NFD" if form == "NFC" else "NFC", name)
+    write(hmdb, {HMDB + "clap_test_split1.txt": f"{listed} 1\n"})
+    touch(hmdb, f"clap/{stored}")
+    assert (f"clap/{stored}", "clap", "train") in found(hmdb, "hmdb51")
 
 
 def test_hmdb51_trains_on_all_that_it_does_not_test_where_that_is_asked_for(hmdb):

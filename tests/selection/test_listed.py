@@ -1,6 +1,7 @@
 """Clips that another tool has chosen: its list names videos, whatever their paths began with."""
 
 import re
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -93,6 +94,17 @@ def test_a_name_that_ends_like_a_label_is_looked_up_whole_in_every_split_first(t
     (tmp_path / "list").write_text("jump/clip 2\nwalk/clip 1")
     with pytest.raises(SourceError, match=r"line 1 .* has 'jump/clip 2', which is no training video"):
         select(store, from_list=tmp_path / "list")
+
+
+def test_a_path_is_known_in_either_unicode_form(make_store, tmp_path):
+    composed, decomposed = (normalize(form, "café") for form in ("NFC", "NFD"))
+    store = make_store(classes=["a", f"{decomposed}s", composed])
+    (tmp_path / "list").write_text(f"a/train0.mp4\n{decomposed}/train1.mp4\n{composed}s/train2.mp4\n")
+    taken = select(store, from_list=tmp_path / "list").source["clips"]
+    assert taken == ["a/train0.mp4", f"{decomposed}s/train2.mp4", f"{composed}/train1.mp4"]
+    both = make_store(classes=[decomposed, composed])
+    (tmp_path / "list").write_text(f"{composed}/train0.mp4\n")
+    assert select(both, from_list=tmp_path / "list").source["clips"] == [f"{composed}/train0.mp4"]
 
 
 def test_takes_are_filled_from_the_list(listed, store, tmp_path):
