@@ -11,7 +11,7 @@ from prism.reports.text import in_shares, listed, sentence
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
 TESTS = ("test", "test-random")
-"""Splits that settings are not chosen on."""
+"""Splits of the test videos, which settings are not chosen on."""
 STORED_CLIPS = (
     "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a random "
     "subset of them (Okanovic et al., arXiv 2305.18424)."

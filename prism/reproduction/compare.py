@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prism.artifacts.estimates import LEVEL, NO_INTERVAL
 from prism.artifacts.results import HEADINGS
 from prism.machine.texts import csv_text
+from prism.reports.notes import TESTS
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
 from prism.reports.text import in_bytes, in_seconds, significant
@@ -129,7 +130,7 @@ class Comparison:
             said += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
         if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
             said.append(f"Protocol {' and '.join(protocols)}.")
-        if splits := sorted({line.split for line in self.lines} - {"", "test"}):
+        if splits := sorted({line.split for line in self.lines} - {"", *TESTS}):
             said.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
         if others := sorted({line.store for line in self.lines if not line.is_same_data}):
             guide = " and ".join(sorted({line.data for line in self.lines if not line.is_same_data}))

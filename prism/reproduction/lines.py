@@ -9,6 +9,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import Estimate, Sample
 from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.telemetry import seconds_to_make
+from prism.reports.notes import TESTS
 from prism.reproduction.paper import FLOOR, Cell
 from prism.reproduction.plan import Place
 
@@ -63,7 +64,7 @@ class Line:
     def mark(self) -> str:
         """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
         printed = self.cell.printed
-        if not self.is_same_data or self.split != "test" or self.ours is None:
+        if not self.is_same_data or self.split not in TESTS or self.ours is None:
             return ""
         if printed is None or printed.std is None:
             return ""

@@ -634,10 +634,11 @@ def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_st
 
 
 def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked():
-    lines = [replace(line_with(40, Printed(17.9, 0.3)), split=split) for split in ("test", "val")]
-    assert [line.mark for line in lines] == ["▲", ""]
+    lines = [replace(line_with(40, Printed(17.9, 0.3)), split=split) for split in ("test", "test-random", "val")]
+    assert [line.mark for line in lines] == ["▲", "▲", ""]
     said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
-    assert ["Scored on val clips" in text for text in said] == [False, True]
+    assert ["Scored on val clips" in text for text in said] == [False, False, True]
+    assert not any("Scored on" in text for text in said[:2])
 
 
 def test_stores_of_one_name_are_told_apart_by_their_folders(make_store, tmp_path, monkeypatch):
