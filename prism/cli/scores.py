@@ -116,10 +116,11 @@ def rank(
         candidates=run.candidates,
         workers=run.workers,
     )
+    if output is not None:
+        write_tables(found, output)
     Console().print(summary_table(found))
     if output is None:
         say("Nothing was written; -o RANKING.json keeps the ranking.")
         return
-    write_tables(found, output)
     say(f"Wrote {output}, and beside it {', '.join(path.name for path in beside(output))}.")
     report_next(output)

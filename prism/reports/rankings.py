@@ -245,8 +245,7 @@ def plot(ranking: Ranking) -> Picture:
 def summary_table(ranking: Ranking) -> "Table":
     """A short table for a terminal; its notes follow it."""
     shown = [column for column in COLUMNS if column.heading in TERMINAL]
-    notes = "\n".join([*verdicts(ranking), *_notes(ranking)])
-    return terminal_table(shown, [rank_rows(ranking)], notes)
+    return terminal_table(shown, [rank_rows(ranking)], [*verdicts(ranking), *_notes(ranking)])
 
 
 def to_csv(ranking: Ranking) -> str:

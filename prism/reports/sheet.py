@@ -77,12 +77,14 @@ def markdown(sheet: Sheet) -> str:
     return f"# {_for_markdown(sheet.title)}\n\n{table}\n{notes}"
 
 
-def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], caption: str) -> "Table":
-    """Groups of rows as a table for a terminal."""
+def terminal_table(columns: Sequence[Column], groups: Sequence[Sequence[Any]], notes: Sequence[str]) -> "Table":
+    """Groups of rows as a table for a terminal, with notes below it."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
+    # A plain str would be read as markup: names of users stand in it.
+    caption = Text("\n".join(map(printable, notes)), "table.caption")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
     for column in columns:
         side = "right" if column.is_number else "left"

@@ -8,7 +8,7 @@ from prism.reports.alike import alike, sheet_of
 from prism.reports.notes import cautions_on
 from prism.reports.rows import Row, build_rows, grouped, groups, network_of
 from prism.reports.sheet import NETWORK, Column, label_and_role, terminal_table
-from prism.reports.text import in_bytes, in_seconds, printable, significant
+from prism.reports.text import in_bytes, in_seconds, significant
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,19 +79,19 @@ def _alike_tables(results: Sequence[Result]) -> list[tuple["Table", list[str]]]:
     for some in grouped(results, lambda result: (result.group, network_of(result.config))):
         if sheet := sheet_of(alike(some)):
             (row, *_), (explained, *cautions) = build_rows(some), sheet.notes
-            place = printable(", ".join(column.text(row) for column in (*WHERE, NETWORK)))
+            place = ", ".join(column.text(row) for column in (*WHERE, NETWORK))
             caption = place if found else f"{place}. {explained}"
-            found.append((terminal_table(sheet.columns, [sheet.rows], caption), cautions))
+            found.append((terminal_table(sheet.columns, [sheet.rows], [caption]), cautions))
     return found
 
 
 def _summary_table(rows: Sequence[Row]) -> "Table":
     # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
     texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
-    same = [printable(*found) for found in texts.values() if len(found) == 1]
+    same = [text for found in texts.values() if len(found) == 1 for text in found]
     varying = [column for column, found in texts.items() if len(found) > 1]
     costs = [column for column in _costs(rows) if column.heading in COSTS_ON_TERMINAL]
     columns = [LABEL_AND_ROLE, *varying, *_scores(rows[0].task)[:SCORES_ON_TERMINAL], *costs]
     chance = " or ".join(f"{100 * share:.3g}" for share in sorted({row.chance[row.metric] for row in rows}))
     caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
-    return terminal_table(columns, groups(rows), caption)
+    return terminal_table(columns, groups(rows), [caption])

@@ -8,12 +8,22 @@ import pytest
 import torch
 from matplotlib.axes import Axes
 from orders import ranking_of
+from rich.console import Console
 
 from prism.artifacts.rankings import Ranking
 from prism.errors import OutputError, ResultError
 from prism.reports.page import report
 from prism.reports.plots import Panel, ranking_plot
-from prism.reports.rankings import beside, plot, rank_rows, ranking_sheets, to_csv, verdicts, write_tables
+from prism.reports.rankings import (
+    beside,
+    plot,
+    rank_rows,
+    ranking_sheets,
+    summary_table,
+    to_csv,
+    verdicts,
+    write_tables,
+)
 from prism.reports.sheet import markdown
 
 NUM = 12
@@ -154,6 +164,16 @@ def test_any_number_of_kinds_has_a_picture(ranking, count):
     panel = {"name": "a", "title": "τ 1", "deviations": (1.0, 2.0), "networks": ("convnet3d", "own")}
     one = Panel(full=(10.0, 20.0), scores=(10.0, 10.0), picked=frozenset({1}), **panel)
     assert ranking_plot([one] * count, 10.0).width > 300
+
+
+def test_no_name_of_a_candidate_is_obeyed_by_the_terminal(ranking):
+    names = ["w[/x]", "wide[big]", "\x1b[31mred\n", *list(ranking.candidates)[3:]]
+    candidates = dict(zip(names, ranking.candidates.values(), strict=True))
+    console = Console(width=80, file=io.StringIO())
+    # Those that diverge are named below the table.
+    trials = tuple(replace(one, score=None) for one in ranking.trials)
+    console.print(summary_table(replace(ranking, candidates=candidates, trials=trials)))
+    assert all(name in console.file.getvalue() for name in ("w[/x]", "wide[big]", "\\x1b[31mred\\n"))
 
 
 def test_the_tables_lie_beside_the_ranking_and_the_page_shows_them(ranking, tmp_path):

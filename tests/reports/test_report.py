@@ -280,6 +280,16 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     assert "chance 50 %" in text
 
 
+def test_the_terminal_says_the_name_of_a_store_as_it_is(tmp_path):
+    exhibit = Exhibit.build(tmp_path, classes=["a", "b"])
+    path = exhibit.of_store("full", 8)
+    result = Result.load(path)
+    replace(result, data=replace(result.data, path="ucf[val]")).save(path)
+    console = Console(width=80, file=io.StringIO())
+    console.print(summary_tables(load([path]))[0][0])
+    assert "ucf[val]" in console.file.getvalue()
+
+
 def retrieval_of(exhibit: Exhibit) -> list[Path]:
     made = exhibit.folder / "set.safetensors"
     return [
