@@ -60,6 +60,7 @@ def _of_result(result: Result) -> dict[str, Any]:
         "label": result.label,
         "task": result.task,
         **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
+        **({"caution": result.caution} if result.caution else {}),
         "protocol": result.protocol,
         "method": result.subject.method,
         "videos": result.subject.num_videos,

@@ -108,6 +108,8 @@ def _scores(result: Result | None) -> Iterator[str]:
         chance = 100 * result.data.chance[metric]
         yield f"| {HEADINGS[metric]} | {percent(result.summary(metric))} | {chance:.1f} |"
     yield ""
+    if result.caution:
+        yield from (f"Caution: {result.caution}", "")
     scored_on = counted(result.data.num_clips, "real clip")
     yield f"The networks were trained on nothing but this set, and scored on {scored_on}, with these options:"
     yield ""

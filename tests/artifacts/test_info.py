@@ -3,6 +3,7 @@
 import json
 import struct
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 import torch
@@ -53,6 +54,12 @@ def test_a_result_is_described_by_its_number_and_n(store, tmp_path):
     assert facts["kind"] == "result"
     assert facts["top1_percent"].endswith("(2)")
     assert (facts["label"], facts["task"]) == (result.label, "classification")
+
+
+def test_a_result_is_described_with_its_caution(store, tmp_path):
+    result = evaluate(select(store), store, width=2, epochs=1, seeds=1, device="cpu")
+    replace(result, config={**result.config, "seeds": 2}).save(tmp_path / "r.json")
+    assert describe(tmp_path / "r.json")["caution"].startswith("1 of 2 networks are there")
 
 
 def test_every_description_is_json(store, tmp_path):

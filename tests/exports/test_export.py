@@ -292,6 +292,12 @@ def test_the_card_says_size_making_commands_and_scores(store, card, scored):
     assert "class0" in text
 
 
+def test_the_card_cautions_as_the_result_does(card, scored):
+    chosen, result = scored
+    result = replace(result, subject=replace(result.subject, made_from="another store"))
+    assert f"\nCaution: {result.caution}\n" in card(chosen, result=result).text
+
+
 def test_the_programs_on_the_cards_run(chosen, card, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
