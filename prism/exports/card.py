@@ -7,6 +7,7 @@ from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, Result, percent
+from prism.condensation.options import METHODS
 from prism.config import as_arguments, chosen
 from prism.exports.format import Format, Loss
 from prism.exports.options import ExportConfig
@@ -42,8 +43,7 @@ def card_text(
             *("", "| | |", "|---|---|", *_facts(condensed, loss, num_bytes)),
             *("", "The label of a video is the position of its class:", "", *_fenced(list(condensed.classes))),
             *(("", "## How to read it", "", *_fenced(program, "python")) if program else ()),
-            *("", "## How it was made", "", *_fenced(_commands(condensed, config), "sh")),
-            *("", *_fenced({key: condensed.source.get(key) for key in ("method", "versions", "store")})),
+            *("", "## How it was made", "", *_making(condensed, config)),
             *("", "## How it scores", "", *_scores(result)),
             *(
                 "",
@@ -88,14 +88,23 @@ def _facts(condensed: CondensedSet, loss: Loss, num_bytes: int) -> Iterator[str]
         yield f"| {name} of the real pixels, in 0..1 | {values} |"
 
 
-def _commands(condensed: CondensedSet, config: ExportConfig) -> str:
-    """The commands that made the set and the export; paths are left to the reader."""
+def _making(condensed: CondensedSet, config: ExportConfig) -> Iterator[str]:
+    """The commands that made the set and the export, whose paths are left to the reader; and what the set says.
+
+    No command makes a set that was made without PRISM: its options stand beside its method.
+    """
+    source, said = condensed.source, ["method", "versions", "store"]
     # A selection records which clips it chose.
-    verb, made = "select" if "clips" in condensed.source else "condense", condensed.source.get("config")
+    is_selected, made = "clips" in source, source.get("config")
     lines = [["prism", "export", "SET", "-o", "FOLDER", *as_arguments({"to": config.to, **chosen(config)})]]
-    if isinstance(made, dict):
+    if isinstance(made, dict) and (is_selected or METHODS.is_name(source.get("method"))):
+        verb = "select" if is_selected else "condense"
         lines.insert(0, ["prism", verb, "STORE", "-o", "SET", *as_arguments(dict(sorted(made.items())))])
-    return "\n".join(shlex.join(map(printable, words)) for words in lines)
+    else:
+        said.insert(1, "config")
+    yield from _fenced("\n".join(shlex.join(map(printable, words)) for words in lines), "sh")
+    yield ""
+    yield from _fenced({key: source.get(key) for key in said})
 
 
 def _scores(result: Result | None) -> Iterator[str]:

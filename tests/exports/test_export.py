@@ -298,6 +298,16 @@ def test_the_card_cautions_as_the_result_does(card, scored):
     assert f"\nCaution: {result.caution}\n" in card(chosen, result=result).text
 
 
+def test_the_card_of_a_set_of_another_method_has_its_options_and_no_command(store, card):
+    clips = store.clips("train")
+    own = CondensedSet.from_clips(clips.subset([0, len(clips) - 1]), store, method="my-gan", seed=4, steps=200)
+    text = card(own).text
+    assert "prism export SET" in text
+    assert "prism condense" not in text
+    assert '"method": "my-gan"' in text
+    assert '"steps": 200' in text
+
+
 def test_the_programs_on_the_cards_run(chosen, card, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
