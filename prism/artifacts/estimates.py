@@ -189,8 +189,9 @@ def lead(
                 f"two results of '{label}' are of one set, or of sets with the same seeds. A group has one result "
                 "for each set: add networks to it with --seeds and --resume."
             )
-        if shared := said_of_shared_networks(label, runs):
-            warnings.warn(shared, stacklevel=2)
+        for said in (said_of_shared_networks(label, runs), said_of_copies(label, group)):
+            if said:
+                warnings.warn(said, stacklevel=2)
         samples.append(Sample({key: list(scores.values()) for key, scores in runs.items()}))
     found = samples[0].lead(samples[1])
     assert found is not None
@@ -264,6 +265,20 @@ def said_of_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]])
         f"{judges} more than one set of “{label}”, as the seeds say: what their scores have in common is an error "
         "that no interval over sets can see. Give each set networks of its own: with --seeds 3 those of --seed 0, "
         "3, 6 and so on."
+    )
+
+
+def said_of_copies(label: str, results: Sequence[Result]) -> str:
+    """A sentence on sets that were made alike and hold the same videos, as far as results tell; or nothing."""
+    videos = {key: one.subject.videos for key, one in zip(_set_keys(results), results, strict=True)}
+    count = Counter(filter(None, videos.values()))
+    copies = sum(sets for sets in count.values() if sets > 1)
+    if not copies:
+        return ""
+    return (
+        f"{copies} of {len(videos)} sets of “{label}” hold the same videos as another one: they are one set that "
+        "counts several times, and the error over sets is too small. Of a method that draws nothing, as herding, "
+        "--embedder-seed makes another set."
     )
 
 

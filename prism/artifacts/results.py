@@ -65,8 +65,10 @@ class Subject:
         made_from: fingerprint of the store that the set was made from, where that is not the one that scores;
             empty where it is, or where nobody knows.
         shared_videos: videos that score and seem to be among those of another store that was trained on.
+        videos: digest of a set apart from what it records of its making, equal for copies under two seeds; empty
+            for clips of a store, and in results of earlier versions.
 
-    A file has the last three only where they are not the default.
+    A file has the last four only where they are not the default.
     """
 
     kind: str
@@ -81,6 +83,7 @@ class Subject:
     stored_clips: int = 0
     made_from: str = ""
     shared_videos: int = 0
+    videos: str = ""
 
     def __post_init__(self) -> None:
         if self.stored_clips == 0:
@@ -168,7 +171,7 @@ class Result:
     def identity(self) -> dict[str, Any]:
         """All that two results must share for their runs to be one sample: seeds, paths and machine may differ."""
         made_with = {name: self.provenance.get(name) for name in versions()}
-        subject = {key: value for key, value in asdict(self.subject).items() if key != "path"}
+        subject = {key: value for key, value in asdict(self.subject).items() if key not in ("path", "videos")}
         config = {key: value for key, value in self.config.items() if key != "seeds"}
         data = {"fingerprint": self.data.fingerprint, "split": self.data.split}
         said = {"label": self.label, "task": self.task, "protocol": self.protocol}
@@ -238,7 +241,7 @@ class Result:
         """The text of the result file."""
         summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
         content = {"format": "prism-result", "version": VERSION, **asdict(self), "summary": summary}
-        defaults = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0}
+        defaults = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0, "videos": ""}
         for name, default in defaults.items():
             if content["subject"][name] == default:
                 del content["subject"][name]

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
@@ -117,6 +117,7 @@ def set_material(
         condensed.stored_clips,
         # A set of another tool does not say where its clips are from.
         made_from if isinstance(made_from, str) and made_from != store.fingerprint else "",
+        videos=replace(condensed, source={}).fingerprint,
     )
     return SetMaterial(condensed, file), subject
 

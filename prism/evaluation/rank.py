@@ -129,7 +129,7 @@ class _Contest:
             file, condensed = material.path, material.condensed
             name = file.stem if file else subject.method
             # Herding and k-center draw nothing: another seed gives another record of the same clips.
-            told = subject.method, replace(condensed, source={}).fingerprint
+            told = subject.method, subject.videos
             if told in names:
                 raise ConfigError(f"the sets '{names[told]}' and '{name}' are the same. Name each set once.")
             names[told] = name

@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, runs_by_set, said_of_shared_networks
+from prism.artifacts.estimates import (
+    NO_INTERVAL,
+    Estimate,
+    Sample,
+    runs_by_set,
+    said_of_copies,
+    said_of_shared_networks,
+)
 from prism.artifacts.results import HEADINGS, SEEDS, Result
 from prism.machine.texts import canonical_json
 from prism.reports.rows import grouped, network_of, role_of
@@ -123,5 +130,7 @@ def _notes(found: Sequence[Alike]) -> list[str]:
     ]
     leads = [lead for one in found for lead in (lead_over_floor(one, found), _behind(one, found)) if lead]
     said += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-    shared = (said_of_shared_networks(one.label, one.runs) for one in found)
-    return said + [f"Caution: {one}" for one in shared if one]
+    for one in found:
+        doubts = (said_of_shared_networks(one.label, one.runs), said_of_copies(one.label, one.results))
+        said += [f"Caution: {doubt}" for doubt in doubts if doubt]
+    return said

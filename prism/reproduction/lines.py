@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import Estimate, Sample
+from prism.artifacts.estimates import Estimate, Sample, said_of_copies
 from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.telemetry import seconds_to_make
 from prism.reports.notes import TESTS
@@ -152,6 +152,7 @@ def _line(place: Place, name: str, done: Progress) -> Line:
     runs = _runs(place, done)
     scores = {seed: [run.scores[cell.metric] for run in some] for seed, some in runs.items()}
     failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
+    cautions = [f"of “{one.label}” {one.caution}" for one in scored if one.caution]
     num_train = len(store.positions("train"))
     full = 4 * store.clip_bytes * num_train
     # All real clips are no set: they are counted as the store holds them.
@@ -175,7 +176,7 @@ def _line(place: Place, name: str, done: Progress) -> Line:
         condense_seconds=_mean([one.seconds for one in made if one.seconds]),
         run_seconds=_mean([run.seconds for some in runs.values() for run in some]),
         failure=failures[0] if failures else "",
-        caution=" ".join(dict.fromkeys(f"of “{one.label}” {one.caution}" for one in scored if one.caution)),
+        caution=" ".join(filter(None, [*dict.fromkeys(cautions), said_of_copies(cell.label, scored)])),
     )
 
 

@@ -275,6 +275,17 @@ def test_networks_that_judge_several_sets_of_a_group_are_warned_of():
     assert len(said) == 1
 
 
+def of_videos(result: Result, digest: str) -> Result:
+    return replace(result, subject=replace(result.subject, videos=digest))
+
+
+def test_sets_of_a_group_that_hold_the_same_videos_are_warned_of():
+    known = [of_videos(one, digest) for one, digest in zip(OURS, "aba", strict=True)]
+    with pytest.warns(UserWarning, match="2 of 3 sets of “takes” hold the same videos as another one") as said:
+        assert prism.lead(known, THEIRS) == prism.lead(OURS, THEIRS)
+    assert len(said) == 1
+
+
 def subsets(first: int, *scores: float, **changes) -> Result:
     """A result of networks that draw real clips of their own, from the seed `first` on."""
     clips = Subject("store", "store", "subset", 4, 8, 1000, 4000, {}, "store")

@@ -1,5 +1,6 @@
 """Evaluation: an honest number for any set, written as it arrives."""
 
+import json
 import os
 import shutil
 import signal
@@ -227,6 +228,22 @@ def cut_otherwise(store: ClipStore, folder: Path, **changes: Any) -> ClipStore:
     sources = [replace(store.sources[i], split=split, **changes) for i, split in zip(at, splits, strict=True)]
     frames = np.fromfile(store.path / "frames.u8", np.uint8).reshape(len(store), 8, 3, 48, 48)
     return write_store(folder, store.classes, sources, frames[at])
+
+
+def test_a_result_tells_copies_of_one_set_whatever_is_recorded_of_their_making(store, tmp_path):
+    one, again, other = (
+        score(select(store, method=method, seed=seed, width=2, epochs=1), store, seeds=1).subject
+        for method, seed in (("herding", 0), ("herding", 1), ("random", 0))
+    )
+    assert one.fingerprint != again.fingerprint
+    assert one.videos == again.videos != other.videos
+
+
+def test_a_result_of_before_results_named_the_videos_goes_on(store, chosen, tmp_path):
+    result = score(chosen, store, seeds=1, output=tmp_path / "r.json")
+    replace(result, subject=replace(result.subject, videos="")).save(tmp_path / "r.json")
+    assert "videos" not in json.loads((tmp_path / "r.json").read_text())["subject"]
+    assert len(score(chosen, store, seeds=2, output=tmp_path / "r.json", resume=True).runs) == 2
 
 
 LEAK = "of the videos that score have the class, path and length, or the pixels, of videos of the other store"

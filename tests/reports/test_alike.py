@@ -154,6 +154,14 @@ def test_networks_that_judge_several_sets_are_named(exhibit):
     assert len(cautions) == 1
 
 
+def test_copies_of_one_set_are_named(exhibit):
+    results = load(made(exhibit, "herding", OURS))
+    copies = [replace(one, subject=replace(one.subject, videos="same")) for one in results]
+    sheet = sheet_of(alike(copies))
+    assert sheet is not None
+    assert "3 of 3 sets of “herding” hold the same videos as another one" in sheet.notes[1]
+
+
 def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
     paths = []
     for seed, shares in OURS.items():

@@ -315,7 +315,7 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
 def test_a_caution_of_several_sets_of_a_row_is_said_once(store, tiny):
     places = plan(exhibit("table6a"), [store], Path("out"), scale="small", seeds=2, recipes=[tiny])
     data = Data("store", store.fingerprint, "test", 4, 2, {"top1": 0.5, "top5": 1.0}, 16000)
-    subject = Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1})
+    subject = Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1}, videos="same")
 
     def unfinished(step: ScoreStep) -> Result:
         """The first of two networks."""
@@ -327,6 +327,7 @@ def test_a_caution_of_several_sets_of_a_row_is_said_once(store, tiny):
     labels = {line.label for place in places for line in place.scores}
     assert len([note for note in notes if note.startswith("Caution")]) == len(labels) == 4
     assert [sum(note.count(f"of “{label}” 1 of 2 networks") for note in notes) for label in labels] == [1] * 4
+    assert len([note for note in notes if "2 of 2 sets of “" in note]) == len(labels) - 1
 
 
 def test_one_set_of_each_row_has_no_lead_and_the_table_says_so(store, tmp_path, tiny):
