@@ -167,8 +167,10 @@ def _has_takes(subject: Subject) -> bool:
 
 def role_of(result: Result) -> str:
     """`floor`, `ceiling`, or nothing."""
-    subject = result.subject
-    if subject.made_from or (subject.kind == "store" and subject.path != result.data.path):
+    subject, data = result.subject, result.data
+    # Results of earlier versions name no fingerprint.
+    is_own = subject.fingerprint == data.fingerprint if subject.fingerprint else subject.path == data.path
+    if subject.made_from or (subject.kind == "store" and not is_own):
         return ""  # Clips of another store are neither floor nor ceiling of this one.
     if subject.method in FLOORS and not _has_takes(subject):
         return "floor"

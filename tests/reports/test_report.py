@@ -193,6 +193,14 @@ def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
     assert build_rows([result])[0].role == ""
 
 
+def test_clips_of_a_copy_of_the_store_are_its_ceiling(exhibit):
+    result = Result.load(exhibit.of_store("full", 8))
+    copied = replace(result.subject, path="copy", fingerprint=exhibit.store.fingerprint)
+    assert build_rows([replace(result, subject=copied)])[0].role == "ceiling"
+    other = replace(result.subject, fingerprint="of other clips, which lie in its place now")
+    assert build_rows([replace(result, subject=other)])[0].role == ""
+
+
 def test_splits_protocols_and_data_are_never_put_in_one_table(exhibit, tmp_path):
     made = exhibit.condensed("set.safetensors")
     other = Exhibit.build(tmp_path / "others", ["a", "b", "c"])
