@@ -10,7 +10,7 @@ from prism.condensation.options import METHODS, CondenseConfig
 from prism.config import Options, as_arguments, described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.reports.alike import Alike, best_of, lead_over_floor
-from prism.reports.rows import Row
+from prism.reports.rows import Row, build_rows
 from prism.reports.sources import Loaded
 from prism.reports.text import counted, in_bytes
 from prism.selection.options import SELECTIONS, SelectConfig
@@ -75,7 +75,7 @@ def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
     Empty where no command makes another set like the best one: it is of a list, or was made without PRISM.
     """
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
-    item = next(item for item in loaded if (item.result.group, item.result.label) == (best.group, best.label))
+    item = next(item for item in loaded if build_rows([item.result]) == [best])
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
         made, method = item.result.subject.config, item.result.subject.method

@@ -200,6 +200,19 @@ def test_the_next_set_has_a_seed_that_none_has(exhibit):
     assert "set-3.safetensors" in words[4]
 
 
+def test_the_next_set_is_like_the_best_one_of_its_name(exhibit):
+    sets = [
+        Subject(
+            "condensed", f"set{vpc}", "herding", 2 * vpc, 4, 100, 400, {"method": "herding", "vpc": vpc, "seed": 0}
+        )
+        for vpc in (1, 5)
+    ]
+    paths = [exhibit.save(one, "herding", shares=(0.1 * one.num_videos / 2,)) for one in sets]
+    loaded = load_results([*paths, exhibit.of_store("subset", 2, shares=(0.1,)), exhibit.of_store("full", 8)])
+    words = next_command(loaded, build_rows([one.result for one in loaded]))
+    assert "--vpc 5" in words
+
+
 @pytest.mark.parametrize("own", [{"from_list": "chosen.txt", "storage": "uint8"}, {}, {"seed": 3, "gain": 0.5}])
 def test_no_command_makes_another_set_like_one_of_a_list_or_of_another_method(exhibit, own):
     method = "list" if "from_list" in own else "mine" if own else "unknown"
