@@ -87,6 +87,9 @@ def rank(
             found = Ranking.load(path)
             check_same_run(f"ranking '{path}'", found.identity, ranking.identity, ResultError)
             ranking = replace(ranking, trials=found.trials)
+            if found.config != ranking.config:
+                # Of a finished one nothing else would be saved: its page would have other draws than its tables.
+                ranking.save(path)
         if run.executor is not None:
             return contest.completed(ranking, run, run.executor)
         most = torch.get_num_threads() if workers is None else workers

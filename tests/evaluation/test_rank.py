@@ -178,6 +178,7 @@ def test_a_finished_ranking_trains_nothing_more_and_takes_other_resamples(ranked
     again = ranked(output=tmp_path / "ranking.json", resume=True, resamples=200)
     assert again.trials == whole.trials
     assert len(again.agreements["random"].draws["tau"]) == 200
+    assert Ranking.load(tmp_path / "ranking.json").config["resamples"] == 200
 
 
 def test_resume_refuses_the_ranking_of_other_options_and_overwrite_replaces_it(ranked, sets, whole, tmp_path):
