@@ -220,10 +220,16 @@ class Result:
         return " ".join(filter(None, said))
 
     @property
+    def num_missing(self) -> int:
+        """Networks that were asked for and are not there."""
+        wanted = self.config.get("seeds")
+        return max(0, wanted - len(self.runs)) if type(wanted) is int else 0
+
+    @property
     def _said_of_missing(self) -> str:
-        wanted, there = self.config.get("seeds"), len(self.runs)
-        if type(wanted) is not int or there >= wanted:
+        if self.num_missing == 0:
             return ""
+        there, wanted = len(self.runs), self.config["seeds"]
         return f"{there} of {wanted} networks are there: the run was stopped, or the others have diverged."
 
     @property

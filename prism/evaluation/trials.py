@@ -111,6 +111,10 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
             found = Result.load(path)
             check_same_run(f"result '{path}'", found.identity, result.identity, ResultError)
             if {one.seed for one in found.runs} >= set(seeds):
+                if found.num_missing:
+                    # It was stopped when more were asked for.
+                    found = replace(found, config=result.config)
+                    found.save(path)
                 return found
             result = replace(result, runs=found.runs)
         examination.check()

@@ -407,6 +407,16 @@ def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chose
     assert score(chosen, store, seeds=1, output=tmp_path / "r.json", resume=True) == longer
 
 
+def test_a_stopped_result_lacks_no_network_where_fewer_are_asked_for(store, chosen, tmp_path, trained_seeds):
+    killed_after(2, chosen, store, tmp_path / "r.json", seeds=5)
+    trained_seeds.clear()
+    assert "2 of 5 networks" in Result.load(tmp_path / "r.json").caution
+    shorter = score(chosen, store, seeds=2, output=tmp_path / "r.json", resume=True)
+    assert trained_seeds == []
+    assert "networks are there" not in shorter.caution
+    assert Result.load(tmp_path / "r.json") == shorter
+
+
 def test_resuming_where_nothing_is_yet_starts_from_the_first_seed(store, chosen, tmp_path):
     resumed = score(chosen, store, output=tmp_path / "r.json", resume=True)
     assert without_seconds(resumed) == without_seconds(score(chosen, store))
