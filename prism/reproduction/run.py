@@ -46,7 +46,8 @@ def reproduce(
 
     Sets and results are kept under `output` and shared by all tables. A file that is there is not made again, and
     an interrupted one goes on where it stopped. The table is written after every step, as Markdown and CSV; at
-    the end come a page, and its plots as SVG. Their names say the stores and the videos per class.
+    the end come a page, and its plots as SVG. Their names say the stores, the videos per class and more seeds
+    than one.
 
     Args:
         name: a key of `exhibits()`.
@@ -73,6 +74,7 @@ def reproduce(
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
     of = [*(store.fingerprint[:8] for store in stores), *(f"vpc{count}" for count in sorted(set(vpc)))]
+    of += [f"seeds{seeds}"] if seeds > 1 else []
     done, table = Progress(), folder / "-".join((name, scale, *of))
     steps = _steps(places)
     missing = [pair for pair in steps if not _take(*pair, done)]

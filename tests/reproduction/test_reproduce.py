@@ -473,6 +473,12 @@ def test_tables_of_other_stores_or_numbers_of_videos_stand_beside_each_other(mak
     assert {comparison.path.parent for comparison in found} == {tmp_path}
 
 
+def test_no_table_replaces_one_of_more_sets(store, tmp_path, tiny):
+    paths = [reproduced(store, tmp_path, tiny, seeds=seeds, dry_run=True).path for seeds in (3, 1, 2)]
+    assert len(set(paths)) == 3
+    assert paths[0].name == f"{paths[1].name}-seeds3"
+
+
 def test_a_result_from_before_there_was_an_option_is_taken_where_that_is_not_used(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
