@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from prism.artifacts.results import HEADINGS, Result, percent
+from prism.config import described
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.evaluation.protocols import WANG2024
 from prism.reports.rows import Row
 from prism.reports.text import in_shares, listed, sentence
@@ -85,11 +87,13 @@ def _scores(rows: Sequence[Row]) -> list[str]:
 
 
 def _different_options(results: Sequence[Result]) -> list[str]:
-    notes = []
+    notes, verb = [], RetrieveConfig if results[0].task == "retrieval" else EvaluateConfig
+    # A result records these only where they differ from their defaults.
+    rare = {name: field.default for name, field in described(verb).items() if field.is_rare}
     for key in sorted({key for result in results for key in result.config} - OWN_KEYS):
         users: dict[str, set[str]] = {}
         for result in results:
-            users.setdefault(_value(result.config.get(key)), set()).add(result.label)
+            users.setdefault(_value(result.config.get(key, rare.get(key))), set()).add(result.label)
         said = [
             f"{value} ({', '.join(f'“{label}”' for label in sorted(labels))})"
             for value, labels in sorted(users.items())

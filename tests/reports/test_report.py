@@ -242,6 +242,16 @@ def test_an_option_that_older_results_do_not_have_is_no_caution(exhibit):
     assert not any("protocol" in note for note in notes_on(results, build_rows(results)))
 
 
+def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    config = {"model": "convnet3d", "epochs": 500}
+    own = config | {"flip": "never", "stratified": True}
+    results = load([exhibit.of_set(made, "A", config=own), exhibit.of_set(made, "B", config=config)])
+    said = " ".join(notes_on(results, build_rows(results)))
+    assert "different flip: never (“A”) and protocol (“B”)" in said
+    assert "different stratified: False (“B”) and True (“A”)" in said
+
+
 def test_a_set_behind_two_results_is_shown_once(exhibit):
     made = exhibit.condensed("set.safetensors")
     page = page_of([exhibit.of_set(made, "ours"), exhibit.of_set(made, "theirs", split="val")])
