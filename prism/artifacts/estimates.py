@@ -178,6 +178,8 @@ def lead(
             _require_same(_scored(result), _scored(group[0]), result.label, group[0].label)
             if result.caution:
                 warnings.warn(f"'{result.label}': {result.caution}", stacklevel=2)
+    if said := said_of_versions("The results", [*groups[0], *groups[1]]):
+        warnings.warn(said, stacklevel=2)
     metric = metric or first.metrics[0]
     if metric not in first.metrics:
         raise ResultError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
@@ -280,6 +282,16 @@ def said_of_copies(label: str, results: Sequence[Result]) -> str:
         "counts several times, and the error over sets is too small. Of a method that draws nothing, as herding, "
         "--embedder-seed makes another set."
     )
+
+
+def said_of_versions(what: str, results: Iterable[Result]) -> str:
+    """A sentence on versions of PRISM or PyTorch that differ between results; or nothing."""
+    found = [result.provenance for result in results]
+    known = {name: sorted({str(one[name]) for one in found if one.get(name)}) for name in ("prism", "torch")}
+    said = [f"{name} ({', '.join(numbers)})" for name, numbers in known.items() if len(numbers) > 1]
+    if not said:
+        return ""
+    return f"{what} are of different versions of {' and '.join(said)}, which may change their scores."
 
 
 def _set_keys(results: Sequence[Result]) -> list[Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from prism.artifacts.estimates import said_of_versions
 from prism.artifacts.results import HEADINGS, Result, percent
 from prism.config import described
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
@@ -40,6 +41,7 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
         "count for all training clips.",
         *([] if split in TESTS else [f"Scored on the {split} split, which settings may have been chosen on."]),
         *(["Times were measured on different hardware."] if len(machines) > 1 else []),
+        *filter(None, [said_of_versions("The rows", results)]),
     ]
 
 

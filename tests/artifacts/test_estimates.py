@@ -286,6 +286,14 @@ def test_sets_of_a_group_that_hold_the_same_videos_are_warned_of():
     assert len(said) == 1
 
 
+def test_results_of_different_versions_are_warned_of():
+    older, newer = ({"prism": "0.1.0", "torch": torch, "python": "3.11"} for torch in ("2.1.0", "2.8.0"))
+    ours = [replace(one, provenance=newer) for one in OURS]
+    with pytest.warns(UserWarning, match=r"different versions of torch \(2\.1\.0, 2\.8\.0\), which") as said:
+        prism.lead(ours, [replace(one, provenance=older) for one in THEIRS])
+    assert len(said) == 1
+
+
 def subsets(first: int, *scores: float, **changes) -> Result:
     """A result of networks that draw real clips of their own, from the seed `first` on."""
     clips = Subject("store", "store", "subset", 4, 8, 1000, 4000, {}, "store")

@@ -252,6 +252,16 @@ def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit)
     assert "different stratified: False (“B”) and True (“A”)" in said
 
 
+def test_rows_of_different_versions_are_pointed_out(exhibit):
+    made = exhibit.condensed("set.safetensors")
+    paths = [exhibit.of_set(made, "old", provenance={"prism": "0.0.1"}), exhibit.of_set(made, "new")]
+    paths += [exhibit.of_set(made, "newer", provenance={"prism": "0.1.0"})]
+    results = load(paths)
+    said = "The rows are of different versions of prism (0.0.1, 0.1.0), which may change their scores."
+    assert said in notes_on(results, build_rows(results))
+    assert said not in notes_on(results[1:], build_rows(results[1:]))
+
+
 def test_a_set_behind_two_results_is_shown_once(exhibit):
     made = exhibit.condensed("set.safetensors")
     page = page_of([exhibit.of_set(made, "ours"), exhibit.of_set(made, "theirs", split="val")])
