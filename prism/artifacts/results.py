@@ -215,9 +215,17 @@ class Result:
 
     @property
     def caution(self) -> str:
-        """Sentences on clips of another store, networks that are missing, or that hardly learned; or nothing."""
-        said = (self.subject.said_of_leaks, self._said_of_missing, self._said_of_untrained)
-        return " ".join(filter(None, said))
+        """Sentences on clips that may have been seen, networks that are missing, or hardly learned; or nothing."""
+        seen = (self.subject.said_of_leaks, self._said_of_training_clips)
+        return " ".join(filter(None, (*seen, self._said_of_missing, self._said_of_untrained)))
+
+    @property
+    def _said_of_training_clips(self) -> str:
+        is_real, of_store = self.subject.kind == "store", self.subject.fingerprint == self.data.fingerprint
+        if self.data.split != "train" or self.subject.made_from or (is_real and not of_store):
+            return ""
+        seen = "the networks may have been shown" if is_real else "the set may have been made from"
+        return f"scored on training clips, which {seen}: the score says little of other clips."
 
     @property
     def num_missing(self) -> int:

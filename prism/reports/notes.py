@@ -26,6 +26,7 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
     """How to read the numbers of a group, and how its rows differ beside the set."""
     split = rows[0].split
     machines = {tuple(_value(result.provenance.get(key)) for key in HARDWARE) for result in results}
+    seen = "networks may have been trained on, and settings" if split == "train" else "settings may have been"
     spread = []
     if any(result.subject.kind == "condensed" for result in results):
         spread.append("a set was made once, so its deviation is that of training alone")
@@ -39,7 +40,7 @@ def notes_on(results: Sequence[Result], rows: Sequence[Row]) -> list[str]:
         *([STORED_CLIPS] if any(row.stored_clips != row.clips for row in rows) else []),
         "float32 counts every stored frame as float32, as the paper does; % of full is its share of the same "
         "count for all training clips.",
-        *([] if split in TESTS else [f"Scored on the {split} split, which settings may have been chosen on."]),
+        *([] if split in TESTS else [f"Scored on the {split} split, which {seen} chosen on."]),
         *(["Times were measured on different hardware."] if len(machines) > 1 else []),
         *filter(None, [said_of_versions("The rows", results)]),
     ]

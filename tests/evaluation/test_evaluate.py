@@ -246,6 +246,15 @@ def test_a_result_of_before_results_named_the_videos_goes_on(store, chosen, tmp_
     assert len(score(chosen, store, seeds=2, output=tmp_path / "r.json", resume=True).runs) == 2
 
 
+def test_scores_on_training_clips_that_were_seen_are_cautioned(store, chosen):
+    said = "scored on training clips"
+    assert said in score(chosen, store, seeds=1, split="train").caution
+    assert said in score(None, store, seeds=1, split="train", train_store=store).caution
+    assert said not in score(chosen, store, seeds=1).caution
+    elsewhere = replace(chosen, source={**chosen.source, "store": "another"})
+    assert said not in score(elsewhere, store, seeds=1, split="train").caution
+
+
 LEAK = "of the videos that score have the class, path and length, or the pixels, of videos of the other store"
 
 

@@ -262,6 +262,12 @@ def test_rows_of_different_versions_are_pointed_out(exhibit):
     assert said not in notes_on(results[1:], build_rows(results[1:]))
 
 
+def test_a_table_of_training_clips_says_that_networks_may_have_seen_them(exhibit):
+    results = load([exhibit.of_set(exhibit.condensed("set.safetensors"), split="train")])
+    said = "Scored on the train split, which networks may have been trained on, and settings chosen on."
+    assert said in notes_on(results, build_rows(results))
+
+
 def test_a_set_behind_two_results_is_shown_once(exhibit):
     made = exhibit.condensed("set.safetensors")
     page = page_of([exhibit.of_set(made, "ours"), exhibit.of_set(made, "theirs", split="val")])
