@@ -46,7 +46,7 @@ demo: install
 	@PRISM=$(RUN)/prism sh examples/demo.sh $(DEMO)
 
 test: install
-	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(RUN)/python -m pytest -n 2
 
 bench: install
 	$(RUN)/python -m benchmarks --output $(BENCH)

@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from prism import testing
 from prism.artifacts.index import ClipSource
@@ -27,6 +29,32 @@ settings.register_profile(
 settings.load_profile("prism")
 
 MakeStore = Callable[..., ClipStore]
+
+UNDIVIDED = {
+    "tests/evaluation/test_motion_learning.py",
+    "tests/evaluation/test_rank.py",
+    "tests/ingestion/test_pairs.py",
+    "tests/reports/test_browser.py",
+    "tests/test_extending.py",
+}
+"""What the tests of each of these files share takes long to make: one process makes it."""
+
+
+class Shares(LoadScopeScheduling):
+    """Gives every process the next test, and all those of an undivided file at a time.
+
+    (Groups by a mark, which pytest-xdist has, are no groups with pytest 9.2.)
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file in UNDIVIDED else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
+    """Several processes share the tests so, whatever --dist says."""
+    return Shares(config, log)
 
 
 def write_store(

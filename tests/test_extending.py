@@ -13,9 +13,6 @@ from videos import write_numbered
 import prism
 from prism import testing
 
-pytestmark = pytest.mark.xdist_group("extending")
-"""What all tests here share takes long to make: one process makes it."""
-
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)

@@ -13,9 +13,6 @@ from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.training import outputs_of, train
 
-pytestmark = pytest.mark.xdist_group("learning")
-"""What all tests here share takes long to make: one process makes it."""
-
 SIX = ["bounce", "growing", "left", "right", "shake", "shrinking"]
 CONFIG = EvaluateConfig(width=8, epochs=16, batch_size=8, lr=0.005)
 

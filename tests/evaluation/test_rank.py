@@ -23,9 +23,6 @@ from prism.evaluation.rank import rank
 from prism.networks.network import Network
 from prism.selection.select import select
 
-pytestmark = pytest.mark.xdist_group("rank")
-"""What all tests here share takes long to make: one process makes it."""
-
 
 class Colours(Network):
     """The mean colours of a clip, mixed: it trains in no time."""

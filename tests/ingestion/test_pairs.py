@@ -9,9 +9,6 @@ from prism.ingestion.motion import write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.ingestion.pairs import MOTIONS, course, draw
 
-pytestmark = pytest.mark.xdist_group("pairs")
-"""What all tests here share takes long to make: one process makes it."""
-
 OPPOSITES = [
     ("left", "right"),
     ("parting", "meeting"),

@@ -9,9 +9,6 @@ from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit
 from prism.reports.page import report
 from prism.reports.text import printable
 
-pytestmark = pytest.mark.xdist_group("browser")
-"""What all tests here share takes long to make: one process makes it."""
-
 pytestmark = pytest.mark.browser
 BROKEN = "[...document.images].filter(image => image.naturalWidth === 0).map(image => image.alt)"
 FRAME = "getComputedStyle(document.querySelector('.tile')).getPropertyValue('--at')"
