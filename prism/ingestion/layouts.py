@@ -71,36 +71,37 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         raise SourceError(_said_of_none(source, listing, config))
     listing.videos.sort(key=lambda video: video.relative)
     listing.notes.extend(said_of_capitals({video.label for video in listing.videos}))
+    listing.notes.extend(_said_of_left_out(listing))
+    return listing
+
+
+def _said_of_left_out(listing: Listing) -> Iterator[str]:
+    """What a layout did not take, a sentence for each reason that is no single video's fault."""
     if linked := _paths(listing, LINKED):
-        listing.notes.append(
+        yield (
             f"Caution: folders that are links are not searched: {len(linked):,}, such as '{linked[0]}'. Put the "
             "folders themselves there if they belong to the data set."
         )
-    if nested := _paths(listing, NESTED):
-        what = "1 video lies" if len(nested) == 1 else f"{len(nested):,} videos lie"
-        listing.notes.append(
-            f"Caution: {what} in folders within class folders, which are not searched, such as '{nested[0]}'. "
-            "Move them into the folder of their class, or name them in a .csv list."
-        )
-    if loose := _paths(listing, LOOSE):
-        what = "1 video lies" if len(loose) == 1 else f"{len(loose):,} videos lie"
-        listing.notes.append(
-            f"Caution: {what} beside the class folders, so that no class is known, such as '{loose[0]}'. Move "
-            "each into the folder of its class, or name them in a .csv list."
-        )
+    for reason, where in (
+        (NESTED, "in folders within class folders, which are not searched,"),
+        (LOOSE, "beside the class folders, so that no class is known,"),
+    ):
+        if paths := _paths(listing, reason):
+            what = "1 video lies" if len(paths) == 1 else f"{len(paths):,} videos lie"
+            yield (
+                f"Caution: {what} {where} such as '{paths[0]}'. Move them into the folder of their class, or name "
+                "them in a .csv list."
+            )
     if empty := sorted(listing.empty):
         what = "1 class folder" if len(empty) == 1 else f"{len(empty):,} class folders"
         names = ", ".join(map(repr, empty[:3])) + ", …" * (len(empty) > 3)
-        listing.notes.append(
-            f"Caution: no video comes from {what} ({names}). Without any, a class is no part of the task."
-        )
+        yield f"Caution: no video comes from {what} ({names}). Without any, a class is no part of the task."
     if passed := listing.passed_over:
         what = "file or folder" if len(passed) == 1 else "files and folders"
-        listing.notes.append(
+        yield (
             f"Passed over {len(passed):,} {what} of classes that are no video ({', '.join(VIDEO_SUFFIXES)}) "
             f"and hold no frames, such as '{min(passed)}'."
         )
-    return listing
 
 
 def hint_of(listing: Listing) -> str:

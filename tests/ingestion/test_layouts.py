@@ -122,8 +122,8 @@ def test_videos_beside_class_folders_are_counted_and_listed_as_skipped(tmp_path,
     assert listing.skipped == dict.fromkeys(loose, LOOSE)
     what = "1 video lies" if len(loose) == 1 else "2 videos lie"
     assert listing.notes == [
-        f"Caution: {what} beside the class folders, so that no class is known, such as '{loose[0]}'. Move each "
-        "into the folder of its class, or name them in a .csv list."
+        f"Caution: {what} beside the class folders, so that no class is known, such as '{loose[0]}'. Move them "
+        "into the folder of their class, or name them in a .csv list."
     ]
 
 
