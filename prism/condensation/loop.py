@@ -17,6 +17,7 @@ from prism.condensation.method import Method, Videos, remedy
 from prism.condensation.objectives import Compare, Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
+from prism.config import brief
 from prism.errors import ConfigError, DivergedError
 from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
@@ -262,7 +263,9 @@ def videos_of(
     wanted = [label for label in classes for _ in range(config.vpc)]
     if (labels := videos.labels.tolist()) != wanted:
         asked = f"{config.vpc} for each class in {classes.start}..{classes.stop - 1}"
-        raise _unusable("method", config, f"the labels must be {asked}, one class after the other, got {labels}")
+        raise _unusable(
+            "method", config, f"the labels must be {asked}, one class after the other, got {brief(labels)}"
+        )
     if _shape(videos.mask) != (len(wanted), store.num_frames):
         said = f"the mask must be (V, T) = {(len(wanted), store.num_frames)}, got {_shape(videos.mask)}"
         raise _unusable("method", config, said)
