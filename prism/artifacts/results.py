@@ -3,8 +3,8 @@
 import math
 import os
 import statistics
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,11 @@ class Result:
     def group(self) -> tuple[str, ...]:
         """Results may be compared only where this is equal: content of the data, split, protocol and task."""
         return (self.data.fingerprint, self.data.split, self.protocol, self.task)
+
+    def of_seeds(self, seeds: Collection[int]) -> "Result":
+        """The result as if networks of these seeds alone had been asked for; some may be missing."""
+        runs = tuple(run for run in self.runs if run.seed in seeds)
+        return replace(self, runs=runs, config={**self.config, "seeds": len(seeds)})
 
     def summary(self, metric: str = "") -> tuple[float, float, int]:
         """Mean, sample standard deviation (0 for one run) and number of runs of a metric (the leading one)."""

@@ -114,6 +114,7 @@ class Progress:
     """What a reproduction has so far, by file.
 
     Attributes:
+        results: with the planned networks alone; those of an earlier command, beside them, do not count.
         failures: the steps that ended in a divergence, with its sentence.
     """
 
@@ -180,14 +181,13 @@ def _line(place: Place, name: str, done: Progress) -> Line:
     )
 
 
-def _runs(place: Place, done: Progress) -> dict[int, list[NetworkRun]]:
-    """The networks of each set by its seed; those beside the planned ones, of an earlier command, do not count."""
+def _runs(place: Place, done: Progress) -> dict[int, Sequence[NetworkRun]]:
+    """The networks of each set by its seed."""
     found = {}
     for step in place.scores:
         result = done.results.get(step.path)
-        runs = [run for run in result.runs if run.seed in step.seeds] if result else []
-        if runs:
-            found[step.made.config.seed if step.made else 0] = runs
+        if result and result.runs:
+            found[step.made.config.seed if step.made else 0] = result.runs
     return found
 
 

@@ -140,7 +140,7 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
     subject = done.sets[step.made.path].fingerprint if step.made else store.fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
     _require_same(step.path, found, {"config": config, "data": store.fingerprint, "set": subject})
-    done.results[step.path] = result
+    done.results[step.path] = result.of_seeds(step.seeds)
     return {run.seed for run in result.runs} >= set(step.seeds)
 
 
@@ -163,7 +163,7 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
             verb: Any = retrieve if isinstance(step.config, RetrieveConfig) else evaluate
             resumed = replace(how, resume=True)
             result = verb(condensed, store, step.config, resumed, train_store=train_store, label=step.label)
-            done.results[step.path] = result
+            done.results[step.path] = result.of_seeds(step.seeds)
         elif isinstance(step.config, SelectConfig):
             done.sets[step.path] = Made.of(select(store, step.config, replace(how, executor=None)), step.path)
         else:

@@ -362,6 +362,15 @@ def test_networks_beyond_those_that_are_asked_for_do_not_count(store, tmp_path, 
     assert [line.ours.scores[0][:1] for line in first.lines] == [line.ours.scores[0] for line in second.lines]
 
 
+def test_a_result_that_was_stopped_with_enough_networks_lacks_none(store, tmp_path, tiny):
+    reproduced(store, tmp_path / "out", tiny)
+    for path in (tmp_path / "out").rglob("*.convnet3d.json"):
+        content = json.loads(path.read_text())
+        path.write_text(json.dumps({**content, "config": {**content["config"], "seeds": 5}}))
+    said = reproduced(store, tmp_path / "out", tiny).to_markdown()
+    assert "2 of 5 networks" not in said
+
+
 def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     tiny.write_text(TINY.replace("iterations = 3\nstatic", "iterations = 4\nstatic"))
