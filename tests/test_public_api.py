@@ -87,6 +87,7 @@ def test_a_misspelt_field_of_the_run_names_the_nearest(store):
         (lambda store: prism.condense(store, resume="yes"), "resume = 'yes', but it must be True or False."),
         (lambda store: prism.condense(store, executor=3), "executor = 3, but it must be an Executor, or None."),
         (lambda store: prism.condense(store, checkpoint_seconds="x"), "checkpoint_seconds = 'x', but it must"),
+        (lambda store: prism.condense(store, checkpoint_seconds=True), "checkpoint_seconds = True, but it must"),
         (lambda store: prism.evaluate(store, store), "a condensed set, or its file, is wanted, not ClipStore("),
         (lambda store: prism.export(3, "out"), "a condensed set, or its file, is wanted, not 3."),
         (lambda store: prism.ingest("videos", None), "the path of an output is wanted, not None."),

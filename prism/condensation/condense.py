@@ -69,7 +69,7 @@ def condense(
     for said in overruled(config):
         note(said)
     config = settled(config)
-    if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < float("inf")):
+    if not (type(checkpoint_seconds) in (int, float) and 0 <= checkpoint_seconds < float("inf")):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0 and finite.")
     example, source = check_fits(store, config), source_of(store, config)
     if run.resume and not run.overwrite and (done := finished(run.path, source, example)):

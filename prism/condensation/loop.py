@@ -316,7 +316,9 @@ def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, nu
         problem = f"gradients must be of {clips.dtype}, got {compared.gradients.dtype}"
     else:
         for name, value in compared.recorded.items():
-            if name in OWN_NAMES:
+            if not isinstance(name, str):
+                problem = f"what it records must have texts as names, got {brief(name)}"
+            elif name in OWN_NAMES:
                 problem = f"'{name}' is a name of the telemetry's own. Choose another"
             elif value is not None and not isinstance(value, int | float) and _shape(value) != ():
                 problem = f"'{name}' must be one number, got {_shape(value)}"

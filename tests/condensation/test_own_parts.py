@@ -353,6 +353,10 @@ def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(st
         ),
         (lambda losses, clips: Compared(losses, clips, {"lr": 1.0}), "'lr' is a name of the telemetry's own"),
         (lambda losses, clips: Compared(losses, clips, {"kind": 1}), "'kind' is a name of the telemetry's own"),
+        (
+            lambda losses, clips: Compared(losses, clips, {1: 1.0}),
+            "what it records must have texts as names, got 1",
+        ),
         (lambda losses, clips: Compared(losses, clips, {"mine": losses}), "'mine' must be one number"),
         (lambda losses, clips: Compared(losses, clips, {"mine": object()}), "'mine' must be one number"),
     ],
