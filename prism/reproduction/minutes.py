@@ -13,6 +13,7 @@ from prism.condensation.chunk import Chunk
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream, Numbers, clips_of_class
 from prism.evaluation.options import VIEWS, RetrieveConfig
+from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.devices import pick_device, repeatably
 from prism.machine.randomness import generator
 from prism.networks.build import build_for
@@ -97,8 +98,12 @@ class Minutes:
         num = len(store.positions("train"))
         if step.made is not None:
             num = len(store.classes) * step.made.config.vpc
-        views = VIEWS if isinstance(config, RetrieveConfig) else 1
-        return config.seeds * (PASSES * views * config.epochs * num + len(store.positions(config.split)))
+        views, split = 1, config.split
+        if isinstance(config, RetrieveConfig):
+            views = VIEWS
+        else:
+            split = PROTOCOLS[config.protocol].split(split)
+        return config.seeds * (PASSES * views * config.epochs * num + len(store.positions(split)))
 
 
 def in_words(minutes: float) -> str:

@@ -51,6 +51,13 @@ def test_a_network_is_trained_on_the_set_and_scored_once(make_store, minutes, tm
     assert minutes.of(whole, store) == 3 * (3 * 15 * 40 + 6)
 
 
+def test_every_window_of_a_test_video_is_scored(make_store, minutes, tmp_path):
+    store = make_store(classes=2, train=20, test=3, random_test_windows=3)
+    _, score = steps(store, tmp_path, "Random")
+    shown = replace(score, config=replace(score.config, protocol="wang2024"))
+    assert minutes.of(shown, store) - minutes.of(score, store) == 3 * 2 * 6
+
+
 def test_picking_at_random_takes_no_time_and_herding_trains_an_embedder(make_store, minutes, tmp_path):
     store = make_store(classes=2, train=20)
     assert minutes.of(steps(store, tmp_path, "Random")[0], store) == 0
