@@ -224,8 +224,8 @@ class Cut(Colours):
     ("network", "sentence"),
     [
         (Dropping, "dropout = 0.5 of the layer Dropout does not depend on the seed"),
-        (Thinned, "randomness must come from the generator alone"),
-        (Noisy, "randomness must come from the generator alone"),
+        (Thinned, "draws from PyTorch's global generator"),
+        (Noisy, "draws from PyTorch's global generator"),
         (Hasty, "does not begin with super"),
         (Reading, "the memory of network .* cannot be counted"),
         (Constant, "the part fails: RuntimeError: .*meta"),

@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from prism.errors import ConfigError, PrismError
+from prism.networks.dropout import use_generator
 from prism.networks.options import NETWORKS
 
 LACKING = re.compile(r"\b(register_)?meta\b", re.IGNORECASE)
@@ -110,7 +112,7 @@ class Network(nn.Module, ABC):
 
         Raises:
             ConfigError: it has such operations, and no method of its own; or its code fails on any device, or
-                gives something else than it should.
+                gives something else than it should, or draws numbers that no seed repeats.
         """
         kept: dict[int, Tensor] = {}
 
@@ -119,10 +121,12 @@ class Network(nn.Module, ABC):
             kept[_storage(tensor)] = tensor
             return tensor
 
+        if self.training:
+            use_generator(self, torch.Generator())
         # Half of two: layers that standardise a batch refuse to train on a single clip.
         clips = torch.empty(2, 3, self.num_frames, *self.size, device="meta", requires_grad=True)
         try:
-            with saved_tensors_hooks(keep, lambda tensor: tensor):
+            with _NothingDrawnGlobally(self.name), saved_tensors_hooks(keep, lambda tensor: tensor):
                 # The result holds on to the storages, so that none of them can take the place of another.
                 output = output_of(clips)
         except PrismError:
@@ -139,6 +143,29 @@ class Network(nn.Module, ABC):
         num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
         del output
         return num_bytes // 2
+
+
+class _NothingDrawnGlobally(TorchDispatchMode):
+    """Refuses operations that draw from PyTorch's global generator.
+
+    Raises:
+        ConfigError: there is one.
+    """
+
+    def __init__(self, network: str) -> None:
+        super().__init__()
+        self.network = network
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        is_given = any(isinstance(value, torch.Generator) for value in (*args, *kwargs.values()))
+        if torch.Tag.nondeterministic_seeded in func.tags and not is_given:
+            raise ConfigError(
+                f"network '{self.network}' draws from PyTorch's global generator ({func}), so no seed would "
+                "repeat what it gives. Let it draw by prism.networks.dropout.Dropout, or from a `generator` that "
+                "training sets."
+            )
+        return func(*args, **kwargs)
 
 
 def _storage(tensor: Tensor) -> int:

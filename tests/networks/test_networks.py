@@ -11,7 +11,9 @@ from torch import nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Normalisation
+from prism.condensation.condense import condense
 from prism.errors import ConfigError
+from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import repeatably
 from prism.machine.randomness import generator
@@ -140,7 +142,7 @@ class Pair(Network):
 
     def __init__(self, **shape):
         super().__init__(**shape)
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, self.num_classes)
 
     def embed(self, clips):
         return torch.cat([clips.mean(dim=(2, 3, 4)), clips[:, :, 0].mean(dim=(2, 3))], dim=1)
@@ -381,3 +383,45 @@ def test_the_embedding_of_all_blocks_ends_with_that_of_the_last(size):
     first = plain.blocks[:3](clips)
     area = blocks.SCALES[0] * functional.adaptive_avg_pool3d(first, (first.shape[2], 3, 3)).flatten(1)
     torch.testing.assert_close(found[:, : area.shape[1]], area)
+
+
+class Forgetful(Pair):
+    """Leaves out embeddings while it trains, without asking for a generator."""
+
+    def forward(self, clips):
+        return super().forward(functional.dropout(clips, 0.5, self.training))
+
+
+class Noisy(Pair):
+    """Embeds other values each time."""
+
+    def embed(self, clips):
+        return super().embed(clips) + torch.randn(len(clips), 6, device=clips.device)
+
+
+class Thinned(Pair):
+    """Draws by a layer of PRISM's."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.dropout = Dropout(0.5)
+
+    def forward(self, clips):
+        return super().forward(self.dropout(clips))
+
+
+def test_a_network_that_draws_from_the_global_generator_is_refused_before_it_trains(store):
+    for network, drawing in ((Forgetful, "bernoulli_"), (Noisy, "randn")):
+        with pytest.raises(ConfigError, match=rf"{network.__name__}' draws from PyTorch's global .*{drawing}"):
+            evaluate(None, store, model=network, train_store=store, epochs=1)
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    evaluate(None, store, model=Thinned, train_store=store, epochs=1, seeds=1)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_network_that_embeds_by_the_global_generator_is_refused_before_it_condenses(store):
+    with pytest.raises(ConfigError, match=r"Noisy' draws from PyTorch's global generator"):
+        condense(store, model=Noisy, iterations=1)
+    # It draws while it trains, and condensation does not train it.
+    assert len(condense(store, model=Forgetful, iterations=1)) == len(store.classes)
