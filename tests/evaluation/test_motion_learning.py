@@ -1,5 +1,6 @@
 """What a network can learn of the built-in pairs: motion, and nothing but motion."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -7,22 +8,29 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.ingestion.build import ingest
-from prism.ingestion.motion import write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.machine.randomness import generator
+from prism.ingestion.pairs import draw
+from prism.machine.randomness import derive_seed, generator
 from prism.networks.build import build
 from prism.networks.training import outputs_of, train
 
 SIX = ["bounce", "growing", "left", "right", "shake", "shrinking"]
+USED = [*SIX, "clockwise", "counterclockwise"]
+SIZES = MotionConfig(size=48)
 CONFIG = EvaluateConfig(width=8, epochs=16, batch_size=8, lr=0.005)
 
 
 @pytest.fixture(scope="module")
 def motion(tmp_path_factory) -> ClipStore:
-    folder = tmp_path_factory.mktemp("learning")
-    write_motion(folder / "videos", MotionConfig(train_per_class=40, test_per_class=20, size=48), progress=False)
+    """As `prism motion` draws its videos, without a codec between."""
+
+    def items(split: str, count: int) -> list[tuple[np.ndarray, str]]:
+        seeds = [(name, derive_seed(0, "motion", split, name, index)) for name in USED for index in range(count)]
+        return [(draw(name, SIZES, np.random.default_rng(seed)), name) for name, seed in seeds]
+
+    data = {"train": items("train", 40), "test": items("test", 20)}
     config = IngestConfig(num_frames=8, stride=2, size=48, val_fraction=0)
-    return ingest(folder / "videos", folder / "store", config, workers=2, progress=False)
+    return ingest(data, tmp_path_factory.mktemp("learning") / "store", config, progress=False)
 
 
 def of_classes(clips: Clips, names: list[str]) -> Clips:
