@@ -12,7 +12,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream, Numbers, clips_of_class
-from prism.evaluation.options import VIEWS, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.devices import pick_device, repeatably
 from prism.machine.randomness import generator
@@ -98,12 +98,9 @@ class Minutes:
         num = len(store.positions("train"))
         if step.made is not None:
             num = len(store.classes) * step.made.config.vpc
-        views, split = 1, config.split
-        if isinstance(config, RetrieveConfig):
-            views = VIEWS
-        else:
-            split = PROTOCOLS[config.protocol].split(split)
-        return config.seeds * (PASSES * views * config.epochs * num + len(store.positions(split)))
+        is_by_protocol = isinstance(config, EvaluateConfig)
+        split = PROTOCOLS[config.protocol].split(config.split) if is_by_protocol else config.split
+        return config.seeds * (PASSES * config.views * config.epochs * num + len(store.positions(split)))
 
 
 def in_words(minutes: float) -> str:
