@@ -51,8 +51,8 @@ def ingest(
     Parameters
     ----------
     source
-        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label, perhaps split), folders of
-        frames, or with --layout the folder of a data set with its official lists.
+        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label, perhaps split and group),
+        folders of frames, or with --layout the folder of a data set with its official lists.
     output
         Store to write (a folder).
     workers

@@ -117,5 +117,5 @@ class ClassMeans:
 
 
 def mib(num_bytes: int) -> str:
-    """As a note says it: `1,500 MiB`."""
+    """As a note says it: `1,500.0 MiB`."""
     return f"{num_bytes / 2**20:,.1f} MiB"

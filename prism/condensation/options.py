@@ -62,7 +62,7 @@ the height and width, which are enlarged bilinearly."""
     fully_learnable: bool = False
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     seed: int = 0
-    """Seed of everything random."""
+    """Seed of everything random but what `network_seed` draws, and of the order of its networks."""
     iterations: Annotated[int, Group("How they are matched"), at_least(0)] = 5000
     """Optimisation steps; each draws a fresh random network. 0 leaves the videos as they start. The paper does \
 not state the number; the protocol it follows uses 5000."""

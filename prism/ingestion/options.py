@@ -89,8 +89,8 @@ prism.json of the source, and is on without one."""
     """Name of the data set, for the titles of pages; empty: that of the store's folder."""
     layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
     """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
-(root/{train,val,test}/<class>/*), `csv` (a list with path, label, perhaps split), or found out; or a data set \
-with its official annotation files."""
+(root/{train,val,test}/<class>/*), `csv` (a list with path, label, perhaps split and group), or found out; \
+or a data set with its official annotation files."""
     official_split: int = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
     train_list: Annotated[Literal["official", "all-but-test"], Rare()] = "official"
