@@ -55,21 +55,25 @@ def _iteration(precision: str, limit: str, is_kept: bool) -> Goal:
     )
 
 
-def _utilisation(moments: str) -> Goal:
+REAL_CLIPS = {"fresh": "a fresh real batch", "kept": "class means kept"}
+"""What an iteration has of the real clips, in words."""
+
+
+def _utilisation(real: str) -> Goal:
     return Goal(
-        f"an iteration, {moments} moments: near the arithmetic limit",
+        f"an iteration, {REAL_CLIPS[real]}: near the arithmetic limit",
         "utilisation",
-        f"{moments} utilisation",
-        ours=f"{moments} iteration, s",
-        limit=f"{moments} iteration at the matrix rate, s",
+        f"{real} utilisation",
+        ours=f"{real} iteration, s",
+        limit=f"{real} iteration at the matrix rate, s",
     )
 
 
-def _overhead(moments: str) -> Goal:
+def _overhead(real: str) -> Goal:
     return Goal(
-        f"insertion, telemetry and checkpoints, {moments} moments: at most 3 % of a run",
+        f"insertion, telemetry and checkpoints, {REAL_CLIPS[real]}: at most 3 % of a run",
         "overhead",
-        f"{moments}, together, %",
+        f"{real}, together, %",
         most=3.0,
         is_kept=True,
         unit=" %",
