@@ -188,7 +188,7 @@ def test_the_papers_storage_table_is_met_at_five_videos_per_class():
     values = num * (3 + 16) * 112 * 112 + 3 * 4 * 27 + 3
     assert 4 * values / 2**20 == pytest.approx(455, abs=0.5)
     static, dynamic = torch.zeros(1).expand(num, 3, 112, 112), torch.zeros(1).expand(num, 16, 112, 112)
-    encoding = StaticDynamicEncoding.encode(static, dynamic, torch.zeros(KERNEL), torch.zeros(3), "uint8")
+    encoding = StaticDynamicEncoding.encode(static, dynamic, torch.zeros(KERNEL), torch.zeros(3), "float32")
     assert encoding.num_values == values
 
 
