@@ -19,6 +19,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import brief
 from prism.errors import ConfigError, DivergedError
+from prism.machine.devices import repeatably
 from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
 from prism.networks.options import NETWORKS
@@ -90,11 +91,11 @@ class Condensation:
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
         self.descent.forget()
-        clips.backward(compared.gradients)
         share = self.share_of_rate
-        self.descent.step([share * rate for rate in rates])
-
-        conflict, inserted = self.insert(compared.gradients)
+        with repeatably(self.device):
+            clips.backward(compared.gradients)
+            self.descent.step([share * rate for rate in rates])
+            conflict, inserted = self.insert(compared.gradients)
         self.iteration += 1
         return Step(loss, self.videos.mean_keyframes(), share * rates[0], recorded, conflict, inserted)
 
@@ -104,7 +105,8 @@ class Condensation:
         Raises:
             ConfigError: a method of one's own renders something else.
         """
-        return self.checked(self.videos.render(self.iteration), len(self.classes))
+        with repeatably(self.device):
+            return self.checked(self.videos.render(self.iteration), len(self.classes))
 
     def checked(self, clips: Tensor, num_classes: int) -> Tensor:
         """The clips, if they have the shape of a method's for so many classes."""
@@ -152,11 +154,13 @@ class Condensation:
 
         def gradients(step: int) -> list[Tensor]:
             with torch.enable_grad():
-                clips = self.checked(videos.render(self.preparation), len(started[-1]))
+                with repeatably(self.device):
+                    clips = self.checked(videos.render(self.preparation), len(started[-1]))
                 draw = generator(self.config.seed, "curvature", step)
                 view = self.method.view(self.config, self.preparation)
                 compared = compare(clips, self.preparation + step, draw, view)
-                found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
+                with repeatably(self.device):
+                    found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
                 return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
 
         curvature = largest_curvature(tensors, gradients, self.config.seed)

@@ -69,6 +69,20 @@ def test_the_golden_file_is_read_to_the_set_that_made_it(storage):
         assert getattr(condensed, name) == getattr(made, name)
 
 
+def test_a_clip_has_the_same_bits_with_any_number_of_threads():
+    frames = torch.rand(1, 8, 3, 10, 10, generator=torch.Generator().manual_seed(0))
+    encoding = STORAGES.make("float32", None).encode(frames, torch.ones(1, 8, dtype=torch.bool), scale=2)
+    before, shown = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3, 8):
+            torch.set_num_threads(threads)
+            shown.append(encoding.render(torch.tensor([0]), Normalisation((0.5,) * 3, (0.25,) * 3), None))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(shown[0], shown[1])
+    assert torch.equal(shown[0], shown[2])
+
+
 @pytest.mark.parametrize("storage", DTYPES)
 def test_the_golden_file_can_be_read_by_hand(storage):
     """With nothing but struct, json and NumPy, as the specification says."""

@@ -384,6 +384,7 @@ def test_a_scale_that_does_not_divide_the_clips_is_refused(make_store):
 
 THREADED = [{"precision": precision} for precision in PRECISIONS]
 THREADED += [{"model": "r2plus1d-18", "iterations": 2, "batch_real": 1}, {"method": "static-dynamic"}]
+THREADED += [{"keyframe_scale": 2, "lr": lr} for lr in (0.0, 1.0)]
 
 
 @pytest.mark.parametrize("options", THREADED)

@@ -14,6 +14,7 @@ from prism.artifacts.encodings.coded import Coded
 from prism.artifacts.encodings.encoding import Encoding, checked, extent_problem
 from prism.artifacts.encodings.images import Encoded, Images, offsets_of
 from prism.artifacts.keyframes import enlarge, render
+from prism.machine.devices import repeatably
 
 MAX_SCALE = 16
 
@@ -146,7 +147,9 @@ class KeyFrameEncoding(Encoding):
         packed = torch.repeat_interleave(self.offsets[:-1][videos], counts) + within
         dense = torch.zeros(len(videos), self.num_frames, *self.keyframes.shape[1:])
         dense[row, self.times[packed]] = self.keyframes[packed].decode()
-        return enlarge(render(dense, self.mask[videos]), self.scale)
+        # Several threads round some sizes otherwise than one.
+        with repeatably(dense.device):
+            return enlarge(render(dense, self.mask[videos]), self.scale)
 
 
 @dataclass(frozen=True)
