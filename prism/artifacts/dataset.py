@@ -92,6 +92,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """The video at a position, float32, and its label."""
         frames = as_pixels(self._frames[index])
-        frames = self._normalisation.apply(frames) if self._normalisation else frames
+        # The video is the caller's alone, who may change it in place.
+        frames = self._normalisation.apply(frames) if self._normalisation else frames.clone()
         video = frames.permute(*("TCHW".index(axis) for axis in self._output_format))
         return (self._transform(video) if self._transform else video), self.targets[index]

@@ -80,6 +80,12 @@ def test_a_transform_sees_every_video_in_the_output_format(chosen):
     assert [shape for shape, _ in dataset] == [(8, 48, 48, 3)] * 4
 
 
+def test_a_transform_that_works_in_place_changes_no_video_of_the_set(chosen):
+    dataset = VideoDataset(chosen, normalise=False, transform=lambda video: video.mul_(0.5))
+    first = dataset[0][0].clone()
+    assert torch.equal(dataset[0][0], first)
+
+
 def test_a_store_gives_the_clips_of_the_asked_split(store):
     for split, count in [("train", 8), ("val", 2), ("test", 4)]:
         dataset = VideoDataset(store, split=split, normalise=False, output_format="TCHW")
