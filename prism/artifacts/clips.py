@@ -13,6 +13,8 @@ from prism.machine.devices import send
 
 HALF_LEVEL = 1 / 510
 """Half a step of 8-bit pixels, in units of [0, 1]."""
+PIXELS = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""The types of pixels."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ class Clips:
         frames: (N, T, C, H, W), uint8 pixels in 0..255 or float pixels in units of [0, 1].
         labels: (N,), int64 class indices.
         classes: the class names, in the order of the labels.
+
+    Raises:
+        ClipError: frames or labels have another type or shape, or a label has no class.
     """
 
     frames: Tensor
@@ -77,6 +82,11 @@ class Clips:
     classes: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if _type_of(self.frames) not in PIXELS:
+            wanted = "a tensor of uint8 in 0..255, or of floats in units of [0, 1]"
+            raise ClipError(f"frames must be {wanted}, got {_type_of(self.frames)}.")
+        if _type_of(self.labels) != torch.int64:
+            raise ClipError(f"labels must be a tensor of int64, got {_type_of(self.labels)}.")
         shape = tuple(self.frames.shape)
         if len(shape) != 5 or shape[2] != 3:
             hint = " Is this (N, C, T, H, W)?" if len(shape) == 5 and shape[1] == 3 else ""
@@ -105,9 +115,13 @@ class Clips:
         return Clips(self.frames[index], self.labels[index], self.classes)
 
 
+def _type_of(values: object) -> torch.dtype | str:
+    return values.dtype if isinstance(values, Tensor) else f"a {type(values).__name__}"
+
+
 def as_pixels(frames: Tensor) -> Tensor:
-    """Frames as float pixels in units of [0, 1]: uint8 is divided by 255, floats pass."""
-    return frames.float().div_(255) if frames.dtype == torch.uint8 else frames
+    """Frames as float32 pixels in units of [0, 1]: uint8 is divided by 255."""
+    return frames.float().div_(255) if frames.dtype == torch.uint8 else frames.float()
 
 
 def to_model_input(frames: Tensor, normalisation: Standardisation) -> Tensor:

@@ -62,6 +62,7 @@ class CondensedSet:
     takes: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", self.labels.long())
         if self.takes < 1:
             raise CondensedError(f"a video must stand for one take or more, got {self.takes}.")
         if problem := self.encoding.problem(self.stored_clips) or self._problem():
@@ -207,7 +208,7 @@ class CondensedSet:
 
         Args:
             clips: the videos, uint8 or in units of [0, 1] (they may exceed it), in any order, one or more of each
-                class of the store.
+                class of the store, on any device. Gradients are left behind.
             store: the data set that they were made of; it says how networks normalise and whether they flip.
             method: how they were made, as tables and pages name it.
             seed: of their making. Sets of one method that differ in their seed alone are compared as one group.
@@ -219,7 +220,7 @@ class CondensedSet:
             ConfigError: the method or an option is no plain value, or the storage cannot hold the frames.
         """
         for what, found, wanted in (
-            ("classes", clips.classes, store.classes),
+            ("classes", tuple(clips.classes), store.classes),
             ("frames", clips.num_frames, store.num_frames),
             ("height and width", clips.size, store.size),
         ):
@@ -236,8 +237,8 @@ class CondensedSet:
         for name, value in {"method": method, **made}.items():
             if not isinstance(value, bool | int | float | str):
                 raise ConfigError(f"{name} = {brief(value)}, but it must be a number, a text, True or False.")
-        order = clips.labels.argsort(stable=True)
-        frames, labels = clips.frames[order], clips.labels[order]
+        labels, order = clips.labels.cpu().sort(stable=True)
+        frames = clips.frames.detach().cpu()[order]
         keep = storage or (UInt8() if frames.dtype == torch.uint8 else Float32())
         encoding = encoded(keep, as_pixels(frames), torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": method, "config": made, "versions": versions(), "store": store.fingerprint}

@@ -8,8 +8,8 @@ import torch
 
 import prism
 from prism.artifacts.clips import Clips
-from prism.artifacts.encodings.storages import H264
-from prism.errors import CondensedError, ConfigError
+from prism.artifacts.encodings.storages import H264, Float32, UInt8
+from prism.errors import ClipError, CondensedError, ConfigError
 
 TINY = {"width": 4, "epochs": 2, "seeds": 2, "device": "cpu"}
 
@@ -83,6 +83,41 @@ def test_what_no_verb_could_use_is_refused_at_once(store, chosen, change, error,
     clips = replace(chosen, **change.pop("clips", {}))
     with pytest.raises(error, match=says):
         prism.CondensedSet.from_clips(clips, store, **({"method": "mine"} | change))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"frames": torch.zeros(2, 8, 3, 48, 48, dtype=torch.int64)}, r"frames must be .*, got torch\.int64"),
+        ({"frames": torch.zeros(2, 8, 3, 48, 48).numpy()}, r"frames must be a tensor of uint8 .*, got a ndarray"),
+        (
+            {"labels": torch.tensor([1, 0], dtype=torch.int32)},
+            r"labels must be a tensor of int64, got torch\.int32",
+        ),
+        ({"labels": [1, 0]}, "labels must be a tensor of int64, got a list"),
+    ],
+)
+def test_clips_of_another_type_are_refused(chosen, change, says):
+    with pytest.raises(ClipError, match=says):
+        replace(chosen, **change)
+
+
+@pytest.mark.parametrize("storage", [Float32(), UInt8(), H264(quality=50)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_what_was_trained_in_any_type_of_floats_becomes_a_set(store, chosen, tmp_path, storage, dtype):
+    frames = torch.rand(chosen.frames.shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+    trained = replace(chosen, frames=frames.clone().requires_grad_())
+    made = prism.CondensedSet.from_clips(trained, store, method="mine", storage=storage)
+    made.save(tmp_path / "set")
+    plain = prism.CondensedSet.from_clips(
+        replace(chosen, frames=frames.float()), store, method="mine", storage=storage
+    )
+    assert plain.to_bytes() == (tmp_path / "set").read_bytes()
+
+
+def test_the_labels_of_a_set_are_of_one_type(store, chosen):
+    made = prism.CondensedSet.from_clips(chosen, store, method="mine")
+    assert replace(made, labels=made.labels.int()).labels.dtype == torch.int64
 
 
 def test_they_may_be_stored_as_any_set(store, chosen):
