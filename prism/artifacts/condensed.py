@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -235,8 +235,10 @@ class CondensedSet:
         if seed is not None and type(seed) is not int:
             raise ConfigError(f"seed = {brief(seed)}, but it must be a whole number.")
         for name, value in {"method": method, **made}.items():
-            if not isinstance(value, bool | int | float | str):
-                raise ConfigError(f"{name} = {brief(value)}, but it must be a number, a text, True or False.")
+            if not isinstance(value, bool | int | str) and not (isinstance(value, float) and isfinite(value)):
+                raise ConfigError(
+                    f"{name} = {brief(value)}, but it must be a finite number, a text, True or False."
+                )
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
         keep = storage or (UInt8() if frames.dtype == torch.uint8 else Float32())

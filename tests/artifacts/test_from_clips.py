@@ -73,9 +73,10 @@ def test_sets_of_one_method_from_several_seeds_are_a_group_with_a_lead(store, ch
             "frames of the clips are 3, but those",
         ),
         ({"clips": {"labels": torch.tensor([0, 0])}}, CondensedError, "no video of class 'class1'"),
-        ({"method": None}, ConfigError, "method = None, but it must be a number, a text"),
-        ({"widths": [3]}, ConfigError, r"widths = \[3\], but it must be a number, a text"),
+        ({"method": None}, ConfigError, "method = None, but it must be a finite number, a text"),
+        ({"widths": [3]}, ConfigError, r"widths = \[3\], but it must be a finite number, a text"),
         ({"clips": {"frames": torch.full((2, 8, 3, 48, 48), torch.nan)}}, ConfigError, "not finite"),
+        ({"lr": float("inf")}, ConfigError, "lr = inf, but it must be a finite number"),
         ({"seed": "3"}, ConfigError, "seed = '3', but it must be a whole number"),
     ],
 )
