@@ -110,9 +110,22 @@ class Clips:
         return self.frames.shape[3], self.frames.shape[4]
 
     def subset(self, indices: Tensor | Sequence[int]) -> "Clips":
-        """The clips at the given positions, in that order."""
-        index = torch.as_tensor(indices, dtype=torch.int64)
+        """The clips at the given positions, in that order; errors as of `as_positions`."""
+        index = as_positions(indices)
         return Clips(self.frames[index], self.labels[index], self.classes)
+
+
+def as_positions(given: Tensor | Sequence[int]) -> Tensor:
+    """Positions as int64.
+
+    Raises:
+        ClipError: they are something else, as a mask is.
+    """
+    found = torch.as_tensor(given)
+    if found.numel() and (found.dtype == torch.bool or found.is_floating_point()):
+        remedy = "mask.nonzero().flatten() has those of a mask"
+        raise ClipError(f"positions must be whole numbers, got {found.dtype}; {remedy}.")
+    return found.to(torch.int64)
 
 
 def _type_of(values: object) -> torch.dtype | str:

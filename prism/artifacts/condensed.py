@@ -19,7 +19,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from prism.artifacts.clips import Clips, Normalisation, as_pixels
+from prism.artifacts.clips import Clips, Normalisation, as_pixels, as_positions
 from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, reading_problem, tensor_problem
 from prism.artifacts.encodings.encoding import checked
 from prism.artifacts.encodings.storages import Float32, Storage, UInt8, encoded
@@ -158,9 +158,10 @@ class CondensedSet:
             (n, T, C, H, W) float32 pixels in units of [0, 1] (synthetic ones may exceed it).
 
         Raises:
+            ClipError: the positions are no whole numbers.
             CondensedError: compressed images are not what the set says of them.
         """
-        chosen = torch.arange(len(self)) if videos is None else torch.as_tensor(videos, dtype=torch.int64)
+        chosen = torch.arange(len(self)) if videos is None else as_positions(videos)
         places = torch.arange(0, self.stored_clips, self.takes)
         if generator is not None and self.takes > 1:
             places = places + torch.randint(self.takes, places.shape, generator=generator)

@@ -23,7 +23,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES
 from prism.artifacts.encodings.images import Encoded
 from prism.artifacts.options import STORAGES
-from prism.errors import CondensedError, OutputError
+from prism.errors import ClipError, CondensedError, OutputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
@@ -67,6 +67,15 @@ def test_the_golden_file_is_read_to_the_set_that_made_it(storage):
     assert torch.equal(condensed.labels, made.labels)
     for name in ("classes", "num_frames", "size", "normalisation", "flip", "source", "storage"):
         assert getattr(condensed, name) == getattr(made, name)
+
+
+@pytest.mark.parametrize("positions", [torch.tensor([False, False, True]), [0.0, 1.7]])
+def test_a_mask_is_not_taken_for_positions(positions):
+    condensed = arithmetic_set("float32")
+    for chosen in (condensed.render, condensed.clips().subset):
+        with pytest.raises(ClipError, match="positions must be whole numbers, got torch"):
+            chosen(positions)
+    assert len(condensed.clips().subset([])) == 0
 
 
 def test_a_clip_has_the_same_bits_with_any_number_of_threads():
