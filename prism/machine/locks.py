@@ -12,6 +12,19 @@ from prism.machine.files import hidden_beside, writing
 BEHIND_ALL = 2**62
 """The byte of a file that is locked on Windows: no file is so long, and nobody may read a byte that is locked."""
 
+_CLAIMED = set[int]()
+"""The open files by which this process keeps others off."""
+
+
+def _leave_to_parent() -> None:
+    """Close them in a process that was forked: while it has them open, the end of its parent frees nothing."""
+    while _CLAIMED:
+        os.close(_CLAIMED.pop())
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
 
 def hold(descriptor: int, path: Path) -> None:
     """Keep other runs off an open file until it is closed; the end of a process frees it.
@@ -82,18 +95,26 @@ def claim(output: str | Path | None) -> Iterator[None]:
         return
     lock = lock_path(Path(output))
     descriptor = _locked(lock, Path(output))
+    _CLAIMED.add(descriptor)
     try:
         yield
     finally:
-        if sys.platform == "win32":
-            # No open file can be removed there: neither this one nor that of a run which has just opened it.
-            os.close(descriptor)
-            with contextlib.suppress(PermissionError):
-                lock.unlink(missing_ok=True)
-        else:
-            # While it is still locked: afterwards it may be the lock of another run.
+        # A process that was forked meanwhile has claimed nothing.
+        if descriptor in _CLAIMED:
+            _CLAIMED.remove(descriptor)
+            _give_up(lock, descriptor)
+
+
+def _give_up(lock: Path, descriptor: int) -> None:
+    if sys.platform == "win32":
+        # No open file can be removed there: neither this one nor that of a run which has just opened it.
+        os.close(descriptor)
+        with contextlib.suppress(PermissionError):
             lock.unlink(missing_ok=True)
-            os.close(descriptor)
+    else:
+        # While it is still locked: afterwards it may be the lock of another run.
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def _locked(lock: Path, output: Path) -> int:

@@ -60,11 +60,11 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def another_run(output: Path) -> Iterator[subprocess.Popen[str]]:
+def another_run(output: Path, does: str = "") -> Iterator[subprocess.Popen[str]]:
     """A process that holds what a run of any verb on this output would hold, until it is killed."""
     script = (
-        "import sys\nfrom prism.machine.locks import claim\n"
-        "with claim(sys.argv[1]):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+        "import os, sys\nfrom prism.machine.locks import claim\n"
+        f"with claim(sys.argv[1]):\n    {does}\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, output],
@@ -127,6 +127,17 @@ def test_a_resumed_run_beside_one_that_has_kept_nothing_yet_says_that_alone(inpu
         with pytest.raises(SystemExit):
             main([*words, *tiny])
     assert "Nothing of an earlier run" in capsys.readouterr().out
+
+
+def test_a_process_that_a_dead_run_has_forked_keeps_nobody_off(tmp_path):
+    # The parent waits for its end; its child says that it is there.
+    with another_run(tmp_path / "output", does="os.fork() and sys.stdin.read()") as first:
+        with pytest.raises(BusyError), claim(tmp_path / "output"):
+            raise AssertionError("two runs hold one output")
+        first.kill()
+        first.wait()
+        with claim(tmp_path / "output"):
+            pass
 
 
 def test_a_claim_ends_with_its_block_and_leaves_nothing(tmp_path):
