@@ -79,4 +79,10 @@ def rounding(device: "torch.device") -> list[str | bool]:
 
     if device.type != "cuda":
         return [device.type]
-    return [device.type, torch.cuda.get_device_name(device), torch.backends.cudnn.allow_tf32]
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    # PyTorch before 2.9 has one setting for all of cuDNN; later ones refuse to tell it where its parts differ.
+    if hasattr(cudnn, "conv"):
+        said = [part.fp32_precision for part in (cudnn.conv, cudnn.rnn, matmul)]
+    else:
+        said = [cudnn.allow_tf32, matmul.allow_tf32]
+    return [device.type, torch.cuda.get_device_name(device), *said]

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +139,21 @@ def test_the_oldest_go_first_and_only_those_of_the_same_kind(make_store, monkeyp
     assert compute.times == 4
     remembered(store, "a", {"i": 0}, CPU, (3, 2), compute)
     assert compute.times == 5
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "conv"), reason="one setting for all of cuDNN")
+@pytest.mark.parametrize("name", ["cudnn.conv", "cudnn.rnn", "cuda.matmul"])
+def test_a_part_of_a_gpu_that_rounds_otherwise_than_the_others_has_a_file_of_its_own(name, store, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "one")
+    part, paths = attrgetter(name)(torch.backends), list[Path]()
+    before = part.fp32_precision
+    try:
+        for precision in ("tf32", "ieee"):
+            part.fp32_precision = precision
+            paths.append(CacheFile.of(store, "moments", {}, torch.device("cuda"), (2, 2)).path)
+    finally:
+        part.fp32_precision = before
+    assert paths[0] != paths[1]
 
 
 def test_the_newest_stays_whatever_its_size(make_store, monkeypatch):
