@@ -23,7 +23,8 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
         generator: of the CPU.
 
     Raises:
-        ConfigError: a layer holds values, and no initial ones are known for it.
+        ConfigError: a layer holds values, and no initial ones are known for it, or only those that it draws itself
+            from PyTorch's global generator.
     """
     held = _held(network)
     if any(value.device.type != "cpu" for value in held):
@@ -71,6 +72,14 @@ def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
 def _fill(layer: nn.Module, generator: torch.Generator) -> None:
     """Draw the values of a layer of PyTorch's as its `reset_parameters` does, which only draws globally."""
     match layer:
+        case nn.modules.batchnorm._NormBase() | nn.GroupNorm() | nn.LayerNorm() | nn.RMSNorm() | nn.PReLU():
+            # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.
+            layer.reset_parameters()
+        case nn.Module(reset_parameters=reset) if not reset.__module__.startswith("torch."):
+            raise ConfigError(
+                f"the layer {type(layer).__name__} draws its values in reset_parameters(), which no seed repeats. "
+                "Give it a method initialise(generator) in its place."
+            )
         case nn.Linear() | nn.modules.conv._ConvNd():
             _uniform(layer, layer.weight[0].numel(), generator)
         case nn.Bilinear():
@@ -92,9 +101,6 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             # Its output layer was filled before, as any linear one; here it starts without a bias.
             if layer.out_proj.bias is not None:
                 nn.init.zeros_(layer.out_proj.bias)
-        case nn.modules.batchnorm._NormBase() | nn.GroupNorm() | nn.LayerNorm() | nn.RMSNorm() | nn.PReLU():
-            # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.
-            layer.reset_parameters()
         case _:
             raise ConfigError(
                 f"no initial values are known for the layer {type(layer).__name__}. Give it a method "

@@ -104,6 +104,15 @@ def test_a_layer_without_known_initial_values_is_refused_rather_than_left_empty(
         initialise(nn.Sequential(nn.Linear(2, 2), layer()), generator(0, "init"))
 
 
+def test_a_layer_that_draws_otherwise_than_pytorchs_is_refused_rather_than_drawn_as_that():
+    class Orthogonal(nn.Linear):
+        def reset_parameters(self) -> None:
+            nn.init.orthogonal_(self.weight)
+
+    with pytest.raises(ConfigError, match=r"Orthogonal draws its values in reset_parameters\(\).*initialise"):
+        filled(Orthogonal(3, 3))
+
+
 def test_a_layer_may_draw_its_own_values_and_replace_those_of_the_layers_inside():
     values = filled(nn.Sequential(Drawn()))
     assert values["0.token"].unique().numel() == 5
