@@ -51,7 +51,7 @@ def train(
 
     Args:
         network: its values are replaced.
-        clips: on any device; batches move to the network's. A function draws them anew in every epoch.
+        clips: on the CPU; batches move to the network's device. A function draws them anew in every epoch.
         seed: seed of initial values, order, dropout, flips and shifts.
         flip: True mirrors a clip with probability one half each time that it is shown. A mask (N,) of booleans
             mirrors the same clips each time.
