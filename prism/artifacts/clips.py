@@ -64,9 +64,9 @@ class BatchStandardisation:
 Standardisation = Normalisation | BatchStandardisation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clips:
-    """Labelled clips of equal shape.
+    """Labelled clips of equal shape; only the same object is equal.
 
     Attributes:
         frames: (N, T, C, H, W), uint8 pixels in 0..255 or float pixels in units of [0, 1].

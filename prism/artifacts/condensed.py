@@ -39,9 +39,9 @@ DECODING = Lock()
 """Networks that are trained side by side ask for takes at the same time: the first decodes them for all."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CondensedSet:
-    """Synthetic or selected videos, in fewer numbers than their clips have.
+    """Synthetic or selected videos, in fewer numbers than their clips have; equal where their files would be.
 
     Attributes:
         encoding: what is stored of all videos, and how it renders to clips.
@@ -80,6 +80,12 @@ class CondensedSet:
 
     def __repr__(self) -> str:
         return f"CondensedSet({self.contents})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, CondensedSet) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
 
     @property
     def contents(self) -> str:

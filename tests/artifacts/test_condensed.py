@@ -69,6 +69,13 @@ def test_the_golden_file_is_read_to_the_set_that_made_it(storage):
         assert getattr(condensed, name) == getattr(made, name)
 
 
+def test_a_set_is_equal_to_one_with_the_same_file_and_to_nothing_else():
+    condensed = arithmetic_set("float32")
+    assert {condensed, CondensedSet.load(golden("float32"))} == {condensed}
+    assert condensed not in (arithmetic_set("uint8"), replace(condensed, flip=True), golden("float32"))
+    assert condensed.clips() != condensed.clips()
+
+
 @pytest.mark.parametrize("positions", [torch.tensor([False, False, True]), [0.0, 1.7]])
 def test_a_mask_is_not_taken_for_positions(positions):
     condensed = arithmetic_set("float32")
