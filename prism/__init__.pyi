@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from prism import networks as networks
 from prism.artifacts.clips import Clips as Clips
 from prism.artifacts.clips import Normalisation as Normalisation
 from prism.artifacts.condensed import CondensedSet as CondensedSet

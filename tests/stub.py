@@ -28,7 +28,7 @@ HEAD = '"""The names of PRISM, with every option of its verbs; made by `python -
 
 def stub() -> str:
     """The text of the stub, formatted."""
-    imports: set[str] = {"from prism import networks as networks"}
+    imports = set[str]()
     verbs: list[str] = []
     for name in prism.__all__:
         home = prism._HOME[name]
