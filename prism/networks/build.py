@@ -4,6 +4,8 @@ import inspect
 from functools import partial
 
 import torch
+from torch import nn
+from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, PrismError
@@ -35,7 +37,7 @@ def build(
 
     Raises:
         ConfigError: there is no such network, it has no such option, it lacks a method, two of its parameters are
-            one tensor, or the clips are too small for it.
+            one tensor, it sets values that would be lost, or the clips are too small for it.
     """
     network_type, own = NETWORKS.found(model)
     name = NETWORKS.name_of(model)
@@ -66,6 +68,7 @@ def build(
     if not hasattr(network, "embed_dim"):
         raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
     _check_untied(network)
+    _check_unwritten(network, network.name)
     return allocate(network, torch.device(device))
 
 
@@ -81,6 +84,31 @@ def _check_untied(network: Network) -> None:
                     "training would give them different values. Use one layer in both places."
                 )
             names[parameter] = name
+
+
+@torch.no_grad()
+def _check_unwritten(module: nn.Module, network: str, prefix: str = "") -> None:
+    """Refuse values that a network sets where it is built, as by `nn.init`: it is built without memory.
+
+    PyTorch counts what writes into a tensor, on the meta device, too. More writes than those of a layer's own
+    `reset_parameters` are the network's. Whatever has a method `initialise` may set them again there.
+    """
+    if callable(getattr(module, "initialise", None)):
+        return
+    # The last layer of an attention, a class of its own, is written by the attention as well.
+    reset = getattr(module, "reset_parameters", None)
+    if callable(reset) and not isinstance(module, NonDynamicallyQuantizableLinear):
+        held = dict([*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)])
+        before = {name: value._version for name, value in held.items()}
+        reset()
+        for name, value in held.items():
+            if before[name] > value._version - before[name]:
+                raise ConfigError(
+                    f"the values that network '{network}' gives {prefix}{name} in __init__ would be lost: the "
+                    "seed of a run draws all values anew. Give it a method initialise(generator)."
+                )
+    for name, child in module.named_children():
+        _check_unwritten(child, network, f"{prefix}{name}.")
 
 
 def _takes(network_type: type[Network], option: str) -> bool:

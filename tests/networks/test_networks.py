@@ -385,6 +385,54 @@ def test_the_embedding_of_all_blocks_ends_with_that_of_the_last(size):
     torch.testing.assert_close(found[:, : area.shape[1]], area)
 
 
+class Zeroed(Pair):
+    """Starts with a bias of its own, which is lost where it is built without memory."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        nn.init.zeros_(self.first.bias)
+
+
+class Pretrained(Pair):
+    """Has learned something elsewhere."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.second.load_state_dict({"weight": torch.ones(3, 6), "bias": torch.ones(3)})
+
+
+class Zeroing(Zeroed):
+    """Sets the bias where a run draws its values."""
+
+    def initialise(self, generator):
+        nn.init.zeros_(self.first.bias)
+
+
+class Attending(Pair):
+    """Layers of PyTorch that write into each other, and copies of one, set no values of the network's."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        layer = nn.TransformerEncoderLayer(6, 2, 6, dropout=0.0, batch_first=True)
+        self.coder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.attention = nn.MultiheadAttention(6, 2, add_bias_kv=True)
+        self.words = nn.Embedding(4, 6, padding_idx=0)
+        self.batch = nn.BatchNorm1d(6)
+
+
+@pytest.mark.filterwarnings("ignore:for .*meta parameter")
+def test_values_that_a_network_sets_where_it_is_built_are_not_lost_without_a_word():
+    shape = {"num_classes": 3, "num_frames": 8, "size": 48}
+    for network, value in ((Zeroed, r"first\.bias"), (Pretrained, r"second\.weight")):
+        with pytest.raises(ConfigError, match=rf"that network '.*{network.__name__}' gives {value} in __init__"):
+            build(network, **shape)
+    network = build(Zeroing, **shape)
+    initialise(network, generator(0, "init"))
+    assert not network.first.bias.any()
+    assert network.second.bias.any()
+    build(Attending, **shape)
+
+
 class Forgetful(Pair):
     """Leaves out embeddings while it trains, without asking for a generator."""
 
