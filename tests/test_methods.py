@@ -32,7 +32,7 @@ from prism.selection.select import select
 METHODS = [*CONDENSATIONS.homes, *SELECTIONS.homes]
 CONDENSES = PAPER | {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}
 SELECTS = {"width": 2, "epochs": 1}
-FOREVER = {"iterations": 10**9, "epochs": 10**9}
+FOREVER = {"iterations": 10**6, "epochs": 10**9}
 """What nobody would wait for: a refusal must come before the first step."""
 DETERMINED_BY = {"herding": "embedder_seed", "k-center": "embedder_seed"}
 """The seed that a method depends on, where that is not `seed`: the network that embeds decides alone."""

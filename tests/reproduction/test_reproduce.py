@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -203,6 +204,22 @@ def reproduced(store: ClipStore, folder: Path, tiny: Path, name: str = "table6a"
     return reproduce(name, [store], folder, scale="small", recipes=[tiny], device="cpu", **options)
 
 
+@pytest.fixture(scope="module")
+def made_once(store, tmp_path_factory) -> Path:
+    """What `reproduced` makes of a store with the tiny recipe."""
+    folder = tmp_path_factory.mktemp("made")
+    recipe = folder / "tiny.toml"
+    recipe.write_text(TINY)
+    reproduced(store, folder / "out", recipe)
+    return folder / "out"
+
+
+@pytest.fixture
+def made(made_once, tmp_path) -> None:
+    """The folder `out` of a reproduction that is done, as if the test had begun with it."""
+    shutil.copytree(made_once, tmp_path / "out")
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -224,6 +241,7 @@ def test_a_table_is_written_as_markdown_csv_and_page_with_both_numbers_in_each(s
     assert [float(row["mean"]) for row in rows] == [line.ours.mean for line in found.lines]
 
 
+@pytest.mark.usefixtures("made")
 def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_path, tiny, monkeypatch):
     reproduced(store, tmp_path / "out", tiny)
     before = contents(tmp_path / "out")
@@ -272,6 +290,7 @@ def test_how_it_runs_is_given_as_a_run_or_as_its_fields(store, tmp_path, tiny, m
         reproduce("table6a", [store], tmp_path, devise="cpu")
 
 
+@pytest.mark.usefixtures("made")
 def test_more_evaluation_seeds_train_only_those_that_are_missing(store, tmp_path, tiny):
     first = reproduced(store, tmp_path / "out", tiny)
     tiny.write_text(TINY.replace("seeds = 2", "seeds = 3"))
@@ -330,6 +349,7 @@ def test_a_caution_of_several_sets_of_a_row_is_said_once(store, tiny):
     assert len([note for note in notes if "2 of 2 sets of “" in note]) == len(labels) - 1
 
 
+@pytest.mark.usefixtures("made")
 def test_one_set_of_each_row_has_no_lead_and_the_table_says_so(store, tmp_path, tiny):
     found = reproduced(store, tmp_path / "out", tiny)
     assert not any(line.lead for line in found.lines)
@@ -355,6 +375,7 @@ def test_a_result_of_other_networks_is_refused_by_name(store, tmp_path, tiny):
         reproduced(store, tmp_path / "out", tiny, seeds=2)
 
 
+@pytest.mark.usefixtures("made")
 def test_networks_beyond_those_that_are_asked_for_do_not_count(store, tmp_path, tiny):
     first = reproduced(store, tmp_path / "out", tiny)
     tiny.write_text(TINY.replace("seeds = 2", "seeds = 1"))
@@ -362,6 +383,7 @@ def test_networks_beyond_those_that_are_asked_for_do_not_count(store, tmp_path, 
     assert [line.ours.scores[0][:1] for line in first.lines] == [line.ours.scores[0] for line in second.lines]
 
 
+@pytest.mark.usefixtures("made")
 def test_a_result_that_was_stopped_with_enough_networks_lacks_none(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     for path in (tmp_path / "out").rglob("*.convnet3d.json"):
@@ -371,6 +393,7 @@ def test_a_result_that_was_stopped_with_enough_networks_lacks_none(store, tmp_pa
     assert "2 of 5 networks" not in said
 
 
+@pytest.mark.usefixtures("made")
 def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     tiny.write_text(TINY.replace("iterations = 3\nstatic", "iterations = 4\nstatic"))
@@ -380,6 +403,7 @@ def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny)
         reproduced(store, tmp_path / "out", tiny)
 
 
+@pytest.mark.usefixtures("made")
 def test_a_result_of_another_set_is_not_taken_for_this_ones(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
@@ -394,8 +418,8 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("at", [1, 3, 5])
-def test_a_run_that_died_goes_on_to_the_same_sets_and_numbers(store, tmp_path, tiny, monkeypatch, at):
-    whole = reproduced(store, tmp_path / "whole", tiny)
+def test_a_run_that_died_goes_on_to_the_same_sets_and_numbers(store, made_once, tmp_path, tiny, monkeypatch, at):
+    whole = reproduced(store, made_once, tiny)
     calls, original = [], run._run
 
     def dying(*arguments: Any) -> None:
@@ -410,7 +434,8 @@ def test_a_run_that_died_goes_on_to_the_same_sets_and_numbers(store, tmp_path, t
             reproduced(store, tmp_path / "out", tiny)
     found = reproduced(store, tmp_path / "out", tiny)
     assert [line.ours for line in found.lines] == [line.ours for line in whole.lines]
-    sets = [{n: b for n, b in contents(tmp_path / f).items() if n.endswith("tensors")} for f in ("out", "whole")]
+    both = tmp_path / "out", made_once
+    sets = [{n: b for n, b in contents(folder).items() if n.endswith("tensors")} for folder in both]
     assert sets[0] == sets[1]
 
 
@@ -449,6 +474,7 @@ def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, t
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("made")
 def test_a_dry_run_says_when_nothing_is_missing(store, tmp_path, tiny, capsys):
     reproduced(store, tmp_path / "out", tiny)
     before = contents(tmp_path / "out")
@@ -458,6 +484,7 @@ def test_a_dry_run_says_when_nothing_is_missing(store, tmp_path, tiny, capsys):
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.usefixtures("made")
 def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     from prism.cli import main
 
@@ -488,6 +515,7 @@ def test_no_table_replaces_one_of_more_sets(store, tmp_path, tiny):
     assert paths[0].name == f"{paths[1].name}-seeds3"
 
 
+@pytest.mark.usefixtures("made")
 def test_a_result_from_before_there_was_an_option_is_taken_where_that_is_not_used(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
