@@ -105,14 +105,15 @@ class Condensation:
         Raises:
             ConfigError: a method of one's own renders something else.
         """
-        with repeatably(self.device):
-            return self.checked(self.videos.render(self.iteration), len(self.classes))
+        return self.rendered(self.videos, self.iteration, self.classes)
 
-    def checked(self, clips: Tensor, num_classes: int) -> Tensor:
-        """The clips, if they have the shape of a method's for so many classes."""
+    def rendered(self, videos: Videos, iteration: int, classes: range) -> Tensor:
+        """The clips that the videos of these classes are in an iteration, if they have the shape of a method's."""
+        with repeatably(self.device):
+            clips = videos.render(iteration)
         shape = self.store.num_frames, 3, *self.store.size
-        if not len(clips) or len(clips) % num_classes or _shape(clips[0]) != shape:
-            wanted = f"(n, {', '.join(map(str, shape))}), as many of each of {num_classes} classes"
+        if not len(clips) or len(clips) % len(classes) or _shape(clips[0]) != shape:
+            wanted = f"(n, {', '.join(map(str, shape))}), as many of each of {len(classes)} classes"
             raise _unusable("method", self.config, f"it must render clips {wanted}, got {_shape(clips)}")
         return clips
 
@@ -154,8 +155,7 @@ class Condensation:
 
         def gradients(step: int) -> list[Tensor]:
             with torch.enable_grad():
-                with repeatably(self.device):
-                    clips = self.checked(videos.render(self.preparation), len(started[-1]))
+                clips = self.rendered(videos, self.preparation, started[-1])
                 draw = generator(self.config.seed, "curvature", step)
                 view = self.method.view(self.config, self.preparation)
                 compared = compare(clips, self.preparation + step, draw, view)
