@@ -18,7 +18,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.unseen import EVERY, Unseen
 from prism.config import as_dict
 from prism.errors import CheckpointError, ConfigError, DivergedError
-from prism.machine.devices import pick_device
+from prism.machine.devices import pick_device, repeatably
 from prism.machine.locks import claim
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, versions
@@ -152,7 +152,9 @@ def finish(run: Condensation, unseen: Unseen | None, source: dict[str, Any]) -> 
     run.store.check_unchanged()
     # Storing the videos takes memory, for which their last gradients make room.
     run.descent.forget()
-    condensed = run.videos.condensed(run.store, run.config, source)
+    # A method of one's own may render its frames for the last time here.
+    with repeatably(run.device):
+        condensed = run.videos.condensed(run.store, run.config, source)
     return condensed if unseen is None else unseen.judged(condensed)
 
 

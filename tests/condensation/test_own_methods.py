@@ -7,10 +7,12 @@ import torch
 from settings import PAPER
 
 from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.keyframes import enlarge
 from prism.condensation.condense import condense
 from prism.condensation.method import Method, Videos
 from prism.condensation.options import CondenseConfig, settled
 from prism.errors import ConfigError, DivergedError
+from prism.machine.randomness import generator
 from prism.testing import check_method
 
 CPU = torch.device("cpu")
@@ -156,6 +158,35 @@ def test_a_set_holds_every_frame_as_it_is_rendered_last_whatever_the_mask_and_th
 def test_a_method_with_stages_has_a_rate_where_there_are_no_iterations_after_them(store):
     made = condense(store, method=Staged(), **(TINY | {"iterations": 0, "lr": 0.0}), device="cpu")
     assert len(made) == 2
+
+
+class Halved(Videos):
+    """Frames of half the height and width."""
+
+    def render(self, iteration):
+        return enlarge(self.parts["frames"], 2)
+
+
+class Half(Method):
+    """Halved noise."""
+
+    def start(self, store, config, device, classes):
+        labels = torch.tensor(classes).repeat_interleave(config.vpc)
+        shape = len(labels), store.num_frames, 3, *(side // 2 for side in store.size)
+        noise = torch.randn(shape, generator=generator(config.seed, "noise"))
+        return Halved({"frames": noise}, labels, store.num_frames, config)
+
+
+def test_the_frames_of_a_finished_set_have_the_same_bytes_with_any_number_of_threads(make_store):
+    # Of this size eight threads round otherwise than one.
+    store, before, files = make_store(size=52), torch.get_num_threads(), []
+    try:
+        for threads in (1, 3, 8):
+            torch.set_num_threads(threads)
+            files.append(condense(store, method=Half(), **TINY, device="cpu").to_bytes())
+    finally:
+        torch.set_num_threads(before)
+    assert files[0] == files[1] == files[2]
 
 
 class WithoutEncoder(Float32):
