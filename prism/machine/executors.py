@@ -6,9 +6,11 @@ of a module, or is an object of a class that does.
 """
 
 import contextlib
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
 from prism.errors import ConfigError, EngineError
@@ -17,6 +19,18 @@ from prism.machine.texts import first_difference
 
 Engine = Literal["local", "dask"]
 """Where the items of a verb are computed."""
+
+_parent = 0
+"""The process that this one was forked from; 0 for one that was not."""
+
+
+def _remember_parent() -> None:
+    global _parent
+    _parent = os.getppid()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_remember_parent)
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
@@ -28,6 +42,7 @@ class _Travelling(Generic[Item, Found]):
 
     function: Callable[[Item], Found]
     versions: dict[str, str]
+    process: int = field(default_factory=os.getpid)
 
     def __call__(self, item: Item) -> Found:
         if versions() != self.versions:
@@ -35,6 +50,9 @@ class _Travelling(Generic[Item, Found]):
             raise EngineError(
                 f"a worker has other versions than this process: {difference}. Install the same ones."
             )
+        if _parent == self.process and (torch := sys.modules.get("torch")):
+            # Its threads did not come along, and the first computation would wait for them for ever.
+            torch.set_num_threads(1)
         return self.function(item)
 
 

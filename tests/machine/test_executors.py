@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+import torch
 from settings import PAPER
 from videos import write_classes, write_numbered
 
@@ -304,6 +305,21 @@ def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
         pytest.raises(EngineError, match=says),
     ):
         list(completed(executor, end_the_process, [0]))
+
+
+def num_threads(_: int) -> int:
+    return torch.get_num_threads()
+
+
+def test_a_process_that_was_forked_waits_for_no_thread_that_did_not_come_along():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as executor:
+            assert list(completed(executor, num_threads, [0])) == [(0, 1)]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_worker_of_other_versions_is_refused(monkeypatch):
