@@ -60,4 +60,4 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
 
 def _norm(tensors: list[Tensor]) -> float:
     with repeatably(tensors[0].device):
-        return math.sqrt(sum(float(tensor.detach().double().square().sum()) for tensor in tensors))
+        return math.sqrt(sum(float(tensor.detach().abs().double().square().sum()) for tensor in tensors))

@@ -34,6 +34,11 @@ def test_the_largest_curvature_of_a_quadratic_is_its_largest_eigenvalue(largest,
     assert all(torch.equal(*pair) for pair in zip(tensors, before, strict=True))
 
 
+def test_the_largest_curvature_of_complex_numbers_takes_in_their_imaginary_parts():
+    quadratic, tensors = torch.tensor([[2, 2j], [-2j, 2]]), [torch.tensor([2j, 3j])]  # eigenvalues 0 and 4
+    assert largest_curvature(tensors, lambda step: [quadratic @ tensors[0]], seed=0) == pytest.approx(4)
+
+
 def test_a_loss_that_depends_on_nothing_has_no_curvature():
     tensors = [torch.randn(4)]
     assert largest_curvature(tensors, lambda step: [torch.zeros(4)], seed=0) == 0
