@@ -22,6 +22,8 @@ from prism.errors import ConfigError, PrismError
 WORDS = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 NAME = re.compile(rf"({WORDS}):({WORDS})(\(.*\))?", re.ASCII | re.DOTALL)
 """`module:Name` or `module:Name(option=value)`."""
+FOR_PEOPLE = re.compile(r" at 0x[0-9A-Fa-f]+|\b(tensor|array)\(|\n")
+"""Texts with a memory address, with rounded numbers, or laid out in lines."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,9 @@ class Parts:
         Args:
             value: a part, its class, a `functools.partial` of its class, or its name.
             leave_out: options that are recorded elsewhere.
+
+        Raises:
+            ConfigError: the text of an option would not tell a run from one with another value.
         """
         options = self.options_of(value)
         if isinstance(value, str):
@@ -175,6 +180,12 @@ class Parts:
             home = f"{named.__module__}:{named.__qualname__}"
             defaults = {key: repr(word.default) for key, word in _parameters(named).items()}
             options = {key: item for key, item in options.items() if repr(item) != defaults.get(key)}
+            for untold in sorted(key for key, item in options.items() if not _is_told(item)):
+                said = f"has an option {untold} of type {type(options[untold]).__name__}"
+                raise ConfigError(
+                    f"the {self.kind} '{home}' {said}, whose text does not tell it from another value. Give "
+                    "numbers, texts, or lists or dataclasses of these; what lies in a file, by its path."
+                )
         # The memory address in the text of a function would differ in every run.
         said = ", ".join(
             f"{key}={getattr(item, '__qualname__', None) or repr(item)}"
@@ -183,6 +194,14 @@ class Parts:
         )
         name = f"{home}({said})" if said else home
         return next((short for short, place in self.homes.items() if place == name), name)
+
+
+def _is_told(item: Any) -> bool:
+    """Whether the text of an option is the same in every run, and another one for every value."""
+    if isinstance(item, str) or hasattr(item, "__qualname__"):
+        return True
+    # The text of a module of PyTorch does not tell its weights.
+    return not (hasattr(item, "state_dict") or FOR_PEOPLE.search(repr(item)))
 
 
 def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:

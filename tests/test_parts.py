@@ -6,7 +6,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -256,6 +258,21 @@ def test_an_object_that_does_not_keep_a_parameter_is_refused_since_a_run_could_n
     with pytest.raises(ConfigError, match=said):
         RULES.make(Forgetful(3.0))
     assert RULES.make(Forgetful).propose() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("option", "of"),
+    [
+        (torch.tensor([0.123456, 1.0]), "Tensor"),
+        ((np.zeros(2), 1.0), "tuple"),
+        (torch.nn.Identity(), "Identity"),
+        (Theirs(threshold=Without()), "Theirs"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_option_whose_text_does_not_tell_it_is_refused_since_a_run_could_not_be_told_from_another(option, of):
+    for value in (Theirs(threshold=option), functools.partial(Theirs, threshold=option)):
+        with pytest.raises(ConfigError, match=f"'{HERE}:Theirs' has an option threshold of type {of}, whose text"):
+            made(value)
 
 
 @pytest.mark.parametrize("program", ["raise NameError('no rule')", "def", "import no_such_library"])
