@@ -173,10 +173,12 @@ class _Options:
 
 def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep:
     path = folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors"
+    of_row = replace(options, last={})
     if "select" in read_recipe(cell.recipe):
         chosen = options.of("select", cell, {"select": {"vpc": cell.vpc}}) | {"seed": seed}
         choice = with_options(SelectConfig(), chosen)
         _check_row("vpc", choice.vpc, cell.vpc, cell)
+        _check_row("method", choice.method, of_row.of("select", cell, {}).get("method", SelectConfig.method), cell)
         if SELECTIONS.make(choice.method, choice).needs_embeddings:
             # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
             choice = replace(choice, embedder_seed=seed)
@@ -184,6 +186,7 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     chosen = options.of("condense", cell, {"condense": {"vpc": cell.vpc}}) | {"seed": seed}
     config = with_options(CondenseConfig(), chosen)
     _check_row("vpc", config.vpc, cell.vpc, cell)
+    _check_row("method", config.method, of_row.of("condense", cell, {}).get("method", CondenseConfig.method), cell)
     return SetStep("condense", path, settled(config))
 
 

@@ -669,7 +669,15 @@ def test_no_row_leads_a_floor_some_of_whose_sets_diverged(store, tmp_path, tiny,
     assert not any(line.lead for line in found.lines)
 
 
-@pytest.mark.parametrize(("table", "option"), [("select", "vpc = 3"), ("evaluate", 'model = "cnn-gru"')])
+@pytest.mark.parametrize(
+    ("table", "option"),
+    [
+        ("select", "vpc = 3"),
+        ("select", 'method = "herding"'),
+        ("condense", 'method = "static-dynamic"'),
+        ("evaluate", 'model = "cnn-gru"'),
+    ],
+)
 def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_store, tmp_path, table, option):
     recipe = tmp_path / "own.toml"
     recipe.write_text(f"[{table}]\n{option}\n")
