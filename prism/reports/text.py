@@ -33,11 +33,15 @@ def in_bytes(count: int) -> str:
 
 def significant(value: float) -> str:
     """Three significant digits, without an exponent for large values."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+    text = f"{value:.3g}"
+    # By the rounded value: 999.6 becomes 1,000.
+    return f"{value:,.0f}" if abs(float(text)) >= 1000 else text
 
 
 def in_seconds(seconds: float) -> str:
-    """A duration as `12.3 s`, `4 min 5 s` or `2 h 3 min`."""
+    """A duration as `12.3 s`, `4 min 5 s` or `2 h 3 min`; a saving may be negative."""
+    if seconds < 0:
+        return f"-{in_seconds(-seconds)}"
     if seconds < 120:
         return f"{significant(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -634,13 +634,16 @@ def test_long_curves_are_made_short():
 
 
 @pytest.mark.parametrize(
-    ("count", "text"), [(5, "5 B"), (2048, "2 KiB"), (3 * 2**20, "3 MiB"), (2**40, "1,024 GiB")]
+    ("count", "text"),
+    [(5, "5 B"), (2048, "2 KiB"), (1_023_590, "1,000 KiB"), (3 * 2**20, "3 MiB"), (2**40, "1,024 GiB")],
 )
 def test_bytes_are_written_in_binary_units(count, text):
     assert in_bytes(count) == text
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.25, "0.25 s"), (245, "4 min 5 s"), (7380, "2 h 3 min")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.25, "0.25 s"), (245, "4 min 5 s"), (7380, "2 h 3 min"), (-7380, "-2 h 3 min")]
+)
 def test_durations_are_written_as_people_say_them(seconds, text):
     assert in_seconds(seconds) == text
 
