@@ -1,5 +1,6 @@
 """Advice: what a page concludes from its rows, and the command to go on with."""
 
+import operator
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
@@ -63,9 +64,10 @@ def _conclusion_of_alike(best: Alike, together: Sequence[Alike], heading: str) -
 def _places(score: float, scale: Sequence[tuple[str, float]]) -> list[str]:
     """Where a score lies beside the floors and the ceilings of a scale."""
     places = []
-    for role, near, far in (("floor", "above", "not above"), ("ceiling", "not below", "below")):
+    for role, word, lies_so in (("floor", "above", operator.gt), ("ceiling", "below", operator.lt)):
         if scores := [other for its_role, other in scale if its_role == role]:
-            places.append(f"{near if score > max(scores) else far} the {role} ({100 * max(scores):.1f} %)")
+            no = "" if lies_so(score, max(scores)) else "not "
+            places.append(f"{no}{word} the {role} ({100 * max(scores):.1f} %)")
     return places
 
 

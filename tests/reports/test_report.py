@@ -26,7 +26,7 @@ from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app
 from prism.errors import ConfigError, OutputError, PrismError, ResultError
 from prism.evaluation.evaluate import evaluate
-from prism.reports.advice import next_command
+from prism.reports.advice import conclusion_of, next_command
 from prism.reports.curves import Curves, binned
 from prism.reports.histories import history_plots
 from prism.reports.notes import notes_on
@@ -95,6 +95,13 @@ def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_tabl
     assert "fingerprint" in words
     assert "a digest of all clips, labels and splits" in words
     assert "The protocol clean normalises" in words
+
+
+@pytest.mark.parametrize(("share", "says"), [(0.3, "not above the floor"), (0.9, "not below the ceiling")])
+def test_a_score_as_high_as_the_floor_or_the_ceiling_lies_neither_above_nor_below_it(exhibit, share, says):
+    made = exhibit.of_set(exhibit.condensed("set.safetensors"), shares=(share,))
+    scale = [exhibit.of_store("subset", 2, shares=(0.3,)), exhibit.of_store("full", 8, shares=(0.9,))]
+    assert says in conclusion_of(build_rows(map(Result.load, [made, *scale])))
 
 
 def test_the_page_ends_with_the_command_for_what_is_missing(exhibit):
