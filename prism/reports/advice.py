@@ -74,14 +74,17 @@ def _places(score: float, scale: Sequence[tuple[str, float]]) -> list[str]:
 def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
     """The command to go on with: for the floor or ceiling that a group lacks, else for the set of another seed.
 
-    Empty where no command makes another set like the best one: it is of a list, or was made without PRISM.
+    Empty where no command makes another set like the best one: it is of a list or of another store, or was made
+    without PRISM.
     """
     roles, best = {row.role for row in rows}, max(rows, key=lambda row: (not row.role, row.lead[0]))
     item = next(item for item in loaded if build_rows([item.result]) == [best])
     store = item.locate(item.result.data.path)
     if {"floor", "ceiling"} <= roles:
-        made, method = item.result.subject.config, item.result.subject.method
-        if not (item.result.subject.has_seed and (METHODS.is_name(method) or SELECTIONS.is_name(method))):
+        subject = item.result.subject
+        made, method = subject.config, subject.method
+        is_ours = METHODS.is_name(method) or SELECTIONS.is_name(method)
+        if not (subject.has_seed and is_ours) or subject.made_from:
             return ""
         is_selected = "iterations" not in made
         name, config = ("select", SelectConfig) if is_selected else ("condense", CondenseConfig)
@@ -95,7 +98,8 @@ def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
         ]
         return _command(name, store, "-o", store.parent / f"set-{seed}.safetensors", *like)
     verb, config = ("evaluate", EvaluateConfig) if best.task == "classification" else ("retrieve", RetrieveConfig)
-    vpc = max(1, best.clips // best.num_classes)
+    # A ceiling has no number of clips that a set could be given.
+    vpc = 1 if best.role == "ceiling" else max(1, best.clips // best.num_classes)
     name, part = ("ceiling", []) if "floor" in roles else ("floor", ["--train-vpc", vpc])
     like, output = _options(item.result.config, config, OWN_OPTIONS), item.path.parent / f"{name}.json"
     return _command(verb, "--train", store, "--data", store, *part, "-o", output, *like)

@@ -113,6 +113,20 @@ def test_the_page_ends_with_the_command_for_what_is_missing(exhibit):
         app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
 
 
+def test_beside_a_lone_ceiling_the_floor_that_is_missing_has_one_clip_of_each_class(exhibit):
+    # As many as all clips have is more than the smallest class has, or the ceiling again.
+    loaded = load_results([exhibit.of_store("full", 7)])
+    assert "--train-vpc 1 -o" in next_command(loaded, build_rows([loaded[0].result]))
+
+
+def test_no_command_makes_another_set_like_one_of_another_store(exhibit):
+    paths = exhibit.everything()
+    made = {"iterations": 400, "seed": 3}
+    best = Subject("condensed", "set.safetensors", "prism", 2, 4, 100, 400, made, made_from="elsewhere")
+    loaded = load_results([*paths[1:], exhibit.save(best, "best")])
+    assert next_command(loaded, build_rows([one.result for one in loaded])) == ""
+
+
 @pytest.mark.parametrize(
     ("made", "words"),
     [
