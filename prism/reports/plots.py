@@ -204,6 +204,8 @@ class Panel:
 
 ACROSS = 3
 """Panels side by side at most, so that their text can be read on a page."""
+NAME_WIDTH, NAME_HEIGHT = 1.6, 0.22
+"""Inches that the name of a network takes in the legend."""
 
 
 def ranking_plot(panels: Sequence[Panel], chance: float) -> Picture:
@@ -215,13 +217,17 @@ def ranking_plot(panels: Sequence[Panel], chance: float) -> Picture:
     """
     across = ACROSS if len(panels) not in (2, 4) else 2
     rows, columns = -(-len(panels) // across), min(across, len(panels))
-    size = (max(2.75 * columns, 3.6), 2.75 * rows + 0.5)
+    width, networks = max(2.75 * columns, 3.6), len(set(panels[0].networks))
+    names = min(networks, int(width / NAME_WIDTH))
+    size = (width, 2.75 * rows + 0.28 + math.ceil(networks / names) * NAME_HEIGHT)
     alt = f"Top-1 of {len(panels[0].full)} candidates on {len(panels)} kinds of sets against that on all clips; "
     words = (f"{alt}the numbers are in the tables.", "A ring: the pick of a set. Dotted: chance. Bars: over sets.")
-    return pictured(partial(_rankings, panels=panels, chance=chance, shape=(rows, columns)), words, size)
+    drawn = partial(_rankings, panels=panels, chance=chance, shape=(rows, columns), names=names)
+    return pictured(drawn, words, size)
 
 
-def _rankings(figure: Figure, panels: Sequence[Panel], chance: float, shape: tuple[int, int]) -> None:
+def _rankings(figure: Figure, panels: Sequence[Panel], chance: float, shape: tuple[int, int], names: int) -> None:
+    """Draw the panels in rows and columns (`shape`), below them a legend of so many names in a row."""
     top = 1.08 * max(
         max(panel.scores[i] + panel.deviations[i] for i in range(len(panel.full))) for panel in panels
     )
@@ -241,7 +247,7 @@ def _rankings(figure: Figure, panels: Sequence[Panel], chance: float, shape: tup
         if number % shape[1] == 0:
             axes.set_ylabel("on the set, top-1 %")
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=9.5, loc="outside lower center", ncols=len(labels))
+    figure.legend(handles, labels, frameon=False, fontsize=9.5, loc="outside lower center", ncols=names)
 
 
 def _candidates(axes: Axes, panel: Panel) -> None:

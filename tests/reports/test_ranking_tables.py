@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 import torch
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from orders import ranking_of
 from rich.console import Console
 
 from prism.artifacts.rankings import Ranking
 from prism.errors import OutputError, ResultError
+from prism.networks.options import NETWORKS
 from prism.reports.page import report
 from prism.reports.plots import Panel, ranking_plot
 from prism.reports.rankings import (
@@ -164,6 +166,22 @@ def test_any_number_of_kinds_has_a_picture(ranking, count):
     panel = {"name": "a", "title": "τ 1", "deviations": (1.0, 2.0), "networks": ("convnet3d", "own")}
     one = Panel(full=(10.0, 20.0), scores=(10.0, 10.0), picked=frozenset({1}), **panel)
     assert ranking_plot([one] * count, 10.0).width > 300
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_picture_names_every_network_within_its_width(count, monkeypatch):
+    networks, within = (*NETWORKS.homes, "own"), []
+
+    def noted(figure: Figure, *given: object, **how: object) -> None:
+        save(figure, *given, **how)
+        ends = figure.legends[0].get_window_extent().intervalx / figure.dpi
+        within.append(ends.min() >= 0 and ends.max() <= figure.get_figwidth())
+
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", noted)
+    scores = tuple(map(float, range(len(networks))))
+    ranking_plot([Panel("a", "τ 1", scores, scores, scores, networks, frozenset())] * count, 10.0)
+    assert within == [True]
 
 
 def test_no_name_of_a_candidate_is_obeyed_by_the_terminal(ranking):
