@@ -281,5 +281,9 @@ def _shared_name(names: Sequence[str]) -> str:
     """The name of one set, or what those of several are without their numbers; empty where that differs."""
     if len(names) == 1:
         return names[0]
-    stems = {re.sub(r"[\W\d_]+$", "", name) for name in names}
-    return stems.pop() if len(stems) == 1 else ""
+    # Without the last number alone, if that will do: the others tell one kind from the next.
+    for numbers in (r"[\W_]*\d*$", r"[\W\d_]+$"):
+        stems = {re.sub(numbers, "", name, count=1) for name in names}
+        if len(stems) == 1:
+            return stems.pop()
+    return ""

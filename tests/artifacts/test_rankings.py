@@ -66,6 +66,9 @@ def test_sets_of_two_lists_are_two_kinds_though_their_files_have_one_name(rankin
 def test_kinds_have_different_names(ranking):
     names = [replace(one, name="set-1") for one in ranking.sets]
     assert [kind.name for kind in replace(ranking, sets=tuple(names)).kinds] == ["set", "set-1"]
+    for named, said in (("vpc5-{}", "vpc5"), ("set-{}-1", "set")):
+        several = [replace(one, name=named.format(number)) for number, one in enumerate(ranking.sets[:2])]
+        assert replace(ranking, sets=(*several, ranking.sets[2])).kinds[0].name == said
     stray = (replace(ranking.sets[0], name="a-1"), replace(ranking.sets[1], name="b-2"), ranking.sets[2])
     assert [kind.name for kind in replace(ranking, sets=stray).kinds] == ["noise", "random-0"]
 
