@@ -318,6 +318,15 @@ def recipe(tmp_path) -> Callable[[str], Path]:
     return write
 
 
+def test_a_run_whose_recipes_fit_only_together_ends_with_its_next_command(prism, store, tmp_path, recipe):
+    below = tmp_path / "below.toml"
+    below.write_text("[condense]\ncooldown = 0.05\n")
+    above = recipe('[condense]\ninsertion = "gradient"\nwarmup = 0.9\n[evaluate]\nepochs = 9\n')
+    recipes = ["--recipe", below, "--recipe", above, "--initial-keyframes", 2]
+    said = prism.succeeds("condense", store.path, "-o", tmp_path / "set", *recipes, *TINY_CONDENSE)
+    assert said.endswith(f"--recipe {above}\n")
+
+
 def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, store, tmp_path, recipe):
     path = recipe('[condense]\nvpc = 2\nseed = 7\nstorage = "float16"\ninit = "real"\n[evaluate]\nepochs = 9\n')
     prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--recipe", path, "--seed", 3, *TINY_CONDENSE)
@@ -415,6 +424,16 @@ def test_a_recipe_may_name_a_part_of_ones_own(prism, store, tmp_path, own_rules,
     path = recipe('[select]\nmethod = "mine.choosing:From(start=1)"\n')
     prism.succeeds("select", store.path, "-o", tmp_path / "set", "--recipe", path, *OWN)
     assert CondensedSet.load(tmp_path / "set").source["method"] == "mine.choosing:From(start=1)"
+
+
+def test_a_recipe_may_name_a_part_of_ones_own_whose_options_are_checked(prism, store, tmp_path, own_rules, recipe):
+    (own_rules / "own_writing.py").write_text(
+        "from prism.exports.tensors import Tensors\n\n\nclass Mine(Tensors):\n    pass\n"
+    )
+    prism.succeeds("select", store.path, "-o", tmp_path / "set")
+    path = recipe('[export]\nto = "own_writing:Mine"\n')
+    prism.succeeds("export", tmp_path / "set", "-o", tmp_path / "out", "--recipe", path)
+    assert (tmp_path / "out" / "clips.safetensors").is_file()
 
 
 def test_the_working_directory_is_importable_only_for_a_part_of_ones_own(prism, store, tmp_path, own_rules):

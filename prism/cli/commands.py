@@ -14,7 +14,7 @@ from prism.machine.executors import opened
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
 from prism.parts import NAME
-from prism.recipes import SECTIONS, read_recipe
+from prism.recipes import SECTIONS, read_recipe, recipe_tables
 
 FLAT = Parameter(name="*")
 AS_OPTIONS = {"output": [], "executor": ["engine", "address"]}
@@ -26,6 +26,9 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     """Fill the options that the command line left open from the recipes it names."""
     given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
     if given and commands:
+        for options in recipe_tables(*given).values():
+            for value in options.values():
+                reach_own_parts(str, value)
         verb, recipe = commands[0], read_recipe(*given)
         if verb in SECTIONS and verb not in recipe:
             named = " and ".join(given)

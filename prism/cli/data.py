@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from prism.cli.commands import call, command, reach_own_parts
+from prism.cli.commands import call, command
 from prism.cli.options import LOCAL, WHERE, Output, Running
 from prism.cli.said import next_is, say, wrote
 from prism.condensation.options import CondenseConfig
@@ -70,14 +70,14 @@ def ingest(
         without = [name for name, count in counts if count == 0]
         if without and len(store.positions(split)):
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
-    model = read_recipe(*run.recipe or ()).get("condense", {}).get("model", CondenseConfig().model)
-    reach_own_parts(str, model)
+    recipe = read_recipe(*run.recipe or ())
+    model = recipe.get("condense", {}).get("model", CondenseConfig().model)
     try:
         build_for(store, model, "meta")
     except ConfigError as error:
         say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
         return
     # Without options of its own it would be that of the paper's size, which is hours of a CPU.
-    is_left_open = not any("condense" in read_recipe(recipe) for recipe in run.recipe or ())
-    recipe = ["--recipe", "small"] if is_left_open and pick_device("auto").type == "cpu" else []
-    next_is("condense", output, "-o", output.parent / "prism.safetensors", *recipe, run=run)
+    is_left_open = "condense" not in recipe
+    small = ["--recipe", "small"] if is_left_open and pick_device("auto").type == "cpu" else []
+    next_is("condense", output, "-o", output.parent / "prism.safetensors", *small, run=run)

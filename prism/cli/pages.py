@@ -5,11 +5,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from prism.cli.commands import call, command, reach_own_parts
+from prism.cli.commands import call, command
 from prism.cli.options import LOCAL, Flag, Output, Paths, Running
 from prism.cli.said import next_is, say, wrote
 from prism.errors import ConfigError
-from prism.recipes import read_recipe
 
 
 @command()
@@ -104,9 +103,6 @@ def reproduce(
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
     from prism.reproduction.run import reproduce as verb
 
-    for options in read_recipe(*recipe).values():
-        for value in options.values():
-            reach_own_parts(str, value)
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "dry_run": dry_run}
     found = call(verb, name, data, output, run=run, **chosen)
     if not dry_run:

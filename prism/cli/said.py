@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prism.cli.options import LOCAL, Running
 from prism.machine.locks import claim, lock_path
-from prism.recipes import read_recipe
+from prism.recipes import recipe_tables
 from prism.reports.text import printable
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def resumes(run: Running, output: Path, *kept: Path) -> None:
 
 def next_is(*words: object, run: Running = LOCAL) -> None:
     """Say the command to go on with, to be pasted; with the recipes of the run that have options of it, too."""
-    shared = [recipe for recipe in run.recipe or () if words[0] in read_recipe(recipe)]
+    shared = [recipe for recipe in run.recipe or () if words[0] in recipe_tables(recipe)]
     recipes = [word for recipe in shared for word in ("--recipe", recipe)]
     say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
 

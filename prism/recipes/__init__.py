@@ -40,6 +40,19 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
         ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
             extend each other in a circle.
     """
+    recipe = recipe_tables(*paths)
+    # Checked when all are laid over each other: an option may need one of a recipe below it.
+    for section, values in recipe.items():
+        with_options(SECTIONS[section](), values)
+    return recipe
+
+
+def recipe_tables(*paths: str | Path) -> dict[str, dict[str, Any]]:
+    """The tables of `read_recipe`, whose options are not checked: no part that they name is imported.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, a table is unknown, or recipes extend each other in a circle.
+    """
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:
         tables = _extended(_find_recipe(path), ())
@@ -50,9 +63,6 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
                 guess = nearest(section, SECTIONS)
                 raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
         recipe = _overlaid(recipe, tables)
-    # Checked when all are laid over each other: an option may need one of a recipe below it.
-    for section, values in recipe.items():
-        with_options(SECTIONS[section](), values)
     return recipe
 
 
