@@ -10,7 +10,8 @@ from prism.errors import ArtifactError, OutputError
 from prism.machine.files import check_output_file
 
 OTHER = "a file that is not PRISM's"
-FIRST_BYTES = 2**16
+FIRST_BYTES = 2**20
+"""Enough for the candidates of a ranking, which stand before the name of its format."""
 
 STORE, SET, RESULT, RANKING = "a clip store", "a condensed set", "a result", "a ranking"
 TELEMETRY, PAGE = "the telemetry of a condensed set", "a page of prism report"

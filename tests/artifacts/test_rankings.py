@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from orders import ranking_of
 
 from prism.artifacts.info import describe
+from prism.artifacts.kinds import RANKING, kind_of
 from prism.artifacts.rankings import FULL, Ranking
 from prism.artifacts.results import Result
 from prism.errors import ResultError
@@ -31,6 +32,13 @@ def test_a_ranking_comes_back_from_its_file_as_it_was(ranking, tmp_path):
     assert list(loaded.candidates) == list(ranking.candidates)
     assert loaded.to_json() == ranking.to_json()
     assert describe(tmp_path / "ranking.json")["noise_tau"] == pytest.approx(-1 / 6, abs=1e-3)
+
+
+def test_a_ranking_of_many_candidates_is_known_as_one(ranking, tmp_path):
+    # The candidates stand before the name of the format.
+    many = {f"candidate{number}": {"model": "cnn-gru", "lr": 0.01} for number in range(2_000)}
+    replace(ranking, candidates=many).save(tmp_path / "ranking.json")
+    assert kind_of(tmp_path / "ranking.json") == RANKING
 
 
 def test_scores_stand_in_the_order_of_candidates_and_seeds(ranking):
