@@ -81,6 +81,8 @@ def _share(both: Tensor, ours: Tensor, theirs: Tensor) -> Tensor:
     return torch.where(whole > 0, both / whole.clamp(min=1e-300), 0.0)
 
 
+MOST_PAIRS = 2**22
+"""Pairs of candidates that are compared at a time, over all draws; each takes 8 bytes several times."""
 MEASURES = {"tau": kendall, "rho": spearman, "regret": lambda scores, full: regret(full, scores)}
 """What is measured of the scores on a set and those on all clips."""
 
@@ -141,8 +143,9 @@ def agreement(full: Tensor, scores: Tensor, *, kind: str, seed: int, resamples: 
         sets = torch.randint(num_sets, (resamples, 1, 1), generator=own)
         networks = torch.randint(num_networks, (*shape, num_networks), generator=own)
         drawn = scores[sets, candidates[..., None], networks].mean(-1)
+        parts = [some.split(max(1, MOST_PAIRS // num_candidates**2)) for some in (drawn, drawn_full)]
         for name, of in MEASURES.items():
-            total[name] += of(drawn, drawn_full) / num_sets
+            total[name] += torch.cat(list(map(of, *parts))) / num_sets
     return Agreement(values, total)
 
 

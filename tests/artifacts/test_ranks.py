@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prism.artifacts import ranks
 from prism.artifacts.ranks import agreement, kendall, own_agreement, regret, spearman
 
 LISTS = st.integers(2, 9).flatmap(lambda n: st.tuples(*2 * [st.lists(st.integers(0, 4), min_size=n, max_size=n)]))
@@ -126,6 +127,20 @@ def test_candidates_alone_leave_an_interval_where_networks_have_no_noise():
     one_network = agreement(FULL[:, :1], scores(1, 0.2, networks=1), kind="a", seed=0, resamples=300)
     low, high = one_network.interval("tau", 0.95)
     assert low < one_network.values["tau"] < high
+
+
+def test_the_memory_of_the_bootstrap_does_not_grow_with_its_draws(monkeypatch):
+    pairs = []
+
+    def first(scores: torch.Tensor, full: torch.Tensor) -> torch.Tensor:
+        pairs.append(scores.numel() * scores.shape[-1])
+        return scores[..., 0] - full[..., 0]
+
+    monkeypatch.setattr(ranks, "MEASURES", {"first": first})
+    full, scores = torch.rand(500, 1), torch.rand(2, 500, 1)
+    few, many = (agreement(full, scores, kind="a", seed=0, resamples=num).draws["first"] for num in (200, 400))
+    assert (len(few), len(many)) == (200, 400)
+    assert max(pairs) <= 2**22
 
 
 def test_kinds_are_compared_on_the_same_candidates():
