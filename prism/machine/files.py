@@ -116,12 +116,16 @@ def check_output_folder(
 
 
 def _other_than(folder: Path, entries: Collection[str]) -> Path | None:
-    """The first file or folder in a folder that is neither one of these entries, nor in one, nor leads to one."""
+    """The first file or folder in a folder that is neither one of these entries, nor in one, nor leads to one.
+
+    A folder that holds nothing is nobody's: an export has one for a class without videos.
+    """
     own = set(map(PurePosixPath, entries))
     leading = {parent for entry in own for parent in entry.parents}
     for found in sorted(folder.rglob("*")):
         name = PurePosixPath(found.relative_to(folder).as_posix())
-        if name not in leading and own.isdisjoint((name, *name.parents)):
+        is_empty = found.is_dir() and not found.is_symlink() and not any(found.iterdir())
+        if name not in leading and own.isdisjoint((name, *name.parents)) and not is_empty:
             return found
     return None
 

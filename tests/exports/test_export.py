@@ -99,6 +99,16 @@ def test_an_export_that_holds_what_somebody_put_there_is_never_overwritten(chose
     assert precious.read_text() == "precious"
 
 
+def test_an_export_of_a_set_that_lacks_a_class_may_be_overwritten(store, tmp_path):
+    (tmp_path / "list.txt").write_text(f"{store.sources[0].path}\n")
+    lacking = select(store, from_list=tmp_path / "list.txt")
+    export(lacking, tmp_path / "hub")
+    before = files(tmp_path)
+    assert list((tmp_path / "hub" / "train" / store.classes[1]).iterdir()) == []
+    export(lacking, tmp_path / "hub", overwrite=True)
+    assert files(tmp_path) == before
+
+
 def test_an_export_never_replaces_the_set_or_the_result_that_it_is_made_of(chosen, tmp_path):
     export(chosen, tmp_path / "hub")
     inside = tmp_path / "hub" / "train" / "set.safetensors"
