@@ -115,7 +115,7 @@ def _cosines(axes: Axes, curves: Curves) -> None:
 
 
 def _last_iteration(curves: Curves) -> float:
-    parts = (curves.steps, curves.cosines, curves.insertions)
+    parts = (curves.steps, curves.cosines, curves.insertions, curves.unseen)
     # A set of no iterations has none of them.
     return max((float(part[:, 0].max()) for part in parts if len(part)), default=0.0)
 

@@ -28,7 +28,7 @@ from prism.errors import ConfigError, OutputError, PrismError, ResultError
 from prism.evaluation.evaluate import evaluate
 from prism.reports.advice import conclusion_of, next_command
 from prism.reports.curves import Curves, binned
-from prism.reports.histories import history_plots
+from prism.reports.histories import _unseen, history_plots
 from prism.reports.notes import notes_on
 from prism.reports.page import report
 from prism.reports.plots import Trade, _dodges, _trades
@@ -643,6 +643,14 @@ def test_strips_keep_within_the_budget_and_say_what_is_left_out(budget):
         shown = [i % 5 for i, source in enumerate(sources) if source]
         hidden = [i % 5 for i, source in enumerate(sources) if not source]
         assert max(shown, default=0) <= min(hidden)
+
+
+def test_the_judgement_of_the_finished_set_lies_within_its_plot():
+    # It comes after the last of the iterations, which are counted from 0.
+    steps, unseen = np.array([[0, 1, 0, 2], [1, 1, 0, 2]]), np.array([[0, 0, 0.5], [2, 0.5, 1]])
+    axes = Figure().add_subplot()
+    _unseen(axes, Curves(steps, np.zeros((0, 8)), np.zeros((0, 2)), unseen))
+    assert axes.get_xlim() == (0, 2)
 
 
 def test_long_curves_are_made_short():
