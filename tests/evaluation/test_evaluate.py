@@ -390,6 +390,20 @@ def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_pa
     assert without_seconds(resumed) == without_seconds(uninterrupted)
 
 
+def test_a_whole_result_that_is_resumed_names_where_the_set_and_the_store_lie_now(store, chosen, tmp_path):
+    moved, output = tmp_path / "moved", tmp_path / "r.json"
+    chosen.save(tmp_path / "set.safetensors")
+    before = score(tmp_path / "set.safetensors", store, output=output)
+    shutil.copytree(store.path, moved / "store")
+    (tmp_path / "set.safetensors").rename(moved / "set.safetensors")
+    resumed = score(moved / "set.safetensors", moved / "store", output=output, resume=True)
+    assert (resumed.subject.path, resumed.data.path) == ("moved/set.safetensors", "moved/store")
+    assert Result.load(output) == resumed
+    assert (resumed.runs, resumed.provenance) == (before.runs, before.provenance)
+    # A set in memory lies nowhere: the file that was named stays named.
+    assert score(chosen, moved / "store", output=output, resume=True) == resumed
+
+
 def test_random_subsets_resume_to_the_clips_of_their_own_seeds(store, tmp_path):
     options = {"train_store": store, "train_vpc": 1, "seeds": 3}
     killed_after(1, None, store, tmp_path / "r.json", **options)
