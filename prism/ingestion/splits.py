@@ -83,7 +83,10 @@ def recording(video: VideoSource, pattern: str) -> str:
         return video.recording or video.relative
     match = re.search(pattern, video.relative)
     if match is None or match.group(1) is None:
-        raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'.")
+        raise SourceError(
+            f"group pattern '{pattern}' finds no recording in path '{video.relative}'. Rename it or move it away, "
+            "or name the videos in a .csv list with a column group."
+        )
     return match.group(1)
 
 

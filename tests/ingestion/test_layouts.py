@@ -728,7 +728,8 @@ def test_splits_of_the_source_that_part_a_recording_of_the_pattern_are_warned_of
 
 
 def test_a_group_pattern_has_to_match_and_to_have_a_group():
-    with pytest.raises(SourceError, match=r"finds no recording in path 'walk/000\.mp4'"):
+    said = r"finds no recording in path 'walk/000\.mp4'\. Rename it or move it away, or name the videos in a \.csv"
+    with pytest.raises(SourceError, match=said):
         assign_splits(videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS))
     uncut = IngestConfig(group_pattern=GROUPS, val_fraction=0, test_fraction=0)
     assert len(assign_splits(videos("jump", 5) + videos("walk", 5), uncut)) == 10
