@@ -122,6 +122,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=25, help="of ten clips, for each new class")
     parser.add_argument("--split", default="test", choices=["val", "test"], help="choose the steps on val")
     given = parser.parse_args()
+    for path in (name.format(seed=seed) for name in given.sets for seed in range(given.seeds)):
+        if not Path(path).is_file():
+            parser.error(f"no set '{path}', and --seeds asks for {given.seeds}")
     real = prism.load(given.store.path, output_format="TCHW", normalise=False)
     labels, new = range(len(real.classes)), of_all(real)
     memories = {"nothing": lambda seed: None, "all at once": lambda seed: None, "every clip": lambda seed: new}

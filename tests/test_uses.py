@@ -16,7 +16,7 @@ from prism import testing
 from prism.artifacts.index import ClipSource
 
 ROOT = Path(__file__).parent.parent
-LONGEST = {"class_incremental": 149, "finetune_transformers": 80}
+LONGEST = {"class_incremental": 152, "finetune_transformers": 80}
 """Lines of each example, at most."""
 NUM_CLASSES, NUM_TAKES, CLIPS = 6, 3, {"train": 3, "val": 1, "test": 1}
 
@@ -74,6 +74,14 @@ def test_a_memory_counts_what_lies_on_disk_and_pixels_stay_within_their_bytes(st
     assert kept.pop(str(condensed)) == (f"{sizes[condensed] / NUM_CLASSES:,.0f}", "1")
     assert kept.pop(str(takes)) == (f"{sizes[takes] / NUM_CLASSES:,.0f}", f"{NUM_TAKES}")
     assert kept == {f"pixels {size}": (f"{its:,}", f"{clips}") for size, (its, clips) in pixels.items()}
+
+
+def test_a_set_that_is_missing_is_named_before_a_network_learns(store, monkeypatch, capsys):
+    monkeypatch.setattr(class_incremental, "learn", lambda *_: pytest.fail("a network learns"))
+    takes = store.path.parent / "takes-{seed}.safetensors"
+    with pytest.raises(SystemExit):
+        table(class_incremental, monkeypatch, capsys, store.path, takes, "--seeds", 3)
+    assert f"error: no set '{str(takes).format(seed=2)}', and --seeds asks for 3" in capsys.readouterr().err
 
 
 def test_new_classes_are_shown_real_clips_and_earlier_ones_are_replayed_in_equal_shares(store):
