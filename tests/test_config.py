@@ -262,7 +262,8 @@ def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
     [
         ('extends = "own.toml"', "extends itself in a circle"),
         ("extends = 3", r"extends = 3 in recipe '.*', but it must be the path of a recipe"),
-        ('extends = "nowhere.toml"', r"recipe '.*nowhere.toml' does not exist"),
+        ('extends = "nowhere.toml"', r"recipe '.*nowhere.toml' does not exist\.$"),
+        ('extends = "small"', r"own\.toml' extends, does not exist\. .* give --recipe small before this one\.$"),
     ],
 )
 def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, problem):

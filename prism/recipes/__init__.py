@@ -110,7 +110,11 @@ def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         return own
     if not isinstance(base, str):
         raise ConfigError(f"extends = {base!r} in recipe '{path}', but it must be the path of a recipe.")
-    return _overlaid(_extended(path.parent / base, (*below, path.resolve())), own)
+    other = path.parent / base
+    if base in shipped_recipes() and not other.exists():
+        remedy = f"extends names a file: leave it out, and give --recipe {base} before this one."
+        raise ConfigError(f"recipe '{other}', which '{path}' extends, does not exist. {remedy}")
+    return _overlaid(_extended(other, (*below, path.resolve())), own)
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
