@@ -222,7 +222,8 @@ class Result:
     def caution(self) -> str:
         """Sentences on clips that may have been seen, networks that are missing, or hardly learned; or nothing."""
         seen = (self.subject.said_of_leaks, self._said_of_training_clips)
-        return " ".join(filter(None, (*seen, self._said_of_missing, self._said_of_untrained)))
+        said = list(filter(None, (*seen, self._said_of_missing, self._said_of_untrained)))
+        return " ".join(said[:1] + [one[0].upper() + one[1:] for one in said[1:]])
 
     @property
     def _said_of_training_clips(self) -> str:

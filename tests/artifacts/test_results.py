@@ -99,6 +99,13 @@ def test_a_result_that_lacks_networks_says_so_until_they_are_there():
     )
 
 
+def test_every_sentence_of_a_caution_but_the_first_begins_with_a_capital():
+    untrained = tuple(replace(run, train_loss=9.0) for run in a_result().runs)
+    result = replace(a_result(), data=replace(a_result().data, split="train"), runs=untrained)
+    assert result.caution.startswith("scored on training clips")
+    assert "says little of other clips. The training loss of 2 of 2 networks" in result.caution
+
+
 def test_a_network_whose_relus_have_died_is_counted(store):
     chosen = select(store, vpc=2)
     alive, dead = (evaluate(chosen, store, width=4, epochs=60, lr=lr, seeds=1) for lr in (0.01, 0.3))
