@@ -112,10 +112,10 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
             check_same_run(f"result '{path}'", found.identity, result.identity, ResultError)
             if {one.seed for one in found.runs} >= set(seeds):
                 # Where it was stopped when more were asked for, that was given up. What was moved lies here now.
-                config = result.config if found.num_missing else found.config
+                asked = result.config if found.num_missing else found.config
                 data = replace(found.data, path=result.data.path)
                 subject = replace(found.subject, path=result.subject.path or found.subject.path)
-                whole = replace(found, config=config, data=data, subject=subject)
+                whole = replace(found, config=asked, data=data, subject=subject)
                 if whole != found:
                     whole.save(path)
                 return whole
