@@ -34,7 +34,7 @@ from prism.condensation.loop import Condensation, check_proposed, comparing
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, settled
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import with_options
-from prism.errors import PrismError
+from prism.errors import OutputError, PrismError
 from prism.ingestion.layouts import check_listing
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
@@ -108,7 +108,12 @@ def write_store(
         frames: (N, T, 3, H, W) uint8 in their order.
         flip: whether a horizontal flip keeps the labels.
         std: deviation of the pixels around 0.5 that the store claims for each channel.
+
+    Raises:
+        OutputError: the folder exists.
     """
+    if path.exists():
+        raise OutputError(f"store '{path}' exists already. Delete it, or choose another path.")
     path.mkdir(parents=True)
     frames.tofile(path / "frames.u8")
     (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")

@@ -12,6 +12,7 @@ from prism.artifacts.options import STORAGES
 from prism.condensation.objectives import Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule
+from prism.errors import OutputError
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 from prism.selection.methods import Selection
@@ -326,3 +327,8 @@ def test_a_layout_that_finds_nothing_is_caught(tmp_path: Path):
 
 def test_a_tiny_store_may_have_more_than_ten_classes(tmp_path):
     assert len(testing.tiny_store(tmp_path / "store", classes=11, clips=1, size=8).classes) == 11
+
+
+def test_a_tiny_store_does_not_replace_what_exists(tmp_path):
+    with pytest.raises(OutputError, match=r"store '.*' exists already\. Delete it, or choose another path\.$"):
+        testing.tiny_store(tmp_path)
