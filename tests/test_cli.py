@@ -283,6 +283,16 @@ def test_without_a_gpu_ingest_does_not_lead_into_a_run_of_hours(prism, tmp_path,
     assert last.endswith(f"--recipe {tmp_path / 'own.toml'}")
 
 
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_without_a_gpu_a_set_does_not_lead_into_a_training_of_hours(prism, store, tmp_path, monkeypatch, has_gpu):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_gpu)
+    words = ["select", store.path, "-o", tmp_path / "set.safetensors", "--overwrite"]
+    assert ("--recipe small" in prism.succeeds(*words).splitlines()[-1]) is not has_gpu
+    (tmp_path / "own.toml").write_text("evaluate.epochs = 2\n")
+    last = prism.succeeds(*words, "--recipe", tmp_path / "own.toml").splitlines()[-1]
+    assert last.endswith(f"--recipe {tmp_path / 'own.toml'}")
+
+
 def test_the_command_that_uploads_an_export_can_be_pasted(prism, chosen, tmp_path):
     folder = tmp_path / "my export"
     last = prism.succeeds("export", chosen, "-o", folder).splitlines()[-1]
@@ -363,7 +373,7 @@ def test_a_recipe_for_other_verbs_leaves_this_one_alone_and_says_so(prism, store
     assert f"Recipe {path} says nothing of prism select, which has its defaults." in err
     assert len(CondensedSet.load(tmp_path / "set")) == 2
     # The command to go on with has no use for it either.
-    assert "--recipe" not in out
+    assert str(path) not in out.splitlines()[-1]
     path.write_text("[select]\nvpc = 1\n[evaluate]\nepochs = 3\n")
     code, out, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path, "--overwrite")
     assert "says nothing" not in err

@@ -11,7 +11,6 @@ from prism.cli.said import next_is, say, wrote
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.machine.devices import pick_device
 from prism.recipes import read_recipe
 
 
@@ -70,14 +69,10 @@ def ingest(
         without = [name for name, count in counts if count == 0]
         if without and len(store.positions(split)):
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
-    recipe = read_recipe(*run.recipe or ())
-    model = recipe.get("condense", {}).get("model", CondenseConfig().model)
+    model = read_recipe(*run.recipe or ()).get("condense", {}).get("model", CondenseConfig().model)
     try:
         build_for(store, model, "meta")
     except ConfigError as error:
         say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
         return
-    # Without options of its own it would be that of the paper's size, which is hours of a CPU.
-    is_left_open = "condense" not in recipe
-    small = ["--recipe", "small"] if is_left_open and pick_device("auto").type == "cpu" else []
-    next_is("condense", output, "-o", output.parent / "prism.safetensors", *small, run=run)
+    next_is("condense", output, "-o", output.parent / "prism.safetensors", run=run)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prism.cli.options import LOCAL, Running
+from prism.machine.devices import pick_device
 from prism.machine.locks import claim, lock_path
 from prism.recipes import recipe_tables
 from prism.reports.text import printable
@@ -39,8 +40,13 @@ def resumes(run: Running, output: Path, *kept: Path) -> None:
 
 
 def next_is(*words: object, run: Running = LOCAL) -> None:
-    """Say the command to go on with, to be pasted; with the recipes of the run that have options of it, too."""
+    """Say the command to go on with, to be pasted, with the recipes of the run that have options of it.
+
+    Where none has, and no GPU is there, it has recipe small: the paper's size takes hours of a CPU.
+    """
     shared = [recipe for recipe in run.recipe or () if words[0] in recipe_tables(recipe)]
+    if not shared and words[0] in recipe_tables("small") and pick_device("auto").type == "cpu":
+        shared = ["small"]
     recipes = [word for recipe in shared for word in ("--recipe", recipe)]
     say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
 
