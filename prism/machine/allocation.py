@@ -4,8 +4,8 @@ import contextlib
 import ctypes
 import sys
 
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""The two parameters of glibc's `mallopt` that say which memory goes back to the system."""
+TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
+"""Parameters of glibc's `mallopt`: which memory goes back to the system, and how many pools threads have of it."""
 LARGEST = 2**31 - 1
 
 
@@ -16,6 +16,9 @@ def keep_freed_memory() -> None:
     to Linux, which then clears and maps every page anew. (Measured: 1,500 to 2,600 page faults a step, and up to
     58,000 for the class means of a network; without them these take 0.85 and 0.75 of their time.)
 
+    All threads share one pool of it. Otherwise each keeps its own, and what one thread has freed serves no other.
+    (Measured: DM on a tenth of MiniUCF takes 443 MiB in place of 732, and condensation 0.85 of its time.)
+
     This is for programs, as `prism` is one: a library must not decide it for the process that imports it. With
     another C library nothing happens.
     """
@@ -24,6 +27,7 @@ def keep_freed_memory() -> None:
             mallopt = ctypes.CDLL(None).mallopt
             mallopt(MMAP_THRESHOLD, LARGEST)
             mallopt(TRIM_THRESHOLD, LARGEST)
+            mallopt(ARENA_MAX, 1)
 
 
 def give_back_freed_memory() -> None:
