@@ -18,6 +18,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.unseen import EVERY, Unseen
 from prism.config import as_dict
 from prism.errors import CheckpointError, ConfigError, DivergedError
+from prism.machine.allocation import give_back_freed_memory
 from prism.machine.devices import pick_device, repeatably
 from prism.machine.locks import claim
 from prism.machine.progress import note, progress_bar
@@ -150,8 +151,9 @@ def iterate(run: Condensation, unseen: Unseen | None, journal: Journal | None, *
 def finish(run: Condensation, unseen: Unseen | None, source: dict[str, Any]) -> CondensedSet:
     """The finished set, judged where all classes are in it."""
     run.store.check_unchanged()
-    # Storing the videos takes memory, for which their last gradients make room.
+    # Storing the videos takes memory, for which their last gradients make room, and all that the networks had.
     run.descent.forget()
+    give_back_freed_memory()
     # A method of one's own may render its frames for the last time here.
     with repeatably(run.device):
         condensed = run.videos.condensed(run.store, run.config, source)

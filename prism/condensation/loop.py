@@ -19,6 +19,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import brief
 from prism.errors import ConfigError, DivergedError
+from prism.machine.allocation import give_back_freed_memory
 from prism.machine.devices import repeatably
 from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
@@ -154,6 +155,8 @@ class Condensation:
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
 
         def gradients(step: int) -> list[Tensor]:
+            # What the last probe left lies between what it freed, and no large piece of that can be used again.
+            give_back_freed_memory()
             with torch.enable_grad():
                 clips = self.rendered(videos, self.preparation, started[-1])
                 draw = generator(self.config.seed, "curvature", step)
@@ -164,6 +167,7 @@ class Condensation:
                 return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
 
         curvature = largest_curvature(tensors, gradients, self.config.seed)
+        give_back_freed_memory()
         if not math.isfinite(curvature):
             raise DivergedError(f"the gradients are not finite before the first iteration. Look at {self.judges}.")
         if curvature == 0:
