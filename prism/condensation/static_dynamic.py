@@ -20,9 +20,8 @@ from prism.machine.randomness import generator
 from prism.networks.initial import initialise
 
 LARGEST_FLOAT = 1e38
-HALLUCINATED_COPIES = 8
-"""Of the clips as float32. (Measured on a CPU: 8.9 to 9.0 for 200 and 400 videos of 8×64×64 and 100 of 16×112×112,
-joined gradients included.)"""
+HALLUCINATED_COPIES = 6
+"""Of the clips as float32, joined gradients apart; measured on a CPU (docs/performance.md)."""
 
 
 class StaticDynamicVideos(Videos):
