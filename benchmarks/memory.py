@@ -8,7 +8,7 @@ dropped at any time. What it had after a tiny condensation, which loads every li
 import os
 import tempfile
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from benchmarks.data import random_store
-from benchmarks.measure import QUICK, Sizes, read_arguments, report
+from benchmarks.measure import QUICK, Sizes, Spread, read_arguments, report
 from prism.artifacts.index import StoreHeader
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
@@ -27,27 +27,12 @@ from prism.machine.allocation import keep_freed_memory
 MIB = 2**20
 SECONDS = 0.001
 """Time between two looks at the memory."""
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The work whose memory is measured; by default a tenth of the classes of MiniUCF and of Kinetics-400."""
-
-    miniucf: int = 5
-    """Classes with clips of 16×112×112."""
-    kinetics: int = 40
-    """Classes with clips of 8×64×64."""
-    batch_real: int = 2
-    """Real clips of each class: enough for a chunk of eight."""
-    width: int = 64
-    """Channels of ConvNet3D's first block."""
-    iterations: int = 3
-    """Of each condensation."""
-    threads: int = 0
-    """Threads of PyTorch; 1 in any case, since each computes class means for itself."""
-
-
-SMALLEST = Memory(miniucf=2, kinetics=2, batch_real=1, width=2, iterations=1)
+ITERATIONS = 3
+"""Of each condensation."""
+SHARE = "counted as a share of the peak"
+"""Over all that are measured."""
+STATM = Path("/proc/self/statm")
+"""Where Linux tells the memory of a process."""
 PUBLISHED = {"MiniUCF": 50, "Kinetics-400": 400}
 """Classes of all."""
 METHODS: dict[str, dict[str, Any]] = {
@@ -60,7 +45,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def anonymous_bytes() -> int:
     """Memory of this process that no file backs."""
-    resident, shared = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[1:3])
+    resident, shared = (int(pages) for pages in STATM.read_text().split()[1:3])
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -102,18 +87,23 @@ def predicted_bytes(problem: Sizes, options: dict[str, Any]) -> int:
     side = (problem.size, problem.size)
     header = StoreHeader(problem.num_frames, side, names, {}, 0, True, (0.5,) * 3, (0.29,) * 3, {}, {})
     config = settled(CondenseConfig(**options))
-    together = min(problem.classes, torch.get_num_threads())
-    return condensing_memory(ClipStore(Path(), header, []), config, torch.device("cpu"), together).total_bytes
+    return condensing_memory(ClipStore(Path(), header, []), config, torch.device("cpu")).total_bytes
 
 
-def measure(sizes: Memory) -> dict[str, Any]:
-    """Measured and predicted memory of a tenth of the classes, and predicted memory of all, in MiB."""
-    shape = Sizes(batch_real=sizes.batch_real, width=sizes.width)
+def measure(sizes: Sizes) -> dict[str, Any]:
+    """Measured and predicted memory of a tenth of the classes, and predicted memory of all, in MiB.
+
+    Real clips are two of each class: enough for a chunk of eight. One thread computes, since each takes memory of
+    its own.
+    """
+    if not STATM.exists():
+        return {SHARE: "not measured"}
+    shape = replace(sizes, batch_real=2, vpc=1)
     problems = {
-        "MiniUCF": replace(shape, classes=sizes.miniucf, num_frames=16, size=112),
-        "Kinetics-400": replace(shape, classes=sizes.kinetics, num_frames=8, size=64),
+        "MiniUCF": replace(shape, classes=min(5, sizes.classes), num_frames=16, size=112),
+        "Kinetics-400": replace(shape, classes=4 * sizes.classes, num_frames=8, size=64),
     }
-    rows: dict[str, Any] = {}
+    rows, ratios = dict[str, Any](), list[float]()
     server = get_context("forkserver")
     server.set_forkserver_preload(["prism.condensation.condense"])
     with tempfile.TemporaryDirectory() as folder:
@@ -121,21 +111,21 @@ def measure(sizes: Memory) -> dict[str, Any]:
         for name, problem in problems.items():
             store = random_store(Path(folder) / name, problem)
             for method, chosen in METHODS.items():
-                options = {"width": sizes.width, "batch_real": sizes.batch_real, "iterations": sizes.iterations}
-                options |= chosen
+                options = {"width": shape.width, "batch_real": shape.batch_real, "iterations": ITERATIONS} | chosen
                 with server.Pool(1) as process:
                     measured = process.apply(peak_bytes, (store.path, tiny.path, options))
                 predicted = predicted_bytes(problem, options)
                 label = f"{name}, {method}, {problem.classes} classes"
                 rows |= {f"{label}: measured": measured / MIB, f"{label}: predicted": predicted / MIB}
                 rows[f"{label}: ratio"] = predicted / measured
+                ratios.append(predicted / measured)
                 whole = replace(problem, classes=PUBLISHED[name])
                 rows[f"{name}, {method}, all {whole.classes} classes: predicted"] = (
                     predicted_bytes(whole, options) / MIB
                 )
-    return rows
+    return rows | {SHARE: Spread.of(ratios)}
 
 
 if __name__ == "__main__":
-    sizes, output = read_arguments(str(__doc__), Memory(), SMALLEST)
+    sizes, output = read_arguments(str(__doc__))
     report("memory", sizes, measure(sizes), output)
