@@ -2,6 +2,7 @@
 
 import inspect
 import textwrap
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -74,9 +75,9 @@ class Hasty(Own):
 class Wrapped(Own):
     """One that holds any layer."""
 
-    def __init__(self, layer: nn.Module, **shape: int) -> None:
+    def __init__(self, layer: Callable[[], nn.Module], **shape: int) -> None:
         super().__init__(**shape)
-        self.layer = layer
+        self.layer = layer()
 
 
 NAME = f"{__name__}:Own"
@@ -185,11 +186,16 @@ def test_a_network_may_estimate_its_memory_itself(roomy, chosen, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.Dropout(0.5), nn.LSTM(2, 2, num_layers=2, dropout=0.5), nn.MultiheadAttention(2, 1, dropout=0.5)]
+    "layer",
+    [
+        partial(nn.Dropout, 0.5),
+        partial(nn.LSTM, 2, 2, num_layers=2, dropout=0.5),
+        partial(nn.MultiheadAttention, 2, 1, dropout=0.5),
+    ],
 )
 def test_a_layer_that_would_draw_from_global_randomness_is_refused(roomy, chosen, layer):
     with pytest.raises(
-        ConfigError, match=rf"dropout = 0\.5 of the layer {type(layer).__name__} does not depend on"
+        ConfigError, match=rf"dropout = 0\.5 of the layer {layer.func.__name__} does not depend on"
     ):
         evaluate(chosen, roomy, model=partial(Wrapped, layer=layer), **TINY)
 
