@@ -62,7 +62,7 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
         for method in METHODS if STATM.exists() else ():
             label = f"{name}, {method}, {classes} classes"
             assert figures[f"{label}: ratio"] == figures[f"{label}: predicted"] / figures[f"{label}: measured"] > 0
-            assert figures[f"{name}, {method}, all {num} classes: predicted"] > figures[f"{label}: predicted"]
+            assert figures[f"{name}, {method}, all {num} classes: predicted"] > 5 * figures[f"{label}: predicted"]
 
 
 @pytest.mark.skipif(not STATM.exists(), reason="the system does not tell what no file backs")
