@@ -9,15 +9,9 @@ from torch.nn import functional
 
 from prism.machine.randomness import generator
 from prism.networks.build import build
+from prism.networks.gradients import by_matrices, by_phases, by_pictures, input_gradient, weight_gradient
 from prism.networks.initial import initialise
-from prism.networks.strided import (
-    StridedConv3d,
-    by_matrices,
-    by_phases,
-    by_pictures,
-    input_gradient,
-    weight_gradient,
-)
+from prism.networks.strided import StridedConv3d
 
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 13), st.integers(1, 13))
 kernels = st.tuples(*[st.sampled_from([1, 3, 5, 7])] * 3)
