@@ -6,15 +6,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from prism.networks import winograd
 from prism.networks.gradients import FEW_COLOURS, input_gradient, weight_gradient
 
 
 class StridedConv3d(nn.Conv3d):
-    """`nn.Conv3d` with odd kernels and half a kernel of padding: the same weights, values and gradients.
+    """`nn.Conv3d` with odd kernels and half a kernel of padding: its weights and, but for rounding, its values.
 
-    On a CPU two gradients take another way. Through frozen weights, and with few input channels, that with respect
-    to the input is about three times as fast: see `input_gradient`. With AVX2, weights in channels last and values
-    in float32, that with respect to the weights is one and a half to six times as fast: see `weight_gradient`.
+    On a CPU it takes ways of its own. With weights in channels last, values in float32 and much to multiply, half
+    of the products do: see `winograd`. With less to multiply, two gradients are computed otherwise. Through frozen
+    weights, and with few input channels, that with respect to the input is about three times as fast: see
+    `input_gradient`. With AVX2 that with respect to the weights is one and a half to six times as fast: see
+    `weight_gradient`.
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -22,18 +25,17 @@ class StridedConv3d(nn.Conv3d):
         # cuDNN has kernels for all of it.
         if input.device.type != "cpu":
             return super().forward(input)
+        is_exact = input.dtype == torch.float32 and input.dim() == 5 and not torch.is_autocast_enabled("cpu")
+        is_usual = is_exact and not self.weight.is_contiguous()
+        if is_usual and winograd.pays(input.shape, self.weight.shape, self.stride):
+            return winograd.convolve(input, self.weight, self.bias, self.stride)
         if any(weight.requires_grad for weight in self.parameters()):
-            is_own = _has_slow_gradient(input, self.weight)
+            # There oneDNN computes this gradient at less than half of the forward pass's rate.
+            is_own = is_usual and torch.backends.cpu.get_cpu_capability() == "AVX2"
         else:
             is_own = input.requires_grad and self.in_channels <= FEW_COLOURS
         convolve = _OwnGradients.apply if is_own else functional.conv3d
         return convolve(input, self.weight, self.bias, self.stride, self.padding)
-
-
-def _has_slow_gradient(x: Tensor, weight: Tensor) -> bool:
-    """Whether oneDNN computes the gradient of trained weights at less than half of the forward pass's rate."""
-    is_plain = x.dtype == torch.float32 and x.dim() == 5 and not torch.is_autocast_enabled("cpu")
-    return is_plain and not weight.is_contiguous() and torch.backends.cpu.get_cpu_capability() == "AVX2"
 
 
 class _OwnGradients(torch.autograd.Function):

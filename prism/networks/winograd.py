@@ -1,0 +1,214 @@
+"""A convolution of clips with half of the products: Winograd's minimal filtering along time.
+
+Four frames of an output see six of the input, each of them three, through one tap of the weights each. That makes
+twelve products, where a product is a convolution of a picture. Six are enough (Lavin and Gray, arXiv 1509.09308,
+F(4, 3)):
+
+    output  =  OUTPUT · ((TAPS · weights) ∗ (INPUT · frames))
+
+Six mixtures of the frames are convolved with six mixtures of the taps, and four mixtures of the results are the
+output. It is the same sum in another order. The transposed matrices give the gradients.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from prism.networks.gradients import GRADIENTS, input_gradient
+
+Matrix = Sequence[Sequence[float]]
+Rows = Sequence[Sequence[tuple[float, int]]]
+"""A matrix as `mix` takes it: how many times a row counts which part. What counts once comes first."""
+INPUT: Matrix = (
+    (4, 0, -5, 0, 1, 0),
+    (0, -4, -4, 1, 1, 0),
+    (0, 4, -4, -1, 1, 0),
+    (0, -2, -1, 2, 1, 0),
+    (0, 2, -1, -2, 1, 0),
+    (0, 4, 0, -5, 0, 1),
+)
+TAPS: Matrix = (
+    (1 / 4, 0, 0),
+    (-1 / 6, -1 / 6, -1 / 6),
+    (-1 / 6, 1 / 6, -1 / 6),
+    (1 / 24, 1 / 12, 1 / 6),
+    (1 / 24, -1 / 12, 1 / 6),
+    (0, 0, 1),
+)
+OUTPUT: Matrix = (
+    (1, 1, 1, 1, 1, 0),
+    (0, 1, -1, 2, -2, 0),
+    (0, 1, 1, 4, 4, 0),
+    (0, 1, -1, 8, -8, 1),
+)
+
+
+def rows_of(matrix: Matrix) -> Rows:
+    """A matrix without its zeros."""
+    terms = [[(times, index) for index, times in enumerate(row) if times] for row in matrix]
+    return [sorted(row, key=lambda term: term[0] != 1) for row in terms]
+
+
+def transposed(matrix: Matrix) -> Rows:
+    """The rows of a transposed matrix."""
+    return rows_of(list(zip(*matrix, strict=True)))
+
+
+OF_INPUT, OF_TAPS, OF_OUTPUT = map(rows_of, (INPUT, TAPS, OUTPUT))
+TO_INPUT, TO_TAPS, TO_OUTPUT = map(transposed, (INPUT, TAPS, OUTPUT))
+SPAN, TAKEN, TILE = 3, 6, 4
+"""Taps of the weights, frames that a tile takes, and frames that it makes."""
+LEAST_SAVED = 12_000_000
+"""Multiply-adds of a clip from which on fewer of them are worth the mixing."""
+BYTES_AT_ONCE = 16 * 2**20
+"""Of the mixtures of so many clips as are convolved together; a clip may have more."""
+
+
+def pays(clips: Sequence[int], weight: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether `convolve` is sooner. It does not ask how many clips there are: that may not change how one rounds.
+
+    Args:
+        clips: their shape, (N, before, T, H, W).
+        weight: its shape, (after, before, frames, rows, columns).
+        stride: steps in time, down and across.
+    """
+    num_frames, *sides = clips[2:]
+    channels, span, taps = weight[0] * weight[1], weight[2], math.prod(weight[3:])
+    positions = math.prod(-(-side // step) for side, step in zip(sides, stride[1:], strict=True))
+    # Nothing is multiplied with the margins in time, which are zeros.
+    saved = SPAN * num_frames - 2 - TAKEN * _tiles(num_frames)
+    return span == SPAN and stride[0] == 1 and saved * positions * channels * taps >= LEAST_SAVED
+
+
+def _tiles(num_frames: int) -> int:
+    return -(-num_frames // TILE)
+
+
+class Convolution(torch.autograd.Function):
+    """`functional.conv3d` with three taps in time, without a stride there, padded by half a kernel.
+
+    It rounds two to four times as much: 1e-6 of a result's norm in float32.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]) -> Tensor:
+        """(N, before, T, H, W) to (N, after, T, H / stride, W / stride), rounded up, in channels last."""
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight)
+        ctx.size, ctx.stride = x.shape[2:], stride
+        num_frames, *sides = x.shape[2:]
+        sides = [-(-side // step) for side, step in zip(sides, stride[1:], strict=True)]
+        padding, pictures_of = [side // 2 for side in weight.shape[3:]], _mixed_taps(weight)
+        # The second product counts once in every frame of the output.
+        biases = [None, bias, None, None, None, None]
+        found = x.new_empty(len(x), TILE * _tiles(num_frames), *sides, len(weight))
+        at_once = _clips_at_once(x, found)
+        for clips, made in zip(x.split(at_once), found.split(at_once), strict=True):
+            products = [
+                _frames(functional.conv2d(seen, taps, each, stride[1:], padding), len(clips))
+                for seen, taps, each in zip(_seen(clips), pictures_of, biases, strict=True)
+            ]
+            mix(OF_OUTPUT, products, _slices(made, TILE))
+        return found[:, :num_frames].contiguous().permute(0, 4, 1, 2, 3)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the clips, the weights and the bias, those that are asked for."""
+        (gradient,), (x, weight) = gradients, ctx.saved_tensors
+        to_input, to_weight, to_bias, _ = ctx.needs_input_grad
+        (num_frames, *sides), (_, *stride) = ctx.size, ctx.stride
+        before, tiles = weight.shape[1], _tiles(num_frames)
+        padding, taps = [side // 2 for side in weight.shape[3:]], _mixed_taps(weight)
+        outputs = _padded(gradient, 0, TILE * tiles - num_frames)
+        of_taps = [torch.zeros_like(each) for each in taps] if to_weight else []
+        of_input = outputs.new_zeros(len(gradient), TILE * tiles + 2, *sides, before) if to_input else None
+        at_once = _clips_at_once(weight.new_empty((len(gradient), before, *ctx.size), device="meta"), outputs)
+        for first in range(0, len(gradient), at_once):
+            part = slice(first, first + at_once)
+            products = [_pictures(each) for each in mix(TO_OUTPUT, _slices(outputs[part], TILE))]
+            if to_weight:
+                for total, seen, product in zip(of_taps, _seen(x[part]), products, strict=True):
+                    total += GRADIENTS.conv2d_weight(seen, total.shape, product, stride, padding)
+            if of_input is not None:
+                num_clips = len(products[0]) // tiles
+                mixtures = [
+                    input_gradient(product[:, :, None], each[:, :, None], ctx.stride, (1, *sides))[:, :, 0]
+                    for product, each in zip(products, taps, strict=True)
+                ]
+                mixtures = [_frames(each, num_clips) for each in mixtures]
+                for frame, of_frame in zip(_slices(of_input[part], TAKEN), mix(TO_INPUT, mixtures), strict=True):
+                    frame += of_frame
+        return (
+            None if of_input is None else of_input[:, 1 : num_frames + 1].permute(0, 4, 1, 2, 3),
+            torch.stack(mix(TO_TAPS, of_taps), dim=2) if to_weight else None,
+            gradient.sum(dim=(0, 2, 3, 4)) if to_bias else None,
+            None,
+        )
+
+
+convolve = Convolution.apply
+
+
+def mix(rows: Rows, parts: Sequence[Tensor], into: Sequence[Tensor | None] | None = None) -> list[Tensor]:
+    """One sum of the parts for each row, in new memory or in that which is given."""
+    made, places = [], [None] * len(rows) if into is None else into
+    for ((times, index), *others), place in zip(rows, places, strict=True):
+        if times == 1 and others:
+            (again, other), *others = others
+            total = torch.add(parts[index], parts[other], alpha=again, out=place)
+        else:
+            total = torch.mul(parts[index], times, out=place)
+        for again, other in others:
+            total.add_(parts[other], alpha=again)
+        made.append(total)
+    return made
+
+
+def _clips_at_once(x: Tensor, outputs: Tensor) -> int:
+    """Clips that are convolved together, for inputs (N, before, T, H, W) and outputs (N, T', H', W', after)."""
+    tiles = _tiles(x.shape[2])
+    most = max(math.prod(x.shape[3:]) * x.shape[1], math.prod(outputs.shape[2:]))
+    return max(1, BYTES_AT_ONCE // (4 * TAKEN * tiles * most))
+
+
+def _mixed_taps(weight: Tensor) -> list[Tensor]:
+    """Weights (after, before, 3, …) as six of pictures (after, before, …)."""
+    return [taps.contiguous(memory_format=torch.channels_last) for taps in mix(OF_TAPS, weight.unbind(2))]
+
+
+def _seen(clips: Tensor) -> list[Tensor]:
+    """Clips (n, before, T, H, W) as six mixtures of their frames, pictures (n · tiles, before, H, W)."""
+    num_frames = clips.shape[2]
+    padded = _padded(clips, 1, TILE * _tiles(num_frames) + 1 - num_frames)
+    return [_pictures(each) for each in mix(OF_INPUT, _slices(padded, TAKEN))]
+
+
+def _padded(clips: Tensor, ahead: int, behind: int) -> Tensor:
+    """Clips (n, channels, T, H, W) as (n, T + zeros, H, W, channels)."""
+    frames = clips.permute(0, 2, 3, 4, 1)
+    if not ahead and not behind:
+        return frames.contiguous()
+    num_clips, num_frames, *shape = frames.shape
+    padded = frames.new_empty(num_clips, ahead + num_frames + behind, *shape)
+    padded[:, :ahead], padded[:, ahead + num_frames :] = 0, 0
+    padded[:, ahead : ahead + num_frames] = frames
+    return padded
+
+
+def _slices(frames: Tensor, count: int) -> list[Tensor]:
+    """The first, second, … frame of every tile: of frames (n, T', …), (n, tiles, …) each."""
+    tiles = frames.shape[1] // TILE
+    return [frames[:, index::TILE][:, :tiles] for index in range(count)]
+
+
+def _pictures(frames: Tensor) -> Tensor:
+    """(n, tiles, rows, columns, channels) as pictures (n · tiles, channels, rows, columns)."""
+    return frames.flatten(0, 1).permute(0, 3, 1, 2)
+
+
+def _frames(pictures: Tensor, num_clips: int) -> Tensor:
+    """What `_pictures` had been given."""
+    return pictures.permute(0, 2, 3, 1).unflatten(0, (num_clips, -1))
