@@ -246,7 +246,7 @@ def draw(report: Path, picture: Path) -> None:
 
 if __name__ == "__main__":
     # As the command `prism` does; the peers' loop gains by it as well.
-    keep_freed_memory()
+    keep_freed_memory(in_one_pool=True)
     race, output = read_arguments(str(__doc__), Race(), QUICK)
     report("accuracy", race, measure(race), output)
     if output:

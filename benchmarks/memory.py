@@ -72,7 +72,7 @@ class Peak(threading.Thread):
 
 def peak_bytes(path: Path, tiny: Path, options: dict[str, Any]) -> int:
     """What a condensation of a store takes; for a process that has done nothing else."""
-    keep_freed_memory()
+    keep_freed_memory(in_one_pool=True)
     torch.set_num_threads(1)
     condense(tiny, device="cpu", **(options | {"width": 2}))
     store = ClipStore.open(path)

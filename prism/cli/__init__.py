@@ -69,7 +69,8 @@ def _said_of(error: CycloptsError) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
     if arguments is None:
-        keep_freed_memory()
+        # Condensation counts its memory beforehand; what its threads keep for themselves would double it.
+        keep_freed_memory(in_one_pool=sys.argv[1:2] == ["condense"])
         let_waiting_threads_sleep()
         # A verb that goes on where it stopped has its own sentence; the others end as by Ctrl-C, and tidy up.
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -252,21 +252,28 @@ def test_provenance_names_versions_machine_and_date_and_is_plain_json():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is freed goes back otherwise elsewhere")
-@pytest.mark.parametrize("kept", [False, True])
-def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(kept):
+@pytest.mark.parametrize(
+    ("call", "kept"),
+    [
+        ("", ()),
+        ("keep_freed_memory()", ("by a thread",)),
+        ("keep_freed_memory(in_one_pool=True)", ("by a thread", "for the others")),
+    ],
+    ids=["not kept", "kept by each thread", "kept for all"],
+)
+def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(call, kept):
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from resource import RUSAGE_SELF, getrusage\n"
         "from prism.machine.allocation import keep_freed_memory\n"
-        f"{'keep_freed_memory()' if kept else ''}\n"
+        f"{call}\n"
         "work = lambda: [bytearray(2**24), bytearray(2**26)] and getrusage(RUSAGE_SELF).ru_minflt\n"
         "work(); print(-work() + work(), -work() + ThreadPoolExecutor(1).submit(work).result())"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     pages = (2**24 + 2**26) // resource.getpagesize()
-    # What one thread has freed serves the others, too.
-    for faults in map(int, said.stdout.split()):
-        assert faults < pages / 100 if kept else faults > pages / 100
+    found = dict(zip(("by a thread", "for the others"), map(int, said.stdout.split()), strict=True))
+    assert {name for name, faults in found.items() if faults < pages / 100} == set(kept)
 
 
 def test_threads_that_wait_sleep_unless_the_user_says_otherwise(monkeypatch):
