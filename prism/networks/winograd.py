@@ -62,8 +62,9 @@ OF_INPUT, OF_TAPS, OF_OUTPUT = map(rows_of, (INPUT, TAPS, OUTPUT))
 TO_INPUT, TO_TAPS, TO_OUTPUT = map(transposed, (INPUT, TAPS, OUTPUT))
 SPAN, TAKEN, TILE = 3, 6, 4
 """Taps of the weights, frames that a tile takes, and frames that it makes."""
-LEAST_SAVED = 12_000_000
-"""Multiply-adds of a clip from which on fewer of them are worth the mixing."""
+LEAST_SAVED, LEAST_POSITIONS = 12_000_000, 16
+"""Multiply-adds of a clip from which on fewer of them are worth the mixing, and rows times columns of an output of
+which oneDNN convolves pictures as fast as clips."""
 BYTES_AT_ONCE = 16 * 2**20
 """Of the mixtures of so many clips as are convolved together; a clip may have more."""
 
@@ -81,7 +82,8 @@ def pays(clips: Sequence[int], weight: Sequence[int], stride: Sequence[int]) -> 
     positions = math.prod(-(-side // step) for side, step in zip(sides, stride[1:], strict=True))
     # Nothing is multiplied with the margins in time, which are zeros.
     saved = SPAN * num_frames - 2 - TAKEN * _tiles(num_frames)
-    return span == SPAN and stride[0] == 1 and saved * positions * channels * taps >= LEAST_SAVED
+    is_alike = span == SPAN and stride[0] == 1 and positions >= LEAST_POSITIONS
+    return is_alike and saved * positions * channels * taps >= LEAST_SAVED
 
 
 def _tiles(num_frames: int) -> int:

@@ -112,6 +112,8 @@ def test_little_work_and_other_kernels_are_left_to_pytorch():
     assert pays((1, 3, 8, 64, 64), weight, stride)
     assert pays((7, 3, 8, 64, 64), weight, stride)
     assert not pays((7, 3, 8, 32, 32), weight, stride)
+    assert pays((7, 128, 8, 7, 7), (128, 128, 3, 7, 7), stride)
+    assert not pays((7, 128, 8, 6, 7), (128, 128, 3, 7, 7), stride)
     # Of the eight frames that two tiles make three are not asked for.
     assert not pays((7, 3, 5, 64, 64), weight, stride)
     assert not pays((1, 3, 8, 64, 64), (16, 3, 5, 7, 7), stride)
