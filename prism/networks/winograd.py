@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from prism.networks.gradients import GRADIENTS, input_gradient
+from prism.networks.gradients import FEW_COLOURS, by_phases
 
 Matrix = Sequence[Sequence[float]]
 Rows = Sequence[Sequence[tuple[float, int]]]
@@ -107,10 +107,10 @@ class Convolution(torch.autograd.Function):
         # The second product counts once in every frame of the output.
         biases = [None, bias, None, None, None, None]
         found = x.new_empty(len(x), TILE * _tiles(num_frames), *sides, len(weight))
-        at_once = _clips_at_once(x, found)
+        at_once = _clips_at_once(x.shape[1] * math.prod(x.shape[3:]), found)
         for clips, made in zip(x.split(at_once), found.split(at_once), strict=True):
             products = [
-                _frames(functional.conv2d(seen, taps, each, stride[1:], padding), len(clips))
+                _frames(functional.conv2d(seen, taps, each, stride[1:], padding), _tiles(num_frames))
                 for seen, taps, each in zip(_seen(clips), pictures_of, biases, strict=True)
             ]
             mix(OF_OUTPUT, products, _slices(made, TILE))
@@ -122,27 +122,29 @@ class Convolution(torch.autograd.Function):
         (gradient,), (x, weight) = gradients, ctx.saved_tensors
         to_input, to_weight, to_bias, _ = ctx.needs_input_grad
         (num_frames, *sides), (_, *stride) = ctx.size, ctx.stride
-        before, tiles = weight.shape[1], _tiles(num_frames)
-        padding, taps = [side // 2 for side in weight.shape[3:]], _mixed_taps(weight)
-        outputs = _padded(gradient, 0, TILE * tiles - num_frames)
+        before, taps = weight.shape[1], _mixed_taps(weight)
+        outputs = _padded(gradient, 0, -num_frames % TILE)
         of_taps = [torch.zeros_like(each) for each in taps] if to_weight else []
-        of_input = outputs.new_zeros(len(gradient), TILE * tiles + 2, *sides, before) if to_input else None
-        at_once = _clips_at_once(weight.new_empty((len(gradient), before, *ctx.size), device="meta"), outputs)
+        of_input = outputs.new_zeros(len(gradient), outputs.shape[1] + 2, *sides, before) if to_input else None
+        at_once = _clips_at_once(before * math.prod(sides), outputs)
         for first in range(0, len(gradient), at_once):
             part = slice(first, first + at_once)
             products = [_pictures(each) for each in mix(TO_OUTPUT, _slices(outputs[part], TILE))]
+            seen = _seen(x[part]) if to_weight else [None] * TAKEN
+            of_seen, of_weights = zip(
+                *[
+                    _gradients(product, pictures, each, stride, sides, to_input)
+                    for product, pictures, each in zip(products, seen, taps, strict=True)
+                ],
+                strict=True,
+            )
             if to_weight:
-                for total, seen, product in zip(of_taps, _seen(x[part]), products, strict=True):
-                    total += GRADIENTS.conv2d_weight(seen, total.shape, product, stride, padding)
+                for total, one in zip(of_taps, of_weights, strict=True):
+                    total += one
             if of_input is not None:
-                num_clips = len(products[0]) // tiles
-                mixtures = [
-                    input_gradient(product[:, :, None], each[:, :, None], ctx.stride, (1, *sides))[:, :, 0]
-                    for product, each in zip(products, taps, strict=True)
-                ]
-                mixtures = [_frames(each, num_clips) for each in mixtures]
-                for frame, of_frame in zip(_slices(of_input[part], TAKEN), mix(TO_INPUT, mixtures), strict=True):
-                    frame += of_frame
+                frames = [_frames(each, _tiles(num_frames)) for each in of_seen]
+                for total, one in zip(_slices(of_input[part], TAKEN), mix(TO_INPUT, frames), strict=True):
+                    total += one
         return (
             None if of_input is None else of_input[:, 1 : num_frames + 1].permute(0, 4, 1, 2, 3),
             torch.stack(mix(TO_TAPS, of_taps), dim=2) if to_weight else None,
@@ -152,6 +154,28 @@ class Convolution(torch.autograd.Function):
 
 
 convolve = Convolution.apply
+
+
+def _gradients(
+    product: Tensor,
+    seen: Tensor | None,
+    taps: Tensor,
+    stride: Sequence[int],
+    sides: Sequence[int],
+    to_input: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    """The gradients of pictures (n, before, H, W) and, where these are given, of the taps (after, before, …)."""
+    before, padding = taps.shape[1], [side // 2 for side in taps.shape[2:]]
+    is_slow = to_input and before <= FEW_COLOURS
+    # Only the shape of what is not given is asked for.
+    pictures = product.new_empty(1).expand(len(product), before, *sides) if seen is None else seen
+    wanted = (to_input and not is_slow, seen is not None, False)
+    of_seen, of_taps, _ = torch.ops.aten.convolution_backward(
+        product, pictures, taps, None, stride, padding, (1, 1), False, (0, 0), 1, wanted
+    )
+    if is_slow:
+        of_seen = by_phases(product[:, :, None], taps[:, :, None], (1, *stride), (1, *sides))[:, :, 0]
+    return of_seen, of_taps
 
 
 def mix(rows: Rows, parts: Sequence[Tensor], into: Sequence[Tensor | None] | None = None) -> list[Tensor]:
@@ -169,11 +193,10 @@ def mix(rows: Rows, parts: Sequence[Tensor], into: Sequence[Tensor | None] | Non
     return made
 
 
-def _clips_at_once(x: Tensor, outputs: Tensor) -> int:
-    """Clips that are convolved together, for inputs (N, before, T, H, W) and outputs (N, T', H', W', after)."""
-    tiles = _tiles(x.shape[2])
-    most = max(math.prod(x.shape[3:]) * x.shape[1], math.prod(outputs.shape[2:]))
-    return max(1, BYTES_AT_ONCE // (4 * TAKEN * tiles * most))
+def _clips_at_once(taken: int, outputs: Tensor) -> int:
+    """Clips that are convolved together, whose frames hold so many numbers, to outputs (N, T', H', W', after)."""
+    most = max(taken, math.prod(outputs.shape[2:]))
+    return max(1, BYTES_AT_ONCE // (4 * TAKEN * (outputs.shape[1] // TILE) * most))
 
 
 def _mixed_taps(weight: Tensor) -> list[Tensor]:
@@ -211,6 +234,6 @@ def _pictures(frames: Tensor) -> Tensor:
     return frames.flatten(0, 1).permute(0, 3, 1, 2)
 
 
-def _frames(pictures: Tensor, num_clips: int) -> Tensor:
+def _frames(pictures: Tensor, tiles: int) -> Tensor:
     """What `_pictures` had been given."""
-    return pictures.permute(0, 2, 3, 1).unflatten(0, (num_clips, -1))
+    return pictures.permute(0, 2, 3, 1).unflatten(0, (-1, tiles))

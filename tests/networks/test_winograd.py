@@ -65,6 +65,15 @@ def test_only_the_gradients_that_are_asked_for_are_computed(num_frames, is_froze
     assert (clips.grad is None, weight.grad is None) == (not is_frozen, is_frozen)
 
 
+def test_no_clips_make_no_clips():
+    clips, weight = drawn(0, 3, 4, 5, 6).requires_grad_(), drawn(4, 3, 3, 7, 7, name="w").requires_grad_()
+    made = convolve(clips, weight, None, (1, 2, 2))
+    made.sum().backward()
+    assert made.shape == (0, 4, 4, 3, 3)
+    assert weight.grad is not None
+    assert not weight.grad.any()
+
+
 @given(st.lists(st.lists(st.integers(-3, 3), min_size=4, max_size=4).filter(any), min_size=1, max_size=5))
 def test_a_mixture_is_a_product_with_its_matrix(rows):
     parts, places = drawn(4, 2, 3).unbind(), drawn(len(rows), 2, 3, name="places")
