@@ -103,17 +103,11 @@ class Convolution(torch.autograd.Function):
         ctx.size, ctx.stride = x.shape[2:], stride
         num_frames, *sides = x.shape[2:]
         sides = [-(-side // step) for side, step in zip(sides, stride[1:], strict=True)]
-        padding, pictures_of = [side // 2 for side in weight.shape[3:]], _mixed_taps(weight)
-        # The second product counts once in every frame of the output.
-        biases = [None, bias, None, None, None, None]
+        taps = _mixed_taps(weight)
         found = x.new_empty(len(x), TILE * _tiles(num_frames), *sides, len(weight))
         at_once = _clips_at_once(x.shape[1] * math.prod(x.shape[3:]), found)
         for clips, made in zip(x.split(at_once), found.split(at_once), strict=True):
-            products = [
-                _frames(functional.conv2d(seen, taps, each, stride[1:], padding), _tiles(num_frames))
-                for seen, taps, each in zip(_seen(clips), pictures_of, biases, strict=True)
-            ]
-            mix(OF_OUTPUT, products, _slices(made, TILE))
+            _fill(made, clips, taps, bias, stride[1:])
         return found[:, :num_frames].contiguous().permute(0, 4, 1, 2, 3)
 
     @staticmethod
@@ -127,24 +121,11 @@ class Convolution(torch.autograd.Function):
         of_taps = [torch.zeros_like(each) for each in taps] if to_weight else []
         of_input = outputs.new_zeros(len(gradient), outputs.shape[1] + 2, *sides, before) if to_input else None
         at_once = _clips_at_once(before * math.prod(sides), outputs)
-        for first in range(0, len(gradient), at_once):
+        for first in range(0, len(gradient) if to_input or to_weight else 0, at_once):
             part = slice(first, first + at_once)
-            products = [_pictures(each) for each in mix(TO_OUTPUT, _slices(outputs[part], TILE))]
-            seen = _seen(x[part]) if to_weight else [None] * TAKEN
-            of_seen, of_weights = zip(
-                *[
-                    _gradients(product, pictures, each, stride, sides, to_input)
-                    for product, pictures, each in zip(products, seen, taps, strict=True)
-                ],
-                strict=True,
-            )
-            if to_weight:
-                for total, one in zip(of_taps, of_weights, strict=True):
-                    total += one
-            if of_input is not None:
-                frames = [_frames(each, _tiles(num_frames)) for each in of_seen]
-                for total, one in zip(_slices(of_input[part], TAKEN), mix(TO_INPUT, frames), strict=True):
-                    total += one
+            seen = _seen(x[part]) if to_weight else None
+            place = None if of_input is None else of_input[part]
+            _differentiate(outputs[part], seen, taps, stride, of_taps, place)
         return (
             None if of_input is None else of_input[:, 1 : num_frames + 1].permute(0, 4, 1, 2, 3),
             torch.stack(mix(TO_TAPS, of_taps), dim=2) if to_weight else None,
@@ -156,26 +137,59 @@ class Convolution(torch.autograd.Function):
 convolve = Convolution.apply
 
 
-def _gradients(
-    product: Tensor,
-    seen: Tensor | None,
-    taps: Tensor,
+def _fill(
+    outputs: Tensor, clips: Tensor, taps: Sequence[Tensor], bias: Tensor | None, stride: Sequence[int]
+) -> None:
+    """Compute the outputs (n, T', H', W', after) of some clips."""
+    padding = [side // 2 for side in taps[0].shape[2:]]
+    # The second product counts once in every frame of the output.
+    biases = [None, bias, None, None, None, None]
+    products = [
+        _frames(functional.conv2d(pictures, each, one, stride, padding), _tiles(clips.shape[2]))
+        for pictures, each, one in zip(_seen(clips), taps, biases, strict=True)
+    ]
+    mix(OF_OUTPUT, products, _slices(outputs, TILE))
+
+
+def _differentiate(
+    outputs: Tensor,
+    seen: Sequence[Tensor] | None,
+    taps: Sequence[Tensor],
     stride: Sequence[int],
-    sides: Sequence[int],
-    to_input: bool,
-) -> tuple[Tensor | None, Tensor | None]:
-    """The gradients of pictures (n, before, H, W) and, where these are given, of the taps (after, before, …)."""
-    before, padding = taps.shape[1], [side // 2 for side in taps.shape[2:]]
-    is_slow = to_input and before <= FEW_COLOURS
-    # Only the shape of what is not given is asked for.
-    pictures = product.new_empty(1).expand(len(product), before, *sides) if seen is None else seen
-    wanted = (to_input and not is_slow, seen is not None, False)
-    of_seen, of_taps, _ = torch.ops.aten.convolution_backward(
-        product, pictures, taps, None, stride, padding, (1, 1), False, (0, 0), 1, wanted
-    )
-    if is_slow:
-        of_seen = by_phases(product[:, :, None], taps[:, :, None], (1, *stride), (1, *sides))[:, :, 0]
-    return of_seen, of_taps
+    of_taps: Sequence[Tensor],
+    of_input: Tensor | None,
+) -> None:
+    """Add to the gradients of the taps and of the padded input (n, T' + 2, H, W, before), if they are asked for.
+
+    Args:
+        outputs: the gradient of some clips' outputs (n, T', H', W', after).
+        seen: what the taps had seen of them; None where their gradients are not asked for.
+    """
+    tiles, padding = outputs.shape[1] // TILE, [side // 2 for side in taps[0].shape[2:]]
+    is_slow = of_input is not None and of_input.shape[4] <= FEW_COLOURS
+    wanted = of_input is not None and not is_slow, seen is not None, False
+    mixtures = []
+    for index, product in enumerate(map(_pictures, mix(TO_OUTPUT, _slices(outputs, TILE)))):
+        if seen is not None:
+            pictures = seen[index]
+        else:
+            assert of_input is not None
+            # Only its shape is asked for.
+            rows, columns, before = of_input.shape[2:]
+            pictures = product.new_empty(1).expand(len(product), before, rows, columns)
+        of_pictures, of_weights, _ = torch.ops.aten.convolution_backward(
+            product, pictures, taps[index], None, stride, padding, (1, 1), False, (0, 0), 1, wanted
+        )
+        if is_slow:
+            sides = 1, *pictures.shape[2:]
+            of_pictures = by_phases(product[:, :, None], taps[index][:, :, None], (1, *stride), sides)[:, :, 0]
+        if seen is not None:
+            of_taps[index].add_(of_weights)
+        if of_input is not None:
+            mixtures.append(_frames(of_pictures, tiles))
+    if of_input is not None:
+        for total, one in zip(_slices(of_input, TAKEN), mix(TO_INPUT, mixtures), strict=True):
+            total += one
 
 
 def mix(rows: Rows, parts: Sequence[Tensor], into: Sequence[Tensor | None] | None = None) -> list[Tensor]:

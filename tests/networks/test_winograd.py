@@ -65,6 +65,12 @@ def test_only_the_gradients_that_are_asked_for_are_computed(num_frames, is_froze
     assert (clips.grad is None, weight.grad is None) == (not is_frozen, is_frozen)
 
 
+def test_a_bias_may_be_all_that_is_trained():
+    bias = drawn(4, name="bias").requires_grad_()
+    convolve(drawn(2, 3, 8, 5, 6), drawn(4, 3, 3, 7, 7, name="w"), bias, (1, 2, 2)).sum().backward()
+    torch.testing.assert_close(bias.grad, torch.full_like(bias, 2 * 8 * 3 * 3))
+
+
 def test_no_clips_make_no_clips():
     clips, weight = drawn(0, 3, 4, 5, 6).requires_grad_(), drawn(4, 3, 3, 7, 7, name="w").requires_grad_()
     made = convolve(clips, weight, None, (1, 2, 2))
