@@ -117,6 +117,24 @@ class Convolution(torch.autograd.Function):
         to_input, to_weight, to_bias, _ = ctx.needs_input_grad
         (num_frames, *sides), (_, *stride) = ctx.size, ctx.stride
         before, taps = weight.shape[1], _mixed_taps(weight)
+        if torch.is_grad_enabled():
+            # It will be differentiated itself, as by gradient matching. PyTorch can do that with its own gradient.
+            padding = [side // 2 for side in weight.shape[2:]]
+            clips = gradient.new_empty(1).expand(len(gradient), before, *ctx.size) if x is None else x
+            plain, wanted = torch.ops.aten.convolution_backward, (to_input, to_weight, to_bias)
+            return *plain(
+                gradient,
+                clips,
+                weight,
+                weight.shape[:1],
+                ctx.stride,
+                padding,
+                (1, 1, 1),
+                False,
+                (0, 0, 0),
+                1,
+                wanted,
+            ), None
         outputs = _padded(gradient, 0, -num_frames % TILE)
         of_taps = [torch.zeros_like(each) for each in taps] if to_weight else []
         of_input = outputs.new_zeros(len(gradient), outputs.shape[1] + 2, *sides, before) if to_input else None

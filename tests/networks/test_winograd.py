@@ -65,6 +65,17 @@ def test_only_the_gradients_that_are_asked_for_are_computed(num_frames, is_froze
     assert (clips.grad is None, weight.grad is None) == (not is_frozen, is_frozen)
 
 
+@pytest.mark.parametrize("trained", [("clips",), ("weight",), ("clips", "weight", "bias")], ids=" and ".join)
+def test_its_gradients_have_gradients(trained):
+    inputs = {"clips": drawn(2, 3, 5, 4, 3), "weight": drawn(2, 3, 3, 3, 3, name="w"), "bias": drawn(2, name="b")}
+    asked = {name: inputs[name].requires_grad_() for name in trained}
+    assert torch.autograd.gradgradcheck(
+        lambda *values: convolve(*(inputs | dict(zip(asked, values, strict=True))).values(), (1, 2, 2)),
+        tuple(asked.values()),
+        fast_mode=True,
+    )
+
+
 def test_a_bias_may_be_all_that_is_trained():
     bias = drawn(4, name="bias").requires_grad_()
     convolve(drawn(2, 3, 8, 5, 6), drawn(4, 3, 3, 7, 7, name="w"), bias, (1, 2, 2)).sum().backward()
