@@ -47,8 +47,9 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
         for _ in range(STEPS):
             if (length := _norm(direction)) == 0:
                 break
-            for tensor, old, way in zip(tensors, before, direction, strict=True):
-                tensor.copy_(old + reach / length * way)
+            for tensor, old in zip(tensors, before, strict=True):
+                # One after the other: for whole key-frames a direction is as large as the videos.
+                torch.add(old, direction.pop(0), alpha=reach / length, out=tensor)
             direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
         for tensor, old in zip(tensors, before, strict=True):
             tensor.copy_(old)
@@ -60,4 +61,9 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
 
 def _norm(tensors: list[Tensor]) -> float:
     with repeatably(tensors[0].device):
-        return math.sqrt(sum(float(tensor.detach().abs().double().square().sum()) for tensor in tensors))
+        return math.hypot(*(_norm_of(tensor) for tensor in tensors))
+
+
+def _norm_of(tensor: Tensor) -> float:
+    """In float64, without a copy that has it."""
+    return float(torch.linalg.vector_norm(tensor.detach(), dtype=torch.promote_types(tensor.dtype, torch.float64)))

@@ -17,8 +17,9 @@ from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.errors import DivergedError
 
-TRAINED_COPIES = 3
-"""Of what is trained: its values, their gradients and their momentum."""
+TRAINED_COPIES = 4
+"""Of what is trained: its values, where they were, and two gradients, while the curvature of the loss is measured.
+Later it is one less: its values, their gradients and their momentum."""
 RENDERED_COPIES = 2
 """Of the clips as float32: they and their gradients in parts, which are joined when the network is done. (With
 the joined ones all are 6.1 copies for 200 and 400 videos of 8×64×64 on a CPU, and 3.2 with keyframe_scale 4.)"""

@@ -20,7 +20,7 @@ from prism.machine.randomness import generator
 from prism.networks.initial import initialise
 
 LARGEST_FLOAT = 1e38
-HALLUCINATED_COPIES = 6
+HALLUCINATED_COPIES = 5
 """Of the clips as float32, joined gradients apart; measured on a CPU (docs/performance.md)."""
 
 

@@ -26,8 +26,8 @@ def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_
     config = CondenseConfig(vpc=3, width=4, keyframe_scale=2)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
     needs = condensing_memory(store, config, CPU, side_by_side=2)
-    # The clips and their gradients; a quarter of that for values, gradients and momentum of the key-frames each.
-    assert needs.video_bytes == (2 + 3 / 4) * 6 * clip
+    # The clips and their gradients; a quarter of that for key-frames, where they were, two gradients of them.
+    assert needs.video_bytes == (2 + 4 / 4) * 6 * clip
     assert needs.num_together == 6
     assert needs.chunk_bytes == 2 * 6 * embedding_bytes(network)
     least = condensing_memory(store, config, torch.device("cuda"))
@@ -48,8 +48,8 @@ def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=1)
     needs = condensing_memory(store, config, CPU)
     assert needs.chunk_bytes == 2 * 40 * embedding_bytes(network)
-    assert needs.video_bytes == 5 * 80 * clip + max(0, 80 * clip - needs.chunk_bytes)
-    assert condensing_memory(store, CondenseConfig(method="static-dynamic"), CPU).video_bytes == 6 * 2 * clip
+    assert needs.video_bytes == 6 * 80 * clip + max(0, 80 * clip - needs.chunk_bytes)
+    assert condensing_memory(store, CondenseConfig(method="static-dynamic"), CPU).video_bytes == 5 * 2 * clip
 
 
 def test_a_class_alone_takes_the_memory_of_those_that_its_learning_rate_is_measured_on(tmp_path):
