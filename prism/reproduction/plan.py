@@ -200,7 +200,7 @@ def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
 
 def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
     verb = "retrieve" if cell.metric in METRICS["retrieval"] else "evaluate"
-    own = {"model": cell.network, "width": options.scale.get("widths", {}).get(cell.network, 0)}
+    own = {"model": cell.network} | options.scale.get("networks", {}).get(cell.network, {})
     own |= {} if made else options.scale.get("whole", {})
     options_of = RetrieveConfig if verb == "retrieve" else EvaluateConfig
     config = with_options(options_of(), options.of(verb, cell, {verb: own}))

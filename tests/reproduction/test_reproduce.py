@@ -18,6 +18,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
 from prism.machine.run import Run
+from prism.networks.build import build_for
 from prism.recipes import read_recipe, shipped_recipes
 from prism.reproduction import run
 from prism.reproduction.compare import COSTS, Comparison, _trades, compare
@@ -144,6 +145,16 @@ def test_the_small_scale_trains_every_set_for_some_hundred_steps(make_store):
         steps[place.cell.vpc] = config.epochs * -(-num_clips // config.batch_size)
     assert steps.keys() == {0, 1, 5, 10, 30}
     assert all(250 <= count <= 750 for count in steps.values())
+
+
+def test_the_small_scale_has_small_networks_of_every_kind(make_store):
+    store = make_store(size=64)
+    places = plan(exhibit("table4"), [store], Path("out"), scale="small")
+    configs = {place.cell.network: place.scores[0].config for place in places}
+    assert configs.keys() == {"convnet3d", "cnn-gru", "cnn-lstm"}
+    for name, config in configs.items():
+        network = build_for(store, name, "meta", width=config.width, hidden=config.hidden)
+        assert network.num_parameters < 1_000_000
 
 
 def is_row(place: Any, label: str, vpc: int) -> bool:
