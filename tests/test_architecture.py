@@ -23,7 +23,7 @@ LAYERS = [
     VERBS,
     ["exports", "recipes", "reports", "testing"],
     ["reproduction"],
-    ["cli"],
+    ["cli", "__main__"],
 ]
 INTO_THE_HOUSE = "prism"
 

@@ -782,6 +782,12 @@ def test_help_imports_neither_torch_nor_numpy_nor_a_video_library(arguments):
     assert done.stdout.splitlines()[-1].split() == ["IMPORTED"]
 
 
+def test_the_package_is_the_command_too():
+    ran = subprocess.run([sys.executable, "-m", "prism", "info", "nowhere"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "prism: 'nowhere' does not exist.\n"
+
+
 def test_the_version_is_that_of_the_distribution(prism):
     from importlib import metadata
 
