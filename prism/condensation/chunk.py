@@ -10,13 +10,18 @@ import torch
 from prism.errors import ConfigError
 from prism.machine.devices import repeatably
 from prism.machine.free_memory import available_memory_bytes
-from prism.networks.training_memory import gib
+from prism.networks.network import Network
+from prism.networks.training_memory import embedding_bytes, gib
 
 T = TypeVar("T")
 
 FIRST_CHUNK = {"cpu": 8, "cuda": 512}
 """Clips that are tried together first, by device type. On a CPU few: memory that outgrows the caches, and that the
 system must be asked for each time, costs more than larger batches save."""
+REAL_BYTES, MOST_REAL = 64 * 2**20, 64
+"""A CPU embeds more real clips together, whose gradients nobody asks for: as many as would keep so many bytes with
+them, and no more than gain by it. Threads that share one pool of memory take from it what lies in the other core's
+cache, the less so the larger it is."""
 
 
 class Chunk:
@@ -35,6 +40,18 @@ class Chunk:
     def on(cls, device: torch.device, side_by_side: int = 1) -> "Chunk":
         """As many clips as are tried first on this device."""
         return cls(FIRST_CHUNK[device.type], device, side_by_side)
+
+    @classmethod
+    def of_real_clips(cls, network: Network, device: torch.device) -> "Chunk":
+        """As many real clips as are tried first: their gradients are not asked for.
+
+        Args:
+            network: on the meta device; one that may not round by the clips beside a clip has more of them.
+        """
+        first = FIRST_CHUNK[device.type]
+        if device.type == "cpu" and network.IS_BATCH_INVARIANT:
+            first = max(first, min(MOST_REAL, REAL_BYTES // max(1, embedding_bytes(network))))
+        return cls(first, device)
 
     def each(
         self,

@@ -96,8 +96,11 @@ class DrawnNetwork:
 
     def __init__(self, stream: NetworkStream, device: torch.device) -> None:
         self.stream, self.device = stream, device
-        self.real, self.chunk = stream.store.clips("train"), Chunk.on(device)
-        network = build_for(stream.store, stream.config.model, device, width=stream.config.width)
+        shape, network = (
+            build_for(stream.store, stream.config.model, place, width=stream.config.width)
+            for place in ("meta", device)
+        )
+        self.real, self.chunk = stream.store.clips("train"), Chunk.of_real_clips(shape, device)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
         precision = PRECISIONS[stream.config.precision]

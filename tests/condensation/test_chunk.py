@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from settings import PAPER
 
-from prism.condensation.chunk import FIRST_CHUNK, Chunk
+from prism.condensation.chunk import FIRST_CHUNK, MOST_REAL, Chunk
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
 from prism.condensation.unseen import NUM_NETWORKS
 from prism.errors import ConfigError
+from prism.networks.build import build
 from prism.networks.convnet3d import ConvNet3D
 
 CPU = torch.device("cpu")
@@ -54,6 +55,20 @@ def test_draws_are_repeated_with_the_work_that_made_them():
     assert drawn(3) == drawn(16)
 
 
+def test_more_small_real_clips_go_together_than_large_ones_but_in_networks_that_would_round_otherwise():
+    def size(name: str, width: int, num_frames: int, side: int, device: torch.device = CPU) -> int:
+        network = build(
+            name, "meta", num_classes=10, num_frames=num_frames, size=(side, side), width=width, hidden=0
+        )
+        return Chunk.of_real_clips(network, device).size
+
+    assert size("convnet3d", 2, 4, 48) == MOST_REAL
+    assert MOST_REAL > size("convnet3d", 16, 8, 64) > size("convnet3d", 64, 8, 64) > FIRST_CHUNK["cpu"]
+    assert size("convnet3d", 64, 16, 112) == FIRST_CHUNK["cpu"]
+    assert size("cnn-gru", 2, 4, 48) == FIRST_CHUNK["cpu"]
+    assert size("convnet3d", 2, 4, 48, torch.device("cuda")) == FIRST_CHUNK["cuda"]
+
+
 def running_out(monkeypatch: pytest.MonkeyPatch, room: int) -> list[int]:
     """Let embedding fail for more clips than there is room for, and list how many were tried together."""
     tried: list[int] = []
@@ -91,11 +106,12 @@ def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_vid
     expected = videos()
     tried = running_out(monkeypatch, room=2)
     torch.testing.assert_close(videos(), expected, rtol=1e-4, atol=1e-5)
-    assert FIRST_CHUNK["cpu"] in tried
+    # All ten real clips together.
+    assert 10 in tried
     # Found once by whoever embeds real clips, and kept: a block of networks ahead, and each of the judges.
     too_many = [num for num in tried if num > 2]
-    assert too_many[: 2 * (1 + NUM_NETWORKS)] == [8, 4] * (1 + NUM_NETWORKS)
-    assert 8 not in too_many[2 * (1 + NUM_NETWORKS) :]
+    assert too_many[: 2 * (1 + NUM_NETWORKS)] == [10, 5] * (1 + NUM_NETWORKS)
+    assert 10 not in too_many[2 * (1 + NUM_NETWORKS) :]
 
 
 @pytest.mark.parametrize(("room", "what"), [(0, "one clip"), (1, "the 2 videos of one class")])

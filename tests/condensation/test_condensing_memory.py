@@ -7,6 +7,7 @@ import torch
 from settings import PAPER
 
 from prism.artifacts.store import ClipStore
+from prism.condensation import chunk
 from prism.condensation import condensing_memory as memory
 from prism.condensation.condense import condense
 from prism.condensation.condensing_memory import condensing_memory, parts_side_by_side
@@ -22,7 +23,8 @@ CPU = torch.device("cpu")
 STATUS = Path("/proc/self/status")
 
 
-def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store):
+def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store, monkeypatch):
+    monkeypatch.setattr(chunk, "MOST_REAL", 8)
     config = CondenseConfig(vpc=3, width=4, keyframe_scale=2)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
     needs = condensing_memory(store, config, CPU, side_by_side=2)
@@ -36,10 +38,10 @@ def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_
 
 
 def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store):
-    # Two classes of one video are fewer than the eight real clips of a chunk.
+    # Two classes of one video are fewer than the 64 real clips of a chunk.
     needs = condensing_memory(store, CondenseConfig(width=4), CPU, side_by_side=2)
     assert needs.num_together == 2
-    assert needs.chunk_bytes == 8 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
+    assert needs.chunk_bytes == 64 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
 
 
 def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_are_joined(make_store):
@@ -67,6 +69,7 @@ def test_embedding_keeps_less_than_training_does(store):
 
 def test_as_many_classes_are_differentiated_at_a_time_as_there_are_threads_and_memory_for(make_store, monkeypatch):
     store, config = make_store(classes=5), CondenseConfig(vpc=8, width=4)
+    monkeypatch.setattr(chunk, "MOST_REAL", 8)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     for fitting in (1, 2, 3, 4):
         needs = condensing_memory(store, config, CPU, fitting).total_bytes
