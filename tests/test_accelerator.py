@@ -38,6 +38,7 @@ def as_on_a_gpu(monkeypatch):
     """Four clips at a time; and dropout by a generator of the CPU, since the pretended device draws there."""
     monkeypatch.setitem(chunk.FIRST_CHUNK, DEVICE.type, 4)
     monkeypatch.setitem(chunk.FIRST_CHUNK, "cpu", 4)
+    monkeypatch.setattr(chunk, "MOST_REAL", 4)
     monkeypatch.setattr(training, "generator", lambda *names, device="cpu": generator(*names))
     # The layout that is fast on a CPU rounds in its own way.
     monkeypatch.setattr(ConvNet3D, "CPU_LAYOUT", torch.preserve_format)
@@ -118,6 +119,7 @@ def test_where_memory_runs_out_the_same_clips_are_read_again_in_smaller_parts(ma
     assert sizes == [4, 2, 2, 2, 2, 2]
     assert not waits
     monkeypatch.setitem(chunk.FIRST_CHUNK, "cpu", 2)
+    monkeypatch.setattr(chunk, "MOST_REAL", 2)
     assert torch.equal(means, class_means(store, config(), CPU)[0])
 
 

@@ -1,5 +1,6 @@
 """Chunks: how many clips go through a network together, and what happens where memory runs out."""
 
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -11,6 +12,7 @@ from prism.errors import ConfigError
 from prism.machine.devices import repeatably
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.network import Network
+from prism.networks.options import NETWORKS
 from prism.networks.training_memory import embedding_bytes, gib
 
 T = TypeVar("T")
@@ -19,9 +21,11 @@ FIRST_CHUNK = {"cpu": 8, "cuda": 512}
 """Clips that are tried together first, by device type. On a CPU few: memory that outgrows the caches, and that the
 system must be asked for each time, costs more than larger batches save."""
 REAL_BYTES, MOST_REAL = 64 * 2**20, 64
-"""A CPU embeds more real clips together, whose gradients nobody asks for: as many as would keep so many bytes with
-them, and no more than gain by it. Threads that share one pool of memory take from it what lies in the other core's
-cache, the less so the larger it is."""
+"""Memory that a CPU gives to real clips which it embeds together, and their number from which on more gain
+nothing. Threads that share a pool of memory take from it what lies in the other core's cache; less so in large
+pieces."""
+PIXEL_COPIES = 4
+"""Of a real clip as float32, beside what the network keeps: bytes, normalised, in another layout, in mixtures."""
 
 
 class Chunk:
@@ -45,12 +49,17 @@ class Chunk:
     def of_real_clips(cls, network: Network, device: torch.device) -> "Chunk":
         """As many real clips as are tried first: their gradients are not asked for.
 
+        On a CPU that depends on their size, but for a network that rounds by the clips beside a clip, and for one
+        of your own, of which nobody knows what embedding takes.
+
         Args:
-            network: on the meta device; one that may not round by the clips beside a clip has more of them.
+            network: the one that embeds them, frozen.
         """
         first = FIRST_CHUNK[device.type]
-        if device.type == "cpu" and network.IS_BATCH_INVARIANT:
-            first = max(first, min(MOST_REAL, REAL_BYTES // max(1, embedding_bytes(network))))
+        if device.type == "cpu" and network.IS_BATCH_INVARIANT and NETWORKS.ships(type(network)):
+            pixels = 4 * 3 * network.num_frames * math.prod(network.size)
+            taken = embedding_bytes(network) + PIXEL_COPIES * pixels
+            first = max(first, min(MOST_REAL, REAL_BYTES // taken))
         return cls(first, device)
 
     def each(

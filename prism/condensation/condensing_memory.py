@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from prism.artifacts.store import ClipStore
-from prism.condensation.chunk import FIRST_CHUNK, Chunk
+from prism.condensation.chunk import FIRST_CHUNK, REAL_BYTES, Chunk
 from prism.condensation.curvature import PROBED
 from prism.condensation.method import clip_bytes
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
@@ -64,16 +64,15 @@ def condensing_memory(
         num_classes: classes that are condensed, all by default. Some more may be looked at for the learning rate.
     """
     method = METHODS.make(config.method, config)
-    network = build_for(store, config.model, "meta", width=config.width)
-    # A GPU takes fewer where memory runs out.
-    chunk, real = (
-        (FIRST_CHUNK["cpu"], Chunk.of_real_clips(network, device).size) if device.type == "cpu" else (1, 1)
-    )
+    chunk = FIRST_CHUNK["cpu"] if device.type == "cpu" else 1
     of_class, every = method.clips_together(config), len(store.classes)
     classes = every if num_classes is None else max(num_classes, min(PROBED, every))
     together = min(classes, side_by_side * max(1, chunk // of_class)) * of_class
     objective = OBJECTIVES.make(config.objective, config)
-    of_clips, of_network = objective.memory(network, config, max(together, real // REAL_PER_SYNTHETIC))
+    network = build_for(store, config.model, "meta", width=config.width)
+    of_clips, of_network = objective.memory(network, config, max(together, chunk // REAL_PER_SYNTHETIC))
+    if device.type == "cpu" and Chunk.of_real_clips(network, device).size > chunk:
+        of_clips = max(of_clips, REAL_BYTES)
     # The gradients of all clips are joined when the network is done, where the chunk has been.
     of_videos, joined = (of_all(store, config) * classes // every for of_all in (method.video_bytes, clip_bytes))
     of_videos += max(0, joined - of_clips)

@@ -96,13 +96,11 @@ class DrawnNetwork:
 
     def __init__(self, stream: NetworkStream, device: torch.device) -> None:
         self.stream, self.device = stream, device
-        shape, network = (
-            build_for(stream.store, stream.config.model, place, width=stream.config.width)
-            for place in ("meta", device)
-        )
-        self.real, self.chunk = stream.store.clips("train"), Chunk.of_real_clips(shape, device)
+        self.real = stream.store.clips("train")
+        network = build_for(stream.store, stream.config.model, device, width=stream.config.width)
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
+        self.chunk = Chunk.of_real_clips(self.network, device)
         precision = PRECISIONS[stream.config.precision]
         is_own = precision == torch.float32
         self.real_network = self.network if is_own else copy.deepcopy(self.network).to(precision)

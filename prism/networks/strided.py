@@ -22,8 +22,8 @@ class StridedConv3d(nn.Conv3d):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, T, H, W) to (N, after, T / stride, H / stride, W / stride), rounded up."""
-        # cuDNN has kernels for all of it.
-        if input.device.type != "cpu":
+        # cuDNN has kernels for all of it, and torch.func takes no ways of our own.
+        if input.device.type != "cpu" or winograd.is_transformed(input):
             return super().forward(input)
         is_exact = input.dtype == torch.float32 and input.dim() == 5 and not torch.is_autocast_enabled("cpu")
         is_usual = is_exact and not self.weight.is_contiguous()

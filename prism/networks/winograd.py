@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_legacy_batchedtensor
 from torch.nn import functional
 
 from prism.networks.gradients import FEW_COLOURS, by_phases
@@ -90,10 +91,16 @@ def _tiles(num_frames: int) -> int:
     return -(-num_frames // TILE)
 
 
+def is_transformed(tensor: Tensor) -> bool:
+    """Whether a transform of `torch.func`, or a batch of gradients, is at work; neither takes steps of our own."""
+    return torch._C._are_functorch_transforms_active() or is_legacy_batchedtensor(tensor)
+
+
 class Convolution(torch.autograd.Function):
     """`functional.conv3d` with three taps in time, without a stride there, padded by half a kernel.
 
-    It rounds two to four times as much: 1e-6 of a result's norm in float32.
+    It rounds two to four times as much: 1e-6 of a result's norm in float32. That is the norm of all four frames of
+    a tile: where one is a million times as large as its neighbours, little is left of them.
     """
 
     @staticmethod
@@ -117,8 +124,9 @@ class Convolution(torch.autograd.Function):
         to_input, to_weight, to_bias, _ = ctx.needs_input_grad
         (num_frames, *sides), (_, *stride) = ctx.size, ctx.stride
         before, taps = weight.shape[1], _mixed_taps(weight)
-        if torch.is_grad_enabled():
-            # It will be differentiated itself, as by gradient matching. PyTorch can do that with its own gradient.
+        if torch.is_grad_enabled() or is_transformed(gradient):
+            # It will be differentiated itself, as by gradient matching, or computed for many outputs at once.
+            # PyTorch can do that with its own gradient.
             padding = [side // 2 for side in weight.shape[2:]]
             clips = gradient.new_empty(1).expand(len(gradient), before, *ctx.size) if x is None else x
             plain, wanted = torch.ops.aten.convolution_backward, (to_input, to_weight, to_bias)

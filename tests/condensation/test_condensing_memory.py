@@ -37,14 +37,24 @@ def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_
     assert least.chunk_bytes == 2 * 3 * embedding_bytes(network)
 
 
-def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store):
-    # Two classes of one video are fewer than the 64 real clips of a chunk.
+def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store, monkeypatch):
+    monkeypatch.setattr(chunk, "MOST_REAL", 8)
+    # Two classes of one video are fewer than the eight real clips of a chunk.
     needs = condensing_memory(store, CondenseConfig(width=4), CPU, side_by_side=2)
     assert needs.num_together == 2
-    assert needs.chunk_bytes == 64 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
+    assert needs.chunk_bytes == 8 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4))
 
 
-def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_are_joined(make_store):
+def test_where_more_small_real_clips_go_together_their_limit_is_counted(store):
+    few, many = (condensing_memory(store, CondenseConfig(width=4, vpc=vpc), CPU).chunk_bytes for vpc in (1, 300))
+    assert few == chunk.REAL_BYTES
+    assert many == 2 * 300 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4)) > few
+
+
+def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_are_joined(
+    make_store, monkeypatch
+):
+    monkeypatch.setattr(chunk, "MOST_REAL", 8)
     config = CondenseConfig(method="dm", vpc=40, width=1, keyframe_scale=1)
     store = make_store(train=1)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=1)

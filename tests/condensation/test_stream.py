@@ -357,8 +357,9 @@ def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked
     means = []
     for size in (2, 64):
         monkeypatch.setitem(chunks.FIRST_CHUNK, "cpu", size)
+        monkeypatch.setattr(chunks, "MOST_REAL", size)
         # Held frames and mirror images are drawn: the same ones for a clip, whatever chunk it is in.
-        means.append(opened(make_store(train=5), config(model=model))[1].of(0, held_frames))
+        means.append(opened(make_store(train=5), config(model=model, batch_real=5))[1].of(0, held_frames))
     torch.testing.assert_close(*means, rtol=1e-4, atol=1e-5)
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Normalisation
+from prism.condensation.chunk import MOST_REAL
 from prism.condensation.condense import condense
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
@@ -360,6 +361,16 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
         for first, last in ((0, 6), (0, 2), (1, 4), (2, 6), (1, 6)):
             for together, single in zip(embedded(clips[first:last]), alone, strict=True):
                 assert torch.equal(together, single[first:last])
+
+
+@pytest.mark.parametrize(("num_frames", "size"), [(7, 64), (16, 50)])
+def test_in_one_thread_many_clips_round_like_each_alone(num_frames, size):
+    network = build("convnet3d", "cpu", num_classes=2, num_frames=num_frames, size=size, width=8).eval()
+    initialise(network, generator(0, "init"))
+    clips = torch.randn(MOST_REAL, 3, num_frames, size, size, generator=generator(0, "clips"))
+    with repeatably(torch.device("cpu")), torch.no_grad():
+        alone = torch.cat([network.embed(clip) for clip in clips.split(1)])
+        assert torch.equal(network.embed(clips), alone)
 
 
 @pytest.mark.parametrize("layer", [nn.RReLU(), nn.FractionalMaxPool2d(2, 3), nn.FractionalMaxPool3d(2, 3)])
