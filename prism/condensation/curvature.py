@@ -48,7 +48,7 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
             if (length := _norm(direction)) == 0:
                 break
             for tensor, old in zip(tensors, before, strict=True):
-                # One after the other: for whole key-frames a direction is as large as the videos.
+                # Each is freed once it is used: of whole key-frames a direction is as large as the videos.
                 torch.add(old, direction.pop(0), alpha=reach / length, out=tensor)
             direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
         for tensor, old in zip(tensors, before, strict=True):

@@ -23,8 +23,14 @@ CPU = torch.device("cpu")
 STATUS = Path("/proc/self/status")
 
 
-def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store, monkeypatch):
-    monkeypatch.setattr(chunk, "MOST_REAL", 8)
+@pytest.fixture
+def eight_real_clips(monkeypatch):
+    """No more real clips go together than others, however small they are."""
+    monkeypatch.setattr(chunk, "MOST_REAL", chunk.FIRST_CHUNK["cpu"])
+
+
+@pytest.mark.usefixtures("eight_real_clips")
+def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_time(store):
     config = CondenseConfig(vpc=3, width=4, keyframe_scale=2)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=4)
     needs = condensing_memory(store, config, CPU, side_by_side=2)
@@ -37,8 +43,8 @@ def test_the_videos_are_counted_as_float32_and_a_gpu_can_do_with_one_class_at_a_
     assert least.chunk_bytes == 2 * 3 * embedding_bytes(network)
 
 
-def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store, monkeypatch):
-    monkeypatch.setattr(chunk, "MOST_REAL", 8)
+@pytest.mark.usefixtures("eight_real_clips")
+def test_a_chunk_of_real_clips_takes_as_much_as_half_as_many_whose_gradients_are_taken(store):
     # Two classes of one video are fewer than the eight real clips of a chunk.
     needs = condensing_memory(store, CondenseConfig(width=4), CPU, side_by_side=2)
     assert needs.num_together == 2
@@ -51,10 +57,8 @@ def test_where_more_small_real_clips_go_together_their_limit_is_counted(store):
     assert many == 2 * 300 * embedding_bytes(build_for(store, "convnet3d", "meta", width=4)) > few
 
 
-def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_are_joined(
-    make_store, monkeypatch
-):
-    monkeypatch.setattr(chunk, "MOST_REAL", 8)
+@pytest.mark.usefixtures("eight_real_clips")
+def test_gradients_that_are_larger_than_a_chunk_are_counted_once_more_when_they_are_joined(make_store):
     config = CondenseConfig(method="dm", vpc=40, width=1, keyframe_scale=1)
     store = make_store(train=1)
     clip, network = 4 * store.clip_bytes, build_for(store, "convnet3d", "meta", width=1)
@@ -77,9 +81,9 @@ def test_embedding_keeps_less_than_training_does(store):
     assert kept > first
 
 
+@pytest.mark.usefixtures("eight_real_clips")
 def test_as_many_classes_are_differentiated_at_a_time_as_there_are_threads_and_memory_for(make_store, monkeypatch):
     store, config = make_store(classes=5), CondenseConfig(vpc=8, width=4)
-    monkeypatch.setattr(chunk, "MOST_REAL", 8)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     for fitting in (1, 2, 3, 4):
         needs = condensing_memory(store, config, CPU, fitting).total_bytes
