@@ -2,8 +2,8 @@
 
 A part is a small object whose fields are its options: `GradientConflict(epsilon=0.1)`. In Python the object itself
 is given. On the command line and in recipes it has a name: a short one for the parts of PRISM (`gradient`), and
-`package.module:Name` or `package.module:Name(option=value)` for one of your own. docs/extending.md has an example
-of every kind.
+`package.module:Name` for one of your own. Either may be followed by options, `(option=value)`. docs/extending.md
+has an example of every kind.
 """
 
 import ast
@@ -47,7 +47,12 @@ class Parts:
 
     def is_name(self, value: object) -> bool:
         """Whether a text could name a part; nothing is imported."""
-        return isinstance(value, str) and (value in self.homes or NAME.fullmatch(value) is not None)
+        return isinstance(value, str) and NAME.fullmatch(self._place(value)) is not None
+
+    def _place(self, name: str) -> str:
+        """A name as `module:Name`, with its options if it has some."""
+        short, bracket, options = name.partition("(")
+        return self.homes.get(short, short) + bracket + options
 
     def found(self, value: Any) -> tuple[Any, dict[str, Any]]:
         """The class, function or object that a value stands for, and the options that the value gives to it.
@@ -62,10 +67,10 @@ class Parts:
             return value.func, self.options_of(value)
         if not isinstance(value, str):
             return value, {}
-        match = NAME.fullmatch(place := self.homes.get(value, value))
+        match = NAME.fullmatch(self._place(value))
         if match is None:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
-        given = self.options_of(place)
+        given = self.options_of(value)
         try:
             module = importlib.import_module(match[1])
         except ImportError as error:
@@ -153,7 +158,7 @@ class Parts:
             ConfigError: the options of a name are not literals.
         """
         if isinstance(value, str):
-            match = NAME.fullmatch(value)
+            match = NAME.fullmatch(self._place(value))
             return _literals(match[3], value) if match and match[3] else {}
         if isinstance(value, functools.partial):
             return dict(zip(_parameters(value.func), value.args, strict=False)) | value.keywords
@@ -171,9 +176,11 @@ class Parts:
         Raises:
             ConfigError: the text of an option would not tell a run from one with another value.
         """
+        if isinstance(value, str) and not self.is_name(value):
+            return value
         options = self.options_of(value)
         if isinstance(value, str):
-            home = value.partition("(")[0]
+            home = self._place(value).partition("(")[0]
         else:
             part, _ = self.found(value)
             named = part if hasattr(part, "__qualname__") else type(part)

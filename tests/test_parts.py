@@ -118,6 +118,25 @@ def test_a_short_name_may_stand_for_a_class_with_options():
     assert with_options(Config(), {"rule": Theirs(threshold=9.0)}).rule == "strict"
 
 
+def test_a_short_name_takes_options_as_a_long_one_does():
+    shipped = Parts("rule", {"theirs": f"{HERE}:Theirs"})
+    assert shipped.is_name("theirs(threshold=2.0)")
+    assert shipped.make("theirs(threshold=2.0)") == Theirs(threshold=2.0)
+    assert shipped.name_of("theirs(threshold=2.0)") == shipped.name_of(Theirs(threshold=2.0))
+    assert shipped.name_of("theirs()") == "theirs"
+    for unread in ("theirs(2.0)", "theirs(threshold=2.0", "theirs(threshold=x)"):
+        with pytest.raises(ConfigError, match=r"cannot be read|must be one of theirs"):
+            shipped.make(unread)
+
+
+@pytest.mark.parametrize(
+    "value", ["ours(epsilon=0.1", "ours(", "ours)", f"{HERE}:Ours(", "strict(epsilon=0.1)", "outs()"]
+)
+def test_a_short_name_with_something_else_behind_it_is_refused(value):
+    with pytest.raises(ConfigError, match=r"must be one of ours, strict|options of .* cannot be read"):
+        made(value)
+
+
 def test_a_nested_name_and_an_object_in_a_module_are_found():
     assert made(f"{HERE}:Plain.Inner") == Plain.Inner()
     assert made(f"{HERE}:INSTANCE") is INSTANCE
@@ -150,7 +169,13 @@ def test_a_recorded_name_gives_an_equal_part(threshold, names, epsilon):
 
 @pytest.mark.parametrize(
     "value",
-    [Theirs(epsilon=0.1), functools.partial(Theirs, epsilon=0.1), f"{HERE}:Theirs(epsilon=0.1)", Ours(0.1)],
+    [
+        Theirs(epsilon=0.1),
+        functools.partial(Theirs, epsilon=0.1),
+        f"{HERE}:Theirs(epsilon=0.1)",
+        Ours(0.1),
+        "ours(epsilon=0.1)",
+    ],
 )
 def test_an_option_that_a_part_shares_with_the_verb_is_recorded_once_with_the_verb(value):
     for config in (with_options(Config(), {"rule": value}), Config(rule=value)):
