@@ -20,6 +20,8 @@ T = TypeVar("T")
 FIRST_CHUNK = {"cpu": 8, "cuda": 512}
 """Clips that are tried together first, by device type. On a CPU few: memory that outgrows the caches, and that the
 system must be asked for each time, costs more than larger batches save."""
+MOST_FED = 128
+"""Real clips that a GPU is given together, at most: it embeds them while the next ones are read."""
 REAL_BYTES, MOST_REAL = 64 * 2**20, 64
 """Memory that a CPU gives to real clips which it embeds together, and their number from which on more gain
 nothing. Threads that share a pool of memory take from it what lies in the other core's cache; less so in large
@@ -55,7 +57,7 @@ class Chunk:
         Args:
             network: the one that embeds them, frozen.
         """
-        first = FIRST_CHUNK[device.type]
+        first = min(FIRST_CHUNK[device.type], MOST_FED)
         if device.type == "cpu" and network.IS_BATCH_INVARIANT and NETWORKS.ships(type(network)):
             pixels = 4 * 3 * network.num_frames * math.prod(network.size)
             taken = embedding_bytes(network) + PIXEL_COPIES * pixels

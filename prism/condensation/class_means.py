@@ -11,6 +11,7 @@ from torch import Tensor
 from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
 from prism.condensation.chunk import Chunk
 from prism.machine.devices import repeatably, send
+from prism.networks.feed import Feed
 from prism.networks.network import Network, check_embeddings
 
 View = Callable[[Tensor, torch.Generator], Tensor]
@@ -111,10 +112,11 @@ def real_class_means(
     device, precision = weight.device, weight.dtype
 
     sums, flips, draw = ClassSums(num_classes), showing.flips, showing.draw or torch.Generator()
+    feed = Feed(device)
 
     def add(first: int, last: int) -> None:
         # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
-        pixels = showing.view(send(frames.index_select(0, clips[first:last]), device), draw)
+        pixels = showing.view(feed.rows(frames, clips[first:last]), draw)
         if flips:
             pixels = flip_at_random(pixels, flips)
         shown = to_model_input(pixels, normalisation).to(precision)

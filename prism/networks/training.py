@@ -21,6 +21,7 @@ from prism.machine.progress import Advance, still
 from prism.machine.randomness import generator
 from prism.networks.descent import Descent
 from prism.networks.dropout import use_generator
+from prism.networks.feed import Feed
 from prism.networks.initial import initialise
 from prism.networks.network import Network, check_logits
 from prism.networks.options import Schedule
@@ -72,13 +73,13 @@ def train(
     initialise(network, generator(seed, "init"))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    descent = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY)
+    descent, feed = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY), Feed(device)
     mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total = torch.zeros((), device=device)
         network.train()
-        for frames, labels in _steps(shown, device, schedule, flip, order, flips, shifts):
+        for frames, labels in _steps(shown, feed, schedule, flip, order, flips, shifts):
             inputs = to_model_input(frames, normalisation)
             loss = criterion(_learning(network, inputs, schedule), labels)
             descent.forget()
@@ -96,20 +97,20 @@ def train(
 
 def _steps(
     clips: Clips,
-    device: torch.device,
+    feed: Feed,
     schedule: Schedule,
     flip: bool | Tensor,
     order: torch.Generator,
     flips: torch.Generator,
     shifts: torch.Generator,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """The frames and labels of each step of an epoch on a device, as they are shown."""
+    """The frames and labels of each step of an epoch on the device of a feed, as they are shown."""
     for batch in _order(clips.labels, schedule, order).split(schedule.batch_size):
         batch = batch.repeat(schedule.views)
         # Flips and shifts only move pixels, which a GPU does in a hundredth of the time.
-        frames = _flipped(send(clips.frames.index_select(0, batch), device), batch, flip, flips)
+        frames = _flipped(feed.rows(clips.frames, batch), batch, flip, flips)
         shown = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
-        yield shown, send(clips.labels[batch], device)
+        yield shown, send(clips.labels[batch], feed.device)
 
 
 def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
@@ -189,13 +190,11 @@ def outputs_of(
         batch_size: clips shown at a time.
         flips: mirrors each clip with probability one half; None leaves all as they are.
     """
-    device = next(network.parameters()).device
+    feed = Feed(next(network.parameters()).device)
     network.eval()
-    batches = torch.arange(len(clips)).split(batch_size)
-    shown = (clips.frames[batch] for batch in batches)
+    shown = (feed.rows(clips.frames, batch) for batch in torch.arange(len(clips)).split(batch_size))
     shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
-    inputs = (to_model_input(frames.to(device), normalisation) for frames in shown)
-    return torch.cat([network(x).float().cpu() for x in inputs])
+    return torch.cat([network(to_model_input(frames, normalisation)).float().cpu() for frames in shown])
 
 
 def top_k(logits: Tensor, labels: Tensor, k: int) -> float:

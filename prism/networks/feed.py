@@ -1,0 +1,47 @@
+"""Clips for a device that computes on earlier ones meanwhile."""
+
+from collections import deque
+
+import torch
+from torch import Tensor, cuda
+
+AHEAD = 2
+"""Parts that a GPU is given before it is done with the one in front of them. They bound the memory that waits."""
+
+
+class Feed:
+    """Gathers rows of a tensor part by part, and sends them to a device.
+
+    A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered, from
+    memory or from disk. Nothing waits for it but what would be too far ahead.
+
+    Args:
+        device: where the rows are wanted.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._copies = None if device.type == "cpu" else cuda.Stream(device)
+        self._asked: deque[torch.Event] = deque()
+
+    def rows(self, source: Tensor, positions: Tensor) -> Tensor:
+        """Rows (n, ...) of a tensor on the CPU at some positions (n,), on the device.
+
+        What is to be computed of the last part must have been asked for before.
+        """
+        if self._copies is None:
+            return source.index_select(0, positions)
+        computing = cuda.current_stream(self.device)
+        self._asked.append(computing.record_event())
+        if len(self._asked) > AHEAD:
+            self._asked.popleft().synchronize()
+        # PyTorch keeps pinned memory for the next part, and gives it out when the copy is made.
+        shape = len(positions), *source.shape[1:]
+        gathered = torch.empty(shape, dtype=source.dtype, pin_memory=True)
+        torch.index_select(source, 0, positions, out=gathered)
+        with cuda.stream(self._copies):
+            sent = gathered.to(self.device, non_blocking=True)
+        computing.wait_stream(self._copies)
+        # Or its memory would be given to the next copy as soon as Python drops it.
+        sent.record_stream(computing)
+        return sent
