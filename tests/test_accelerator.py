@@ -1,25 +1,34 @@
 """PRISM on a device that is not the CPU: the same outcome, nothing mixed, and next to nothing waited for."""
 
+import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
-from accelerator import DEVICE, Accelerator, OnAccelerator
+from accelerator import DEVICE, Accelerator, Cuda, OnAccelerator
 from torch import Tensor
 
+import prism
 from prism.artifacts.store import ClipStore
 from prism.condensation import chunk
 from prism.condensation.ahead import ClassMeans
 from prism.condensation.class_means import held_frames, whole_clips
+from prism.condensation.condensing_memory import condensing_memory
 from prism.condensation.loop import Condensation
+from prism.condensation.objectives import DistributionMatching
 from prism.condensation.options import CondenseConfig, settled
+from prism.condensation.recorded import WARM_UPS, Recorded
 from prism.condensation.stream import PRECISIONS, DrawnNetwork, NetworkStream
+from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import send
 from prism.machine.randomness import generator
 from prism.networks import training
 from prism.networks.build import build_for
 from prism.networks.convnet3d import ConvNet3D
+from prism.networks.feed import AHEAD
 from prism.networks.initial import initialise
 from prism.networks.options import NETWORKS
 
@@ -83,6 +92,79 @@ def test_an_iteration_waits_for_the_device_once_and_for_what_it_inserts(make_sto
     torch.testing.assert_close(ours, clips, rtol=1e-3, atol=1e-4)
 
 
+def embedding(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of synthetic clips in each call of the network."""
+    original, sizes = ConvNet3D.embed, []
+
+    def embed(self: ConvNet3D, clips: Tensor) -> Tensor:
+        if clips.requires_grad:
+            sizes.append(len(clips))
+        return original(self, clips)
+
+    monkeypatch.setattr(ConvNet3D, "embed", embed)
+    return sizes
+
+
+GRAPH = DistributionMatching(graph=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "waits"),
+    [
+        ({"vpc": 3}, ONE_READ),
+        ({"method": "static-dynamic"}, ONE_READ),
+        (TWO | {"insertion": "l2"}, AND_AN_INSERTION),
+    ],
+)
+def test_a_recording_of_the_synthetic_step_gives_the_same_values(make_store, options, waits):
+    store = make_store(train=6)
+    loss, clips, _ = third_step(store, config(**options), DEVICE)
+    recorded_loss, recorded_clips, found = third_step(store, config(objective=GRAPH, **options), DEVICE)
+    assert found == waits
+    assert recorded_loss == loss
+    assert torch.equal(recorded_clips, clips)
+
+
+def test_a_recorded_step_is_asked_for_once(make_store, monkeypatch):
+    store, sizes = make_store(train=6), embedding(monkeypatch)
+    with Accelerator():
+        run = Condensation(store, config(objective=GRAPH, lr=1.0, iterations=16), DEVICE)
+        for _ in range(4):
+            run.step()
+    assert sizes == (WARM_UPS + 1) * [2]
+
+
+def test_what_a_recording_gave_stays_when_it_is_repeated():
+    with Accelerator():
+        doubled, given = Recorded(lambda values: (2 * values,)), send(torch.ones(2), DEVICE)
+        first, second, longer = doubled(given), doubled(given + 1), doubled(send(torch.ones(3), DEVICE))
+        assert [each.tolist() for (each,) in (first, second, longer)] == [[2.0] * 2, [4.0] * 2, [2.0] * 3]
+
+
+class Looks(ConvNet3D):
+    def embed(self, clips: Tensor) -> Tensor:
+        return super().embed(clips) if bool(clips.sum() == clips.sum()) else clips
+
+
+def test_a_step_that_waits_for_the_device_cannot_be_recorded(make_store):
+    with (
+        Accelerator(),
+        pytest.raises(ConfigError, match=r"no CUDA graph can be recorded: .* is captured\. Leave out"),
+    ):
+        Condensation(make_store(train=6), config(objective=GRAPH, model=Looks, lr=1.0), DEVICE).step()
+
+
+def test_a_recording_needs_a_gpu(make_store):
+    with pytest.raises(ConfigError, match=r"graph = True needs a GPU\. Leave it out on a CPU\.$"):
+        Condensation(make_store(train=6), config(objective=GRAPH), CPU)
+
+
+def test_a_recording_keeps_what_the_synthetic_clips_take(make_store):
+    store = make_store(train=6)
+    without, counted = (condensing_memory(store, config(**of), DEVICE) for of in ({}, {"objective": GRAPH}))
+    assert counted.total_bytes - without.total_bytes == without.chunk_bytes
+
+
 def class_means(store: ClipStore, options: CondenseConfig, device: torch.device) -> tuple[Tensor, Counter]:
     with Accelerator() as accelerator:
         drawn = DrawnNetwork(NetworkStream(store, options), device)
@@ -123,6 +205,15 @@ def test_where_memory_runs_out_the_same_clips_are_read_again_in_smaller_parts(ma
     assert torch.equal(means, class_means(store, config(), CPU)[0])
 
 
+@pytest.mark.parametrize("num_clips", [3, 20])
+def test_a_few_parts_of_the_real_clips_are_on_their_way_at_a_time(make_store, monkeypatch, num_clips):
+    monkeypatch.setattr(chunk, "MOST_FED", 2)
+    store, options = make_store(train=num_clips), config(batch_real=0)
+    with Accelerator() as accelerator:
+        DrawnNetwork(NetworkStream(store, options), DEVICE).class_means(0, whole_clips, range(2))
+    assert accelerator.most_parts == AHEAD + 1
+
+
 def test_kept_class_means_are_sent_without_waiting(make_store):
     store = make_store(train=6)
     with Accelerator() as accelerator:
@@ -160,7 +251,86 @@ def test_an_epoch_of_training_waits_once_for_the_device(make_store):
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
+@pytest.fixture
+def device(monkeypatch):
+    """Sets the device that verbs take, and has them compute in this thread: the pretended one is in no other."""
+
+    @contextmanager
+    def alone(num: int, device: torch.device, stopped: object = None) -> Iterator[None]:
+        yield
+
+    verbs = [name for name in sys.modules if name.startswith("prism.")]
+
+    def take(device: torch.device) -> None:
+        for name in verbs:
+            for function, ours in (("pick_device", lambda name: device), ("side_by_side", alone)):
+                if hasattr(sys.modules[name], function):
+                    monkeypatch.setattr(sys.modules[name], function, ours)
+
+    return take
+
+
+@pytest.mark.parametrize("method", ["prism", "static-dynamic"])
+def test_whole_verbs_give_what_they_give_on_a_cpu(make_store, tmp_path, device, method):
+    store, found = make_store(train=10, test=3), []
+    options = {"width": 2, "iterations": 5, "static_iterations": 2, "batch_real": 4, "method": method}
+    for place in (CPU, DEVICE):
+        device(place)
+        with Accelerator():
+            made = prism.condense(store, output=tmp_path / f"{place}.safetensors", **options)
+            chosen = prism.select(store, method="herding", width=2, epochs=1)
+            trained = {"seeds": 1, "epochs": 2, "width": 2}
+            judged = prism.evaluate(made, store, **trained), prism.retrieve(chosen, store, **trained)
+        found.append(
+            (made.render(), chosen.render(), [run.train_loss for result in judged for run in result.runs])
+        )
+    for ours, expected in zip(*found, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-3)
+
+
 # The pretended device itself.
+
+
+def sent_aside(accelerator: Accelerator, waits: bool, keeps: bool) -> Tensor:
+    """A tensor that is sent on a stream of its own."""
+    cuda = Cuda(accelerator)
+    aside, computing = cuda.Stream(), cuda.current_stream()
+    pinned = torch.empty(1, pin_memory=True).fill_(2.0)
+    with cuda.stream(aside):
+        sent = pinned.to(DEVICE, non_blocking=True)
+    if waits:
+        computing.wait_stream(aside)
+    if keeps:
+        sent.record_stream(computing)
+    return sent
+
+
+@pytest.mark.parametrize(
+    ("waits", "keeps", "said"), [(False, True, "before it is there"), (True, False, "given away")]
+)
+def test_the_pretended_device_refuses_a_race(waits, keeps, said):
+    with Accelerator() as accelerator, pytest.raises(AssertionError, match=said):
+        sent_aside(accelerator, waits, keeps) + 1
+
+
+def test_the_pretended_device_copies_as_late_as_it_may():
+    with Accelerator() as accelerator:
+        sent = sent_aside(accelerator, waits=True, keeps=True)
+        (copy,) = accelerator.copies.values()
+        copy.source.fill_(3.0)
+        assert sent.tolist() == [3.0]
+
+
+def test_a_pretended_recording_computes_nothing_until_it_is_repeated():
+    with Accelerator() as accelerator:
+        cuda = Cuda(accelerator)
+        given, graph = send(torch.ones(2), DEVICE), cuda.CUDAGraph()
+        with cuda.graph(graph):
+            found = given * 2 + 1
+        assert not any(value == value for value in found.tolist())
+        given.fill_(4.0)
+        graph.replay()
+        assert found.tolist() == [9.0, 9.0]
 
 
 @pytest.mark.parametrize(

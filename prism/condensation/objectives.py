@@ -14,7 +14,9 @@ from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import View, between_class_energy
 from prism.condensation.condensing_memory import parts_side_by_side
 from prism.condensation.options import CondenseConfig
+from prism.condensation.recorded import Recorded
 from prism.condensation.stream import BLOCK, DrawnNetwork, NetworkStream, Numbers
+from prism.errors import ConfigError
 from prism.machine.run import Run
 from prism.networks.network import Network
 from prism.networks.training_memory import embedding_bytes
@@ -106,18 +108,37 @@ class Objective(ABC):
 
 @dataclass(frozen=True)
 class DistributionMatching(Objective):
-    """The squared distance between the mean embeddings of each class under random networks (paper, equation 8)."""
+    """The squared distance between the mean embeddings of each class under random networks (paper, equation 8).
+
+    Attributes:
+        graph: whether a GPU records the work on the synthetic clips once, and then repeats it, as a CUDA graph:
+            the same values sooner where the network is small, and memory of its own for all that it keeps.
+    """
+
+    graph: bool = False
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
-        """A network of its own for every iteration, from a stream that all sets share."""
+        """A network of its own for every iteration, from a stream that all sets share.
+
+        Raises:
+            ConfigError: a graph is asked for on a CPU.
+        """
+        if self.graph and device.type == "cpu":
+            raise ConfigError("objective 'distribution' with graph = True needs a GPU. Leave it out on a CPU.")
         drawn, numbers = DrawnNetwork(NetworkStream(store, config), device), Numbers(config)
         means = ClassMeans(drawn, classes)
         chunk = Chunk.on(device, parts_side_by_side(store, config, device, len(classes)))
 
+        def distances(real: Tensor, clips: Tensor) -> tuple[Tensor, Tensor]:
+            return match(drawn.network, real, clips, squared_distance, chunk=chunk)
+
+        matched = Recorded(distances) if self.graph else distances
+
         def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
             number = numbers.of(iteration)
-            network, real = drawn.draw(number), means.of(number, view)
-            losses, gradients = match(network, real, clips, squared_distance, chunk=chunk)
+            drawn.draw(number)
+            real = means.of(number, view)
+            losses, gradients = matched(real, clips)
             is_whole = len(classes) == len(store.classes)
             return Compared(losses, gradients, {"between_class": between_class_energy(real) if is_whole else None})
 
@@ -134,6 +155,8 @@ class DistributionMatching(Objective):
     def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
         """Also the class means of a block of networks."""
         of_clips, weights = super().memory(network, config, together)
+        # A recording keeps its memory while real clips are embedded.
+        weights += of_clips if self.graph else 0
         return of_clips, weights + 4 * network.num_classes * network.embed_dim * BLOCK
 
 

@@ -166,4 +166,5 @@ def _idle(config: CondenseConfig) -> dict[str, str]:
         reason = f"{kind} = {parts.name_of(getattr(config, kind))!r}"
         found |= dict.fromkeys(parts.idle(getattr(config, kind)), reason)
     used = {option for parts, kind in chosen_parts for option in parts.fields(getattr(config, kind))}
-    return {option: reason for option, reason in found.items() if option not in used}
+    # A part of PRISM's may have fields of its own, which are no options of the verb.
+    return {option: reason for option, reason in found.items() if option not in used and hasattr(config, option)}
