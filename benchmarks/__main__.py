@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import growth, ingest, memory, overhead, peers, scale, seeds, table, utilisation
+from benchmarks import gpu, growth, ingest, memory, overhead, peers, scale, seeds, table, utilisation
 from benchmarks.measure import Sizes, read_arguments, report, save, where
 from prism.machine.files import write_atomically
 
@@ -24,6 +24,8 @@ BENCHMARKS = {
     "ingest": ingest,
     "scale": scale,
 }
+if torch.cuda.is_available():
+    BENCHMARKS[table.GPU] = gpu
 
 
 def run(sizes: Sizes, output: Path | None) -> dict[str, dict[str, Any]]:
@@ -40,7 +42,7 @@ def run(sizes: Sizes, output: Path | None) -> dict[str, dict[str, Any]]:
 if __name__ == "__main__":
     sizes, output = read_arguments("All benchmarks; --output is a folder.")
     figures = run(sizes, output)
-    rows = table.rows(figures, sizes, torch.cuda.is_available())
+    rows = table.rows(figures, sizes)
     print(f"\n{table.markdown(rows)}")
     if output:
         growth.draw(output / "growth.json", output / "growth.png")

@@ -23,11 +23,12 @@ from prism.condensation.class_means import whole_clips
 from prism.condensation.loop import Condensation
 from prism.condensation.objectives import DistributionMatching
 from prism.condensation.options import CondenseConfig
-from prism.condensation.stream import PRECISIONS, NetworkStream
+from prism.condensation.stream import BLOCK, PRECISIONS, NetworkStream
 from prism.machine.run import Run
 
-STEPS = 20
-"""Turns that a run has iterations for, at least."""
+CPU = torch.device("cpu")
+TURNS = 20
+"""Times that a run can do its work, where nothing else is said."""
 
 
 class PeersNetwork(nn.Module):
@@ -52,26 +53,28 @@ class PeersLoop:
     synthetic clips; losses summed over classes; one backward pass, one SGD step; a new network every time.
     """
 
-    def __init__(self, store: ClipStore, sizes: Sizes, lr: float = 1.0, momentum: float = 0.95) -> None:
+    def __init__(
+        self, store: ClipStore, sizes: Sizes, lr: float = 1.0, momentum: float = 0.95, device: torch.device = CPU
+    ) -> None:
         real = store.clips("train")
-        self.sizes = sizes
+        self.sizes, self.device = sizes, device
         self.clips = to_model_input(real.frames, store.normalisation).contiguous()
         self.of_class = [torch.nonzero(real.labels == label).flatten() for label in range(sizes.classes)]
-        self.syn = torch.randn(sizes.classes * sizes.vpc, *self.clips.shape[1:]).requires_grad_()
+        self.syn = torch.randn(sizes.classes * sizes.vpc, *self.clips.shape[1:]).to(device).requires_grad_()
         self.optimiser = torch.optim.SGD([self.syn], lr=lr, momentum=momentum)
 
     def losses(self, network: nn.Module, batches: Sequence[Tensor]) -> Tensor:
         """(C,) losses of one batch of positions for each class."""
         found = []
         for syn, batch in zip(self.syn.split(self.sizes.vpc), batches, strict=True):
-            real = torch.stack([self.clips[i] for i in batch.tolist()])
+            real = torch.stack([self.clips[i] for i in batch.tolist()]).to(self.device)
             target = network(real).detach().mean(dim=0)
             found.append((target - network(syn).mean(dim=0)).square().sum())
         return torch.stack(found)
 
     def step(self) -> None:
         """One iteration."""
-        network = PeersNetwork(self.sizes.width).requires_grad_(False)
+        network = PeersNetwork(self.sizes.width).to(self.device).requires_grad_(False)
         batches = [clips[torch.randperm(len(clips))[: self.sizes.batch_real]] for clips in self.of_class]
         loss = self.losses(network, batches).sum()
         self.optimiser.zero_grad()
@@ -80,24 +83,28 @@ class PeersLoop:
 
 
 class FirstRun:
-    """Iterations of a first run: class means computed side by side, then a step for each network.
+    """Iterations of a first run: class means computed ahead, then a step for each network.
 
     Attributes:
-        num: iterations that `work` does.
+        num: iterations that `work` does: networks side by side in threads of a CPU, or a block of them on a GPU.
     """
 
-    def __init__(self, store: ClipStore, config: CondenseConfig) -> None:
-        self.num, self.networks = torch.get_num_threads(), itertools.count()
-        self.stream = NetworkStream(store, config, "benchmark", block=1)
+    def __init__(
+        self, store: ClipStore, config: CondenseConfig, device: torch.device = CPU, turns: int = TURNS
+    ) -> None:
+        together = 1 if device.type == "cpu" else BLOCK
+        self.num = torch.get_num_threads() if device.type == "cpu" else BLOCK
+        self.blocks, self.run = itertools.count(), Run(device=device.type)
+        self.stream = NetworkStream(store, config, "benchmark", block=together)
         # The steps read means that are there: of other networks, and of one clip, which is as much to read.
-        stepping = replace(config, batch_real=1, iterations=STEPS * self.num)
-        self.condensation = Condensation(store, stepping, torch.device("cpu"))
-        DistributionMatching().ahead(store, stepping, Run(device="cpu"))
+        stepping = replace(config, batch_real=1, iterations=turns * self.num)
+        self.condensation = Condensation(store, stepping, device)
+        DistributionMatching().ahead(store, stepping, self.run)
 
     def work(self) -> None:
-        """As many iterations as there are threads."""
-        needs = [(next(self.networks), whole_clips) for _ in range(self.num)]
-        keep_ahead(self.stream, needs, Run(device="cpu"))
+        """As many iterations as `num`."""
+        needs = [(next(self.blocks), whole_clips) for _ in range(self.num // self.stream.block)]
+        keep_ahead(self.stream, needs, self.run)
         for _ in range(self.num):
             self.condensation.step()
 

@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from accelerator import DEVICE, Accelerator, Cuda, OnAccelerator
 from torch import Tensor
 
 import prism
+from benchmarks import gpu, peers
+from benchmarks.measure import QUICK, report
+from benchmarks.table import GOALS, GPU, rows
 from prism.artifacts.store import ClipStore
 from prism.condensation import chunk
 from prism.condensation.ahead import ClassMeans
@@ -286,6 +290,18 @@ def test_whole_verbs_give_what_they_give_on_a_cpu(make_store, tmp_path, device, 
         )
     for ours, expected in zip(*found, strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_the_benchmark_of_a_gpu_has_the_figures_that_its_goals_ask_for(device, monkeypatch):
+    device(DEVICE)
+    for module in (gpu, peers):
+        monkeypatch.setattr(module, "BLOCK", 2)
+    with Accelerator():
+        figures = report("gpu", QUICK, gpu.measure(replace(QUICK, repeats=1), DEVICE, matrix=8), None)
+    goals = [goal for goal in GOALS if goal.benchmark == GPU]
+    assert {label for goal in goals for label in (goal.figure, goal.ours, goal.peers) if label} <= figures.keys()
+    assert {row["reached?"] for row in rows({GPU: figures}, QUICK)} <= {"yes (other sizes)", "no (other sizes)"}
+    assert all(figure["median"] > 0 for figure in figures.values())
 
 
 # The pretended device itself.

@@ -1,0 +1,107 @@
+"""Claim: on a GPU an iteration is five times as fast as the peers' loop's, and near the arithmetic limit.
+
+The sizes are the paper's, 16 frames of 112×112 pixels, where no others are asked for. The limit is that of a
+matrix product in the number format of the convolutions.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.data import paper_config, random_store
+from benchmarks.measure import Sizes, Spread, ratios, read_arguments, report, seconds
+from benchmarks.peers import FirstRun, PeersLoop
+from benchmarks.utilisation import iteration_macs
+from prism.condensation.loop import Condensation
+from prism.condensation.objectives import DistributionMatching
+from prism.condensation.stream import BLOCK, PRECISIONS
+from prism.machine.run import Run
+
+CUDA = torch.device("cuda")
+MATRIX = 8192
+PAPER = {"num_frames": 16, "size": 112}
+
+
+def measure(sizes: Sizes, device: torch.device = CUDA, matrix: int = MATRIX) -> dict[str, Any]:
+    """Seconds of an iteration of either, how many times as fast ours is, and its share of the matrix rate."""
+    if all(getattr(sizes, name) == getattr(Sizes(), name) for name in PAPER):
+        sizes = replace(sizes, **PAPER)
+    with tempfile.TemporaryDirectory() as folder, with_tf32():
+        store = random_store(Path(folder) / "store", sizes)
+        turns = 1 + sizes.repeats
+        fresh = {name: FirstRun(store, paper_config(sizes, precision=name), device, turns) for name in PRECISIONS}
+        # Means of one clip are as much to read.
+        kept = paper_config(sizes, batch_real=1, iterations=BLOCK * turns)
+        DistributionMatching().ahead(store, kept, Run(device=device.type))
+        recorded = replace(kept, objective=DistributionMatching(graph=True))
+        works: dict[str, Callable[[], object]] = {"peers": PeersLoop(store, sizes, device=device).step}
+        works |= {name: run.work for name, run in fresh.items()}
+        works |= {f"matrix in {name}": matrix_product(matrix, kind, device) for name, kind in PRECISIONS.items()}
+        works |= {"kept": block_of(Condensation(store, kept, device))}
+        works |= {"recorded": block_of(Condensation(store, recorded, device))}
+        found = seconds({name: until_done(work, device) for name, work in works.items()}, sizes)
+    macs = iteration_macs(sizes, sizes.batch_real) / 1e9
+    rows: dict[str, Any] = {"GPU: peers' iteration, s": Spread.of(found["peers"])}
+    for name, run in fresh.items():
+        ours = [time / run.num for time in found[name]]
+        rate = Spread.of([matrix**3 / time / 1e9 for time in found[f"matrix in {name}"]])
+        rows |= {
+            f"GPU: our iteration in {name}, s": Spread.of(ours),
+            f"GPU: ratio in {name}": ratios(found["peers"], ours),
+            f"GPU: matrix rate in {name}, GMAC/s": rate,
+            f"GPU: utilisation in {name}": Spread.of([macs / time / rate.median for time in ours]),
+        }
+    for name in ("kept", "recorded"):
+        rows[f"GPU: {name} iteration, s"] = Spread.of([time / BLOCK for time in found[name]])
+    return rows | {"GPU: kept by recorded": ratios(found["kept"], found["recorded"])}
+
+
+def block_of(run: Condensation) -> Callable[[], None]:
+    """As many iterations as a block has networks."""
+
+    def work() -> None:
+        for _ in range(BLOCK):
+            run.step()
+
+    return work
+
+
+def matrix_product(side: int, kind: torch.dtype, device: torch.device) -> Callable[[], object]:
+    """The product of two square matrices on a device."""
+    a, b = (torch.ones(side, side, dtype=kind).to(device) for _ in range(2))
+    return lambda: torch.mm(a, b)
+
+
+def until_done(work: Callable[[], object], device: torch.device) -> Callable[[], None]:
+    """Work that has not ended before the GPU is done with it."""
+
+    def timed() -> None:
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return timed
+
+
+@contextmanager
+def with_tf32() -> Iterator[None]:
+    """Let matrix products round as PyTorch's convolutions do."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+if __name__ == "__main__":
+    sizes, output = read_arguments(str(__doc__))
+    if not torch.cuda.is_available():
+        sys.exit("This PyTorch sees no GPU.")
+    report("gpu", sizes, measure(sizes), output)
