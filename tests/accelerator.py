@@ -140,7 +140,7 @@ class Cuda:
         self.accelerator.stream = before
 
     @contextmanager
-    def graph(self, graph: Graph) -> Iterator[None]:
+    def graph(self, graph: Graph, stream: object = None) -> Iterator[None]:
         self.accelerator.graph = graph
         try:
             yield

@@ -61,7 +61,7 @@ class _Recording:
                     for _ in range(WARM_UPS):
                         work(*kept)
                 cuda.current_stream().wait_stream(aside)
-                with cuda.graph(graph):
+                with cuda.graph(graph, stream=aside):
                     found = work(*kept)
         except RuntimeError as error:
             problem = str(error).partition("\n")[0].rstrip(".")

@@ -1,0 +1,106 @@
+"""PRISM on a GPU, where there is one: promises that `test_accelerator.py` can only try on a pretended device."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import prism
+from prism.artifacts.store import ClipStore
+from prism.condensation.class_means import whole_clips
+from prism.condensation.loop import Condensation
+from prism.condensation.objectives import DistributionMatching
+from prism.condensation.options import CondenseConfig, settled
+from prism.condensation.stream import DrawnNetwork, NetworkStream
+from prism.networks.feed import AHEAD, Feed
+from prism.networks.options import NETWORKS
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+TINY = {"width": 4, "batch_real": 5, "iterations": 16, "static_iterations": 2}
+METHODS = [
+    {},
+    {"method": "dm", "vpc": 2},
+    {"method": "static-dynamic"},
+    {"initial_keyframes": 2, "insertion": "gradient", "warmup": 0.0, "cooldown": 0.0},
+    {"objective": DistributionMatching(graph=True)},
+]
+
+
+@pytest.fixture(autouse=True)
+def all_bits(monkeypatch):
+    """Convolutions in float32, as on a CPU."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
+@pytest.mark.parametrize("options", METHODS)
+def test_one_seed_gives_one_set_on_one_gpu_and_about_that_of_a_cpu(make_store, tmp_path, options):
+    store, made = make_store(train=6), []
+    for name in ("one", "two"):
+        prism.condense(store, output=tmp_path / name, device="cuda", **(TINY | options))
+        made.append((tmp_path / name).read_bytes())
+    assert made[0] == made[1]
+    on_cpu = {name: value for name, value in options.items() if name != "objective"}
+    expected = prism.condense(store, device="cpu", **(TINY | on_cpu))
+    ours = prism.condense(store, device="cuda", **(TINY | options))
+    torch.testing.assert_close(ours.render(), expected.render(), rtol=1e-2, atol=1e-2)
+
+
+def losses(store: ClipStore, device: torch.device, **options: object) -> list[float]:
+    run = Condensation(store, settled(CondenseConfig(**(TINY | options))), device)  # type: ignore[arg-type]
+    return [run.step().loss for _ in range(4)]
+
+
+def test_a_recording_gives_the_same_values(make_store):
+    store = make_store(train=6)
+    assert losses(store, CUDA, objective=DistributionMatching(graph=True)) == losses(store, CUDA)
+
+
+def test_an_iteration_waits_once(make_store):
+    run = Condensation(make_store(train=6), settled(CondenseConfig(**TINY)), CUDA)  # type: ignore[arg-type]
+    for _ in range(2):
+        run.step()
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert len([each for each in caught if "synchronizing CUDA operation" in str(each.message)]) == 1
+
+
+@pytest.mark.parametrize("model", NETWORKS.homes)
+def test_real_clips_are_embedded_as_on_a_cpu(make_store, model):
+    store, means = make_store(train=6), list[Tensor]()
+    for device in (CPU, CUDA):
+        options = settled(CondenseConfig(**(TINY | {"model": model})))  # type: ignore[arg-type]
+        means.append(
+            DrawnNetwork(NetworkStream(store, options), device).class_means(0, whole_clips, range(2)).cpu()
+        )
+    torch.testing.assert_close(means[1], means[0], rtol=1e-3, atol=1e-4)
+
+
+def test_parts_that_are_read_while_the_gpu_computes_are_those_that_were_asked_for():
+    source, feed, found = torch.arange(64.0)[:, None].expand(64, 2**18), Feed(CUDA), list[tuple[Tensor, ...]]()
+    busy = torch.rand(512, 512, device=CUDA)
+    for _ in range(4 * AHEAD):
+        for positions in torch.randperm(64).split(8):
+            rows = feed.rows(source, positions)
+            busy = (busy @ busy).clamp(0, 1)
+            found.append((positions.float(), rows.amin(dim=1), rows.amax(dim=1)))
+    for expected, least, most in found:
+        assert torch.equal(least.cpu(), expected)
+        assert torch.equal(most.cpu(), expected)
+
+
+def test_networks_are_trained_and_judged(make_store, tmp_path: Path):
+    store = make_store(train=10, test=3)
+    made = prism.select(store, method="herding", vpc=2, width=4, epochs=1, device="cuda")
+    for verb in (prism.evaluate, prism.retrieve):
+        results = [verb(made, store, seeds=2, epochs=3, width=4, device=device) for device in ("cpu", "cuda")]
+        ours, expected = ([run.train_loss for run in result.runs] for result in results)
+        assert ours == pytest.approx(expected, rel=1e-2)
