@@ -50,6 +50,8 @@ class Sizes:
 
 Options = TypeVar("Options")
 GOAL = Sizes()
+ON_GPU = replace(GOAL, num_frames=16, size=112)
+"""The work of the goals for a GPU: the paper's clips."""
 QUICK = Sizes(classes=2, batch_real=2, num_frames=4, size=43, width=2, repeats=2)
 
 
