@@ -1,7 +1,7 @@
 """PRISM on a GPU, where there is one: promises that `test_accelerator.py` can only try on a pretended device."""
 
+import shutil
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -40,13 +40,16 @@ def all_bits(monkeypatch):
 def test_one_seed_gives_one_set_on_one_gpu_and_about_that_of_a_cpu(make_store, tmp_path, options):
     store, made = make_store(train=6), []
     for name in ("one", "two"):
-        prism.condense(store, output=tmp_path / name, device="cuda", **(TINY | options))
+        # Or the second run would read the class means of the first.
+        shutil.rmtree(store.path / "cache", ignore_errors=True)
+        ours = prism.condense(store, output=tmp_path / name, device="cuda", **(TINY | options))
         made.append((tmp_path / name).read_bytes())
     assert made[0] == made[1]
-    on_cpu = {name: value for name, value in options.items() if name != "objective"}
-    expected = prism.condense(store, device="cpu", **(TINY | on_cpu))
-    ours = prism.condense(store, device="cuda", **(TINY | options))
-    torch.testing.assert_close(ours.render(), expected.render(), rtol=1e-2, atol=1e-2)
+    on_cpu = TINY | {name: value for name, value in options.items() if name != "objective"}
+    expected = prism.condense(store, device="cpu", **on_cpu).render()
+    at_first = prism.condense(store, device="cpu", **(on_cpu | {"iterations": 0, "static_iterations": 0})).render()
+    moved = (expected - at_first).abs().max().item()
+    assert (ours.render() - expected).abs().max().item() < 0.02 * moved
 
 
 def losses(store: ClipStore, device: torch.device, **options: object) -> list[float]:
@@ -86,21 +89,23 @@ def test_real_clips_are_embedded_as_on_a_cpu(make_store, model):
 
 def test_parts_that_are_read_while_the_gpu_computes_are_those_that_were_asked_for():
     source, feed, found = torch.arange(64.0)[:, None].expand(64, 2**18), Feed(CUDA), list[tuple[Tensor, ...]]()
-    busy = torch.rand(512, 512, device=CUDA)
     for _ in range(4 * AHEAD):
         for positions in torch.randperm(64).split(8):
             rows = feed.rows(source, positions)
-            busy = (busy @ busy).clamp(0, 1)
+            # Some 10 ms: the copies of the next parts are made before these rows are looked at.
+            torch.cuda._sleep(20_000_000)
             found.append((positions.float(), rows.amin(dim=1), rows.amax(dim=1)))
     for expected, least, most in found:
         assert torch.equal(least.cpu(), expected)
         assert torch.equal(most.cpu(), expected)
 
 
-def test_networks_are_trained_and_judged(make_store, tmp_path: Path):
+def test_networks_are_trained_and_judged(make_store):
     store = make_store(train=10, test=3)
+    # A network without dropout, whose masks a GPU draws itself.
+    trained = {"model": "cnn-gru", "hidden": 3, "width": 4, "seeds": 2, "epochs": 3}
     made = prism.select(store, method="herding", vpc=2, width=4, epochs=1, device="cuda")
     for verb in (prism.evaluate, prism.retrieve):
-        results = [verb(made, store, seeds=2, epochs=3, width=4, device=device) for device in ("cpu", "cuda")]
+        results = [verb(made, store, device=device, **trained) for device in ("cpu", "cuda")]
         ours, expected = ([run.train_loss for run in result.runs] for result in results)
         assert ours == pytest.approx(expected, rel=1e-2)
