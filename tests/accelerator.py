@@ -70,29 +70,42 @@ class Copy:
     Attributes:
         stream: on which it is made.
         users: other streams for which its memory is kept.
-        followers: streams that wait for it.
     """
 
     source: Tensor
     target: Tensor
     stream: "Stream"
     users: list["Stream"] = field(default_factory=list)
-    followers: list["Stream"] = field(default_factory=list)
 
 
 class Stream:
-    """Operations in their order, as `torch.cuda.Stream`."""
+    """Operations in their order, as `torch.cuda.Stream`.
+
+    Attributes:
+        known: up to which operation it has waited for each other stream.
+    """
 
     def __init__(self, accelerator: "Accelerator") -> None:
         self.accelerator = accelerator
+        self.known: dict[Stream, int] = {}
 
     def wait_stream(self, other: "Stream") -> None:
-        for copy in self.accelerator.copies.values():
-            if copy.stream is other:
-                copy.followers.append(self)
+        self.known |= {stream: max(place, self.known.get(stream, 0)) for stream, place in other.known.items()}
+        self.known[other] = self.accelerator.num_operations
+
+    def knows(self, written: "Written") -> bool:
+        return written.stream is self or self.known.get(written.stream, 0) >= written.place
 
     def record_event(self) -> "Event":
         return Event(self.accelerator, self.accelerator.num_operations)
+
+
+@dataclass
+class Written:
+    """The last operation that wrote into some memory."""
+
+    stream: Stream
+    place: int
 
 
 @dataclass
@@ -111,12 +124,15 @@ class Graph:
     """Operations that can be repeated, as `torch.cuda.CUDAGraph`: each writes where it wrote before."""
 
     def __init__(self) -> None:
+        self.accelerator: Accelerator | None = None
         self.operations: list[tuple[Any, Any, Any, Any]] = []
 
     def replay(self) -> None:
+        assert self.accelerator is not None, "nothing was recorded"
         for func, args, kwargs, found in self.operations:
             for target, value in zip(_tensors(found), _tensors(func(*args, **kwargs)), strict=True):
                 target.copy_(value)
+                self.accelerator.write(target)
 
 
 class Cuda:
@@ -136,22 +152,38 @@ class Cuda:
     @contextmanager
     def stream(self, stream: Stream) -> Iterator[None]:
         before, self.accelerator.stream = self.accelerator.stream, stream
-        yield
-        self.accelerator.stream = before
-
-    @contextmanager
-    def graph(self, graph: Graph, stream: object = None) -> Iterator[None]:
-        self.accelerator.graph = graph
         try:
             yield
         finally:
+            self.accelerator.stream = before
+
+    def get_sync_debug_mode(self) -> str:
+        return self.accelerator.sync_debug_mode
+
+    def set_sync_debug_mode(self, mode: str) -> None:
+        self.accelerator.sync_debug_mode = mode
+
+    @contextmanager
+    def graph(self, graph: Graph, stream: Stream) -> Iterator[None]:
+        before, self.accelerator.graph, graph.accelerator = self.accelerator.stream, graph, self.accelerator
+        # As PyTorch does, it waits for everything first.
+        stream.wait_stream(before)
+        self.accelerator.stream = stream
+        try:
+            yield
+        except BaseException:
+            raise RuntimeError("operation failed due to a previous error during capture\nSearch for more.")  # noqa: B904
+        finally:
             self.accelerator.graph = None
+        # After a failure PyTorch leaves the stream of the recording behind.
+        self.accelerator.stream = before
         # While it is recorded, nothing is computed.
         for _, args, kwargs, found in graph.operations:
             given = {_storage(tensor) for tensor in _tensors((args, kwargs))}
             for value in _tensors(found):
                 if value.is_floating_point() and _storage(value) not in given:
                     value.fill_(torch.nan)
+                self.accelerator.write(value)
 
 
 class Accelerator(TorchDispatchMode):
@@ -169,17 +201,21 @@ class Accelerator(TorchDispatchMode):
         self.stream, self.graph = Stream(self), None
         self.pinned: dict[int, Tensor] = {}
         self.copies: dict[int, Copy] = {}
+        self.written: dict[int, Written] = {}
+        self.sync_debug_mode = "default"
         self.parts: list[int] = []
         self.num_operations = self.most_parts = 0
         self._patches = ExitStack()
 
     def __enter__(self) -> "Accelerator":
+        feed.feed_of.cache_clear()
         for module in (feed, recorded):
             self._patches.enter_context(patch.object(module, "cuda", Cuda(self)))
         return super().__enter__()
 
     def __exit__(self, *raised: Any) -> None:
         self._patches.close()
+        feed.feed_of.cache_clear()
         super().__exit__(*raised)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -222,24 +258,36 @@ class Accelerator(TorchDispatchMode):
             ):
                 raise RuntimeError(f"{func} is not permitted while a stream is captured.\nSearch for more.")
             self.graph.operations.append((func, plain_args, plain_kwargs, found))
+        if self.waits.total() > waits and self.sync_debug_mode == "error":
+            raise RuntimeError("called a synchronizing CUDA operation")
         if where != DEVICE:
             return found
+        seen = set() if func._schema.is_mutable else {_storage(tensor) for tensor in _tensors(plain_args)}
+        for value in _tensors(found):
+            if _storage(value) not in seen:
+                self.write(value)
         return return_and_correct_aliasing(func, args, kwargs, tree_map_only(Tensor, OnAccelerator, found))
 
     def _copy_late(self, source: Tensor) -> OnAccelerator:
         """A tensor whose values are there when they are used: until then memory holds something else."""
         target = torch.full_like(source, 77)
         self.copies[_storage(target)] = Copy(source, target, self.stream)
+        self.write(target)
         self.parts.append(self.num_operations)
         self.most_parts = max(self.most_parts, len(self.parts))
         return OnAccelerator(target)
 
+    def write(self, values: Tensor) -> None:
+        """Remember that the operation of now gave a tensor its values."""
+        self.written[_storage(values)] = Written(self.stream, self.num_operations)
+
     def _arrive(self, values: Tensor) -> None:
-        """Make the copy that a tensor which is used waits for."""
+        """Refuse a tensor that may not be there yet when it is used, and make the copy that it waits for."""
+        if (written := self.written.get(_storage(values))) is not None:
+            assert self.stream.knows(written), "it is used before it is there"
         if (copy := self.copies.get(_storage(values))) is None:
             return
         if copy.stream is not self.stream:
-            assert self.stream in copy.followers, "it is used before it is there"
             assert self.stream in copy.users, "its memory may be given away while it is used"
         copy.target.copy_(copy.source)
         del self.copies[_storage(values)]

@@ -1,5 +1,6 @@
 """PRISM on a device that is not the CPU: the same outcome, nothing mixed, and next to nothing waited for."""
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +17,12 @@ from benchmarks import gpu, peers
 from benchmarks.measure import QUICK, report
 from benchmarks.table import GOALS, GPU, rows
 from prism.artifacts.store import ClipStore
-from prism.condensation import chunk
+from prism.condensation import chunk, objectives
 from prism.condensation.ahead import ClassMeans
 from prism.condensation.class_means import held_frames, whole_clips
 from prism.condensation.condensing_memory import condensing_memory
 from prism.condensation.loop import Condensation
-from prism.condensation.objectives import DistributionMatching
+from prism.condensation.objectives import PASSES, RECORDED_SHARE, DistributionMatching
 from prism.condensation.options import CondenseConfig, settled
 from prism.condensation.recorded import WARM_UPS, Recorded
 from prism.condensation.stream import PRECISIONS, DrawnNetwork, NetworkStream
@@ -35,6 +36,7 @@ from prism.networks.convnet3d import ConvNet3D
 from prism.networks.feed import AHEAD
 from prism.networks.initial import initialise
 from prism.networks.options import NETWORKS
+from prism.networks.training_memory import embedding_bytes
 
 CPU = torch.device("cpu")
 ONE_READ = {"a copy to the CPU": 1}
@@ -150,12 +152,35 @@ class Looks(ConvNet3D):
         return super().embed(clips) if bool(clips.sum() == clips.sum()) else clips
 
 
-def test_a_step_that_waits_for_the_device_cannot_be_recorded(make_store):
-    with (
-        Accelerator(),
-        pytest.raises(ConfigError, match=r"no CUDA graph can be recorded: .* is captured\. Leave out"),
-    ):
-        Condensation(make_store(train=6), config(objective=GRAPH, model=Looks, lr=1.0), DEVICE).step()
+def test_a_step_that_waits_for_the_device_is_refused_before_it_is_recorded(make_store):
+    refused = r"no CUDA graph can be recorded: called a synchronizing CUDA operation\. Leave out the graph\.$"
+    with Accelerator() as accelerator:
+        with pytest.raises(ConfigError, match=refused):
+            Condensation(make_store(train=6), config(objective=GRAPH, model=Looks, lr=1.0), DEVICE).step()
+        assert accelerator.sync_debug_mode == "default"
+
+
+def test_a_recording_that_fails_says_why_and_leaves_the_stream_as_it_was():
+    with Accelerator() as accelerator:
+        before, given = accelerator.stream, send(torch.ones(2), DEVICE)
+
+        def work(values: Tensor) -> tuple[Tensor, ...]:
+            if accelerator.graph is not None:
+                raise RuntimeError("this cannot be captured.\nSearch for more.")
+            return (2 * values,)
+
+        with pytest.raises(ConfigError, match=r"recorded: this cannot be captured\. Leave out the graph\.$"):
+            Recorded(work)(given)
+        assert accelerator.stream is before
+        assert (given + 1).tolist() == [2.0, 2.0]
+
+
+def test_what_is_wrong_with_the_work_itself_is_not_blamed_on_the_recording():
+    def work(values: Tensor) -> tuple[Tensor, ...]:
+        raise RuntimeError("the shapes do not fit")
+
+    with Accelerator(), pytest.raises(RuntimeError, match=r"^the shapes do not fit$"):
+        Recorded(work)(send(torch.ones(2), DEVICE))
 
 
 def test_a_recording_needs_a_gpu(make_store):
@@ -163,10 +188,30 @@ def test_a_recording_needs_a_gpu(make_store):
         Condensation(make_store(train=6), config(objective=GRAPH), CPU)
 
 
-def test_a_recording_keeps_what_the_synthetic_clips_take(make_store):
+@pytest.mark.parametrize("graph", ["no", 1, None])
+def test_a_graph_is_asked_for_by_true_or_false(graph):
+    with pytest.raises(ConfigError, match=r"^graph = .*, but it must be True or False\.$"):
+        DistributionMatching(graph=graph)
+
+
+def test_a_recording_keeps_the_clips_and_their_gradients_and_what_the_network_keeps_of_them(make_store):
     store = make_store(train=6)
-    without, counted = (condensing_memory(store, config(**of), DEVICE) for of in ({}, {"objective": GRAPH}))
-    assert counted.total_bytes - without.total_bytes == without.chunk_bytes
+    without, counted = (condensing_memory(store, config(vpc=3, **of), DEVICE) for of in ({}, {"objective": GRAPH}))
+    clips = len(store.classes) * 3 * store.num_frames * 3 * math.prod(store.size)
+    assert counted.total_bytes - without.total_bytes == without.chunk_bytes + 2 * 4 * clips
+
+
+def test_a_recording_keeps_no_more_than_its_share_of_what_is_free(make_store, monkeypatch):
+    store, sizes = make_store(train=6), embedding(monkeypatch)
+    of_clip = PASSES * embedding_bytes(build_for(store, "convnet3d", "meta", width=2))
+    monkeypatch.setattr(objectives, "available_memory_bytes", lambda device: int(2.5 * of_clip / RECORDED_SHARE))
+    with Accelerator():
+        Condensation(store, config(vpc=1, objective=GRAPH, lr=1.0), DEVICE).step()
+        assert sizes == (WARM_UPS + 1) * [2]
+        monkeypatch.setattr(objectives, "available_memory_bytes", lambda device: 0)
+        sizes.clear()
+        Condensation(store, config(vpc=1, objective=GRAPH, lr=1.0), DEVICE).step()
+    assert sizes == (WARM_UPS + 1) * [1, 1]
 
 
 def class_means(store: ClipStore, options: CondenseConfig, device: torch.device) -> tuple[Tensor, Counter]:
@@ -211,10 +256,12 @@ def test_where_memory_runs_out_the_same_clips_are_read_again_in_smaller_parts(ma
 
 @pytest.mark.parametrize("num_clips", [3, 20])
 def test_a_few_parts_of_the_real_clips_are_on_their_way_at_a_time(make_store, monkeypatch, num_clips):
-    monkeypatch.setattr(chunk, "MOST_FED", 2)
     store, options = make_store(train=num_clips), config(batch_real=0)
+    monkeypatch.setattr(chunk, "FED_BYTES", 2 * store.clip_bytes)
     with Accelerator() as accelerator:
-        DrawnNetwork(NetworkStream(store, options), DEVICE).class_means(0, whole_clips, range(2))
+        drawn = DrawnNetwork(NetworkStream(store, options), DEVICE)
+        for number in range(3):
+            drawn.class_means(number, whole_clips, range(2))
     assert accelerator.most_parts == AHEAD + 1
 
 
@@ -240,6 +287,9 @@ def test_a_network_has_the_initial_values_that_it_has_on_a_cpu(make_store, model
             for seed in (0, 1):
                 initialise(network, generator(seed, "init"))
             assert not +accelerator.waits
+            # From other memory a GPU's copy may wait.
+            held = [*network.parameters(), *network.buffers()]
+            assert len(accelerator.pinned) == (2 * len(held) if device == DEVICE else 0)
             drawn.append({name: value.detach().cpu() for name, value in network.named_parameters()})
     torch.testing.assert_close(drawn[1], drawn[0], rtol=0, atol=0)
 
@@ -252,7 +302,19 @@ def test_an_epoch_of_training_waits_once_for_the_device(make_store):
             network, clips = build_for(store, "convnet3d", device, width=2), store.clips("train")
             losses.append(training.train(network, clips, store.normalisation, schedule, seed=0, flip=True))
     assert +accelerator.waits == {"aten._local_scalar_dense.default": schedule.epochs}
+    assert accelerator.most_parts == AHEAD + 1
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_judging_waits_once_for_the_device(make_store):
+    store = make_store(train=6)
+    with Accelerator() as accelerator:
+        network = build_for(store, "convnet3d", DEVICE, width=2)
+        initialise(network, generator(0, "init"))
+        outputs = training.outputs_of(network, store.clips("train"), store.normalisation, 5)
+    assert len(outputs) == 12
+    assert +accelerator.waits == {"a copy to the CPU": 1}
+    assert accelerator.most_parts == AHEAD + 1
 
 
 @pytest.fixture
@@ -329,6 +391,22 @@ def test_the_pretended_device_refuses_a_race(waits, keeps, said):
         sent_aside(accelerator, waits, keeps) + 1
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_pretended_device_refuses_what_another_stream_has_not_computed_yet(waits):
+    with Accelerator() as accelerator:
+        cuda, given = Cuda(accelerator), send(torch.ones(2), DEVICE)
+        computing, aside = cuda.current_stream(), cuda.Stream()
+        aside.wait_stream(computing)
+        with cuda.stream(aside):
+            found = given[:1] + given[1:]
+        if waits:
+            computing.wait_stream(aside)
+            assert (found + given).tolist() == [3.0, 3.0]
+        else:
+            with pytest.raises(AssertionError, match="before it is there"):
+                found + given
+
+
 def test_the_pretended_device_copies_as_late_as_it_may():
     with Accelerator() as accelerator:
         sent = sent_aside(accelerator, waits=True, keeps=True)
@@ -341,7 +419,7 @@ def test_a_pretended_recording_computes_nothing_until_it_is_repeated():
     with Accelerator() as accelerator:
         cuda = Cuda(accelerator)
         given, graph = send(torch.ones(2), DEVICE), cuda.CUDAGraph()
-        with cuda.graph(graph):
+        with cuda.graph(graph, stream=cuda.Stream()):
             found = given * 2 + 1
         assert not any(value == value for value in found.tolist())
         given.fill_(4.0)

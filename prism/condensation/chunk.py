@@ -20,8 +20,9 @@ T = TypeVar("T")
 FIRST_CHUNK = {"cpu": 8, "cuda": 512}
 """Clips that are tried together first, by device type. On a CPU few: memory that outgrows the caches, and that the
 system must be asked for each time, costs more than larger batches save."""
-MOST_FED = 128
-"""Real clips that a GPU is given together, at most: it embeds them while the next ones are read."""
+FED_BYTES = 64 * 2**20
+"""Pixels of real clips that a GPU is given together, at most: it embeds them while the next ones are read. It is a
+power of two, to which PyTorch rounds pinned memory up."""
 REAL_BYTES, MOST_REAL = 64 * 2**20, 64
 """Memory that a CPU gives to real clips which it embeds together, and their number from which on more gain
 nothing. Threads that share a pool of memory take from it what lies in the other core's cache; less so in large
@@ -57,10 +58,11 @@ class Chunk:
         Args:
             network: the one that embeds them, frozen.
         """
-        first = min(FIRST_CHUNK[device.type], MOST_FED)
-        if device.type == "cpu" and network.IS_BATCH_INVARIANT and NETWORKS.ships(type(network)):
-            pixels = 4 * 3 * network.num_frames * math.prod(network.size)
-            taken = embedding_bytes(network) + PIXEL_COPIES * pixels
+        first, pixels = FIRST_CHUNK[device.type], 3 * network.num_frames * math.prod(network.size)
+        if device.type != "cpu":
+            first = min(first, max(1, FED_BYTES // pixels))
+        elif network.IS_BATCH_INVARIANT and NETWORKS.ships(type(network)):
+            taken = embedding_bytes(network) + PIXEL_COPIES * 4 * pixels
             first = max(first, min(MOST_REAL, REAL_BYTES // taken))
         return cls(first, device)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
 from prism.condensation.chunk import Chunk
 from prism.machine.devices import repeatably, send
-from prism.networks.feed import Feed
+from prism.networks.feed import feed_of
 from prism.networks.network import Network, check_embeddings
 
 View = Callable[[Tensor, torch.Generator], Tensor]
@@ -112,7 +112,7 @@ def real_class_means(
     device, precision = weight.device, weight.dtype
 
     sums, flips, draw = ClassSums(num_classes), showing.flips, showing.draw or torch.Generator()
-    feed = Feed(device)
+    feed = feed_of(device)
 
     def add(first: int, last: int) -> None:
         # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.

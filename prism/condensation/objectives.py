@@ -1,5 +1,6 @@
 """Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4)."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,11 +17,15 @@ from prism.condensation.condensing_memory import parts_side_by_side
 from prism.condensation.options import CondenseConfig
 from prism.condensation.recorded import Recorded
 from prism.condensation.stream import BLOCK, DrawnNetwork, NetworkStream, Numbers
+from prism.config import brief
 from prism.errors import ConfigError
+from prism.machine.free_memory import available_memory_bytes
 from prism.machine.run import Run
 from prism.networks.network import Network
 from prism.networks.training_memory import embedding_bytes
 
+RECORDED_SHARE = 0.25
+"""Of the memory that is free, what a recording may keep of synthetic clips in the network."""
 PASSES = 2
 """The forward pass keeps activations, and as much for their gradients. (Measured: 1.9 at width 32, 16×112×112.)"""
 
@@ -113,9 +118,16 @@ class DistributionMatching(Objective):
     Attributes:
         graph: whether a GPU records the work on the synthetic clips once, and then repeats it, as a CUDA graph:
             the same values sooner where the network is small, and memory of its own for all that it keeps.
+
+    Raises:
+        ConfigError: `graph` is neither True nor False.
     """
 
     graph: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph, bool):
+            raise ConfigError(f"graph = {brief(self.graph)}, but it must be True or False.")
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
         """A network of its own for every iteration, from a stream that all sets share.
@@ -128,6 +140,9 @@ class DistributionMatching(Objective):
         drawn, numbers = DrawnNetwork(NetworkStream(store, config), device), Numbers(config)
         means = ClassMeans(drawn, classes)
         chunk = Chunk.on(device, parts_side_by_side(store, config, device, len(classes)))
+        if self.graph and (free := available_memory_bytes(device)) is not None:
+            most = int(RECORDED_SHARE * free) // (PASSES * embedding_bytes(drawn.network))
+            chunk.size = max(1, min(chunk.size, most))
 
         def distances(real: Tensor, clips: Tensor) -> tuple[Tensor, Tensor]:
             return match(drawn.network, real, clips, squared_distance, chunk=chunk)
@@ -154,10 +169,12 @@ class DistributionMatching(Objective):
 
     def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
         """Also the class means of a block of networks."""
-        of_clips, weights = super().memory(network, config, together)
-        # A recording keeps its memory while real clips are embedded.
-        weights += of_clips if self.graph else 0
-        return of_clips, weights + 4 * network.num_classes * network.embed_dim * BLOCK
+        of_clips, fixed = super().memory(network, config, together)
+        if self.graph:
+            # A recording keeps its memory while real clips are embedded, with all clips and their gradients.
+            pixels = 3 * network.num_frames * math.prod(network.size)
+            fixed += of_clips + 2 * 4 * pixels * network.num_classes * config.vpc
+        return of_clips, fixed + 4 * network.num_classes * network.embed_dim * BLOCK
 
 
 def squared_distance(real: Tensor, syn: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Work that a GPU is asked for once, and then repeats as one order: a CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -17,9 +18,10 @@ WARM_UPS = 3
 class Recorded:
     """Work whose operations on a GPU are recorded in the first call, and repeated in later ones.
 
-    A GPU is done with the operations of a small network before it is asked for the next one; a recording is asked
-    for at once. It repeats the same operations on the same memory. So the work may depend on the values of its
-    arguments, and of tensors that stay where they are, and on nothing else; and it must not wait for the GPU.
+    A GPU computes the operations of a small network in less time than Python takes to ask for them. A recording is
+    asked for in one call. It repeats the same operations on the same memory. So the work may depend on the values
+    of its arguments, and of tensors that stay where they are, and on nothing else; and it must not wait for the
+    GPU.
 
     Args:
         work: what is recorded.
@@ -53,19 +55,20 @@ class _Recording:
 
     @classmethod
     def of(cls, work: Work, given: tuple[Tensor, ...]) -> "_Recording":
-        kept, graph, aside = tuple(tensor.clone() for tensor in given), cuda.CUDAGraph(), cuda.Stream()
-        try:
-            with torch.enable_grad():
-                aside.wait_stream(cuda.current_stream())
-                with cuda.stream(aside):
-                    for _ in range(WARM_UPS):
-                        work(*kept)
-                cuda.current_stream().wait_stream(aside)
-                with cuda.graph(graph, stream=aside):
-                    found = work(*kept)
-        except RuntimeError as error:
-            problem = str(error).partition("\n")[0].rstrip(".")
-            raise ConfigError(f"no CUDA graph can be recorded: {problem}. Leave out the graph.") from error
+        kept, graph = tuple(tensor.clone() for tensor in given), cuda.CUDAGraph()
+        here, aside = cuda.current_stream(), cuda.Stream()
+        # A recording that fails leaves its own stream behind as the current one.
+        with torch.enable_grad(), cuda.stream(here):
+            aside.wait_stream(here)
+            with cuda.stream(aside):
+                for _ in range(WARM_UPS - 1):
+                    work(*kept)
+                # PyTorch's memory would stay in disorder after a recording in which something waits.
+                with _refusing_to_wait(), _recordable():
+                    work(*kept)
+            here.wait_stream(aside)
+            with _recordable(), cuda.graph(graph, stream=aside):
+                found = work(*kept)
         return cls(kept, found, graph.replay)
 
     def is_of(self, given: tuple[Tensor, ...]) -> bool:
@@ -78,3 +81,25 @@ class _Recording:
             kept.copy_(tensor)
         self.repeat()
         return tuple(tensor.clone() for tensor in self.found)
+
+
+@contextmanager
+def _refusing_to_wait() -> Iterator[None]:
+    """Let PyTorch raise an error where the CPU would wait for the GPU."""
+    before = cuda.get_sync_debug_mode()
+    cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        cuda.set_sync_debug_mode(before)
+
+
+@contextmanager
+def _recordable() -> Iterator[None]:
+    """Say of an error that it comes from recording: the same work was done without."""
+    try:
+        yield
+    except RuntimeError as error:
+        # The end of a failed recording fails as well, and says less.
+        problem = str(error.__context__ or error).partition("\n")[0].rstrip(".")
+        raise ConfigError(f"no CUDA graph can be recorded: {problem}. Leave out the graph.") from error

@@ -1,19 +1,21 @@
 """Clips for a device that computes on earlier ones meanwhile."""
 
+import functools
 from collections import deque
 
 import torch
 from torch import Tensor, cuda
 
 AHEAD = 2
-"""Parts that a GPU is given before it is done with the one in front of them. They bound the memory that waits."""
+"""Parts that may wait while a GPU computes on the one in front of them. More would only take more memory."""
 
 
 class Feed:
     """Gathers rows of a tensor part by part, and sends them to a device.
 
     A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered, from
-    memory or from disk. Nothing waits for it but what would be too far ahead.
+    memory or from disk. Only where `AHEAD` parts wait already does the CPU wait, too. `feed_of` gives the one of
+    a device.
 
     Args:
         device: where the rows are wanted.
@@ -27,7 +29,7 @@ class Feed:
     def rows(self, source: Tensor, positions: Tensor) -> Tensor:
         """Rows (n, ...) of a tensor on the CPU at some positions (n,), on the device.
 
-        What is to be computed of the last part must have been asked for before.
+        Ask for them when the work on the part before has been started.
         """
         if self._copies is None:
             return source.index_select(0, positions)
@@ -45,3 +47,9 @@ class Feed:
         # Or its memory would be given to the next copy as soon as Python drops it.
         sent.record_stream(computing)
         return sent
+
+
+@functools.cache
+def feed_of(device: torch.device) -> Feed:
+    """The one feed of a device: a stream has memory of its own, and all that waits counts together."""
+    return Feed(device)

@@ -51,10 +51,10 @@ def _held(network: nn.Module) -> list[torch.Tensor]:
 
 
 def _on_the_cpu(network: nn.Module, held: list[torch.Tensor]) -> nn.Module:
-    """A copy of a network on the CPU, without the values that it holds."""
+    """A copy of a network on the CPU, without the values that it holds; in memory from which nothing waits."""
     blank = {}
     for value in held:
-        memory = torch.empty(value.shape, dtype=value.dtype)
+        memory = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.device.type != "cpu")
         is_trained = isinstance(value, nn.Parameter)
         blank[id(value)] = nn.Parameter(memory, value.requires_grad) if is_trained else memory
     return copy.deepcopy(network, blank)

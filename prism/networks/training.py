@@ -21,7 +21,7 @@ from prism.machine.progress import Advance, still
 from prism.machine.randomness import generator
 from prism.networks.descent import Descent
 from prism.networks.dropout import use_generator
-from prism.networks.feed import Feed
+from prism.networks.feed import Feed, feed_of
 from prism.networks.initial import initialise
 from prism.networks.network import Network, check_logits
 from prism.networks.options import Schedule
@@ -73,7 +73,7 @@ def train(
     initialise(network, generator(seed, "init"))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    descent, feed = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY), Feed(device)
+    descent, feed = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY), feed_of(device)
     mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
@@ -190,11 +190,11 @@ def outputs_of(
         batch_size: clips shown at a time.
         flips: mirrors each clip with probability one half; None leaves all as they are.
     """
-    feed = Feed(next(network.parameters()).device)
+    feed = feed_of(next(network.parameters()).device)
     network.eval()
     shown = (feed.rows(clips.frames, batch) for batch in torch.arange(len(clips)).split(batch_size))
     shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
-    return torch.cat([network(to_model_input(frames, normalisation)).float().cpu() for frames in shown])
+    return torch.cat([network(to_model_input(frames, normalisation)).float() for frames in shown]).cpu()
 
 
 def top_k(logits: Tensor, labels: Tensor, k: int) -> float:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from settings import PAPER
 
-from prism.condensation.chunk import FIRST_CHUNK, MOST_FED, MOST_REAL, Chunk
+from prism.condensation.chunk import FED_BYTES, FIRST_CHUNK, MOST_REAL, Chunk
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
@@ -71,7 +71,9 @@ def test_more_small_real_clips_go_together_than_large_ones_in_networks_that_are_
     assert MOST_REAL > size("convnet3d", 16, 8, 64) > size("convnet3d", 64, 8, 64) > FIRST_CHUNK["cpu"]
     assert size("convnet3d", 64, 16, 112) == FIRST_CHUNK["cpu"]
     assert size("cnn-gru", 2, 4, 48) == size(Own, 2, 4, 48) == FIRST_CHUNK["cpu"]
-    assert size("convnet3d", 2, 4, 48, torch.device("cuda")) == MOST_FED
+    gpu = torch.device("cuda")
+    assert size("convnet3d", 2, 4, 48, gpu) == FIRST_CHUNK["cuda"]
+    assert size("convnet3d", 64, 16, 112, gpu) == FED_BYTES // (16 * 3 * 112 * 112) == 111
 
 
 def running_out(monkeypatch: pytest.MonkeyPatch, room: int) -> list[int]:
