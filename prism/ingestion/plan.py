@@ -12,7 +12,7 @@ from prism.errors import SourceError
 from prism.ingestion.layouts import hint_of, list_videos
 from prism.ingestion.listing import Listing, VideoSource, frame_files
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.splits import in_order, said_of_same_files
+from prism.ingestion.splits import in_order, said_of_copies, said_of_same_files
 from prism.ingestion.task import Task
 from prism.ingestion.working import slot_offsets
 from prism.machine.texts import canonical_json, parse_json, read_text
@@ -89,7 +89,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
         videos = in_order(listing.videos, config)
     except SourceError as error:
         raise SourceError(f"{error}{hint_of(listing)}") from None
-    listing.notes.extend(said_of_same_files(videos))
+    listing.notes.extend([*said_of_same_files(videos), *said_of_copies(videos)])
     flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
     return Plan(config, listing, videos, flip)
 

@@ -4,18 +4,24 @@ Whole recordings are set apart: clips of one recording look alike, so a recordin
 a network that remembers places look as if it knew actions.
 """
 
+import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from prism.artifacts.index import SPLITS
 from prism.errors import SourceError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
+from prism.machine.files import file_sha256
 from prism.machine.randomness import derive_seed
 
+BEGINNING = 65536
+"""Bytes of a file that are compared first."""
 NAMED = r"_(g\d+)_c\d+"
 """The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
 
@@ -178,3 +184,43 @@ def said_of_same_files(videos: Sequence[VideoSource]) -> Iterator[str]:
             f"Caution: {len(again):,} of {len(videos):,} videos are the file of another one, such as "
             f"'{video.relative}' that of '{first.relative}'. It counts twice. Remove the link if it should not."
         )
+
+
+def said_of_copies(videos: Sequence[VideoSource]) -> Iterator[str]:
+    """A caution where files of different splits hold the same bytes.
+
+    Few files are read: those of one size, and of these those that begin alike.
+
+    Args:
+        videos: all videos, with their splits; folders of frames are not compared.
+    """
+    alike = [list(videos)]
+    for content in (_size, _beginning, file_sha256):
+        alike = [part for group in alike for part in _parted(group, content)]
+    copies = [(group[0], video) for group in alike for video in group if video.split != group[0].split]
+    if copies:
+        first, copy = copies[0]
+        are = f"{len(copies):,} of {len(videos):,} videos are copies" if len(copies) > 1 else "a video is a copy"
+        yield (
+            f"Caution: {are} of one in another split, byte for byte, such as '{copy.relative}' ({copy.split}) and "
+            f"'{first.relative}' ({first.split}). A network is then scored on what it has seen. Remove one."
+        )
+
+
+def _parted(videos: Sequence[VideoSource], content: Callable[[Path], object]) -> Iterator[list[VideoSource]]:
+    """The videos of each content, where several splits have it; what is empty or no readable file has none."""
+    found: dict[object, list[VideoSource]] = defaultdict(list)
+    for video in videos:
+        with suppress(OSError):
+            if key := content(video.path):
+                found[key].append(video)
+    return (group for group in found.values() if len({video.split for video in group}) > 1)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.sha256(file.read(BEGINNING)).digest()

@@ -1,7 +1,9 @@
 """Which videos a source holds, and which split each belongs to. Layouts read names, so files may be empty."""
 
+import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +18,7 @@ from videos import write_classes
 
 import prism
 from prism.errors import ConfigError, SourceError
+from prism.ingestion import splits
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Layout, Listing, VideoSource, videos_under
 from prism.ingestion.options import IngestConfig
@@ -410,6 +413,34 @@ def test_a_class_that_is_missing_because_its_folder_is_a_link_is_explained(tmp_p
     (tmp_path / "root/left").unlink()
     with pytest.raises(SourceError, match=r"tell apart\.$"):
         make_plan(tmp_path / "root", IngestConfig())
+
+
+def test_copies_in_two_splits_are_counted_and_two_are_named(tmp_path):
+    root, config = tmp_path / "root", IngestConfig(val_fraction=0)
+    # All of one size, and of one beginning.
+    for split, label, number in itertools.product(("train", "test"), "ab", (1, 2)):
+        file = root / split / label / f"{number}.mp4"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(bytes(splits.BEGINNING) + f"{split} {label} {number}".encode()[-9:].rjust(9))
+    assert not make_plan(root, config).listing.notes
+    shutil.copy(root / "train/a/1.mp4", root / "train/a/3.mp4")
+    assert not make_plan(root, config).listing.notes
+    shutil.copy(root / "train/a/1.mp4", root / "test/a/1.mp4")
+    (note,) = make_plan(root, config).listing.notes
+    assert note == (
+        "Caution: a video is a copy of one in another split, byte for byte, such as 'test/a/1.mp4' (test) and "
+        "'train/a/1.mp4' (train). A network is then scored on what it has seen. Remove one."
+    )
+    shutil.copy(root / "train/b/2.mp4", root / "test/b/3.mp4")
+    (note,) = make_plan(root, config).listing.notes
+    assert note.startswith("Caution: 2 of 10 videos are copies of one in another split, byte for byte, such as")
+
+
+def test_empty_files_are_no_copies_of_each_other(tmp_path):
+    root = touch(
+        tmp_path, *(f"{split}/{label}/a.mp4" for split in ("train", "test") for label in ("jump", "walk"))
+    )
+    assert not make_plan(root, IngestConfig(val_fraction=0)).listing.notes
 
 
 def test_one_file_under_two_names_is_pointed_out_and_refused_in_two_splits(tmp_path):
