@@ -149,7 +149,8 @@ def test_what_a_recording_gave_stays_when_it_is_repeated():
 
 class Looks(ConvNet3D):
     def embed(self, clips: Tensor) -> Tensor:
-        return super().embed(clips) if bool(clips.sum() == clips.sum()) else clips
+        clips.amax().item()
+        return super().embed(clips)
 
 
 def test_a_step_that_waits_for_the_device_is_refused_before_it_is_recorded(make_store):

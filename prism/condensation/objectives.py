@@ -21,6 +21,7 @@ from prism.config import brief
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
 from prism.machine.run import Run
+from prism.networks.build import build_for
 from prism.networks.network import Network
 from prism.networks.training_memory import embedding_bytes
 
@@ -141,7 +142,8 @@ class DistributionMatching(Objective):
         means = ClassMeans(drawn, classes)
         chunk = Chunk.on(device, parts_side_by_side(store, config, device, len(classes)))
         if self.graph and (free := available_memory_bytes(device)) is not None:
-            most = int(RECORDED_SHARE * free) // (PASSES * embedding_bytes(drawn.network))
+            counted = build_for(store, config.model, "meta", width=config.width)
+            most = int(RECORDED_SHARE * free) // (PASSES * embedding_bytes(counted))
             chunk.size = max(1, min(chunk.size, most))
 
         def distances(real: Tensor, clips: Tensor) -> tuple[Tensor, Tensor]:
