@@ -7,6 +7,7 @@ a network that remembers places look as if it knew actions.
 import hashlib
 import os
 import re
+import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -192,7 +193,7 @@ def said_of_copies(videos: Sequence[VideoSource]) -> Iterator[str]:
     Few files are read: those of one size, and of these those that begin alike.
 
     Args:
-        videos: all videos, with their splits; folders of frames are not compared.
+        videos: all videos, with their splits; folders of frames and links are not compared.
     """
     alike = [list(videos)]
     for content in (_size, _beginning, file_sha256):
@@ -208,7 +209,7 @@ def said_of_copies(videos: Sequence[VideoSource]) -> Iterator[str]:
 
 
 def _parted(videos: Sequence[VideoSource], content: Callable[[Path], object]) -> Iterator[list[VideoSource]]:
-    """The videos of each content, where several splits have it; what is empty or no readable file has none."""
+    """The videos of each content, where several splits have it; an empty or unreadable file has none."""
     found: dict[object, list[VideoSource]] = defaultdict(list)
     for video in videos:
         with suppress(OSError):
@@ -218,7 +219,9 @@ def _parted(videos: Sequence[VideoSource], content: Callable[[Path], object]) ->
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size
+    """In bytes; 0 of what is not opened: a link may leave the source, and a pipe would never end."""
+    found = path.lstat()
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _beginning(path: Path) -> bytes:

@@ -436,6 +436,19 @@ def test_copies_in_two_splits_are_counted_and_two_are_named(tmp_path):
     assert note.startswith("Caution: 2 of 10 videos are copies of one in another split, byte for byte, such as")
 
 
+def test_no_link_is_followed_to_compare_files(tmp_path):
+    root = touch(
+        tmp_path / "root", *(f"{split}/{label}/{split}.mp4" for split in ("train", "test") for label in "ab")
+    )
+    (root / "train/a/1.mp4").write_bytes(b"alike")
+    (tmp_path / "elsewhere.mp4").write_bytes(b"alike")
+    (root / "test/a/1.mp4").symlink_to(tmp_path / "elsewhere.mp4")
+    assert not make_plan(root, IngestConfig(val_fraction=0)).listing.notes
+    (root / "test/a/1.mp4").unlink()
+    (root / "test/a/1.mp4").write_bytes(b"alike")
+    assert len(make_plan(root, IngestConfig(val_fraction=0)).listing.notes) == 1
+
+
 def test_empty_files_are_no_copies_of_each_other(tmp_path):
     root = touch(
         tmp_path, *(f"{split}/{label}/a.mp4" for split in ("train", "test") for label in ("jump", "walk"))
