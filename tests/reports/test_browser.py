@@ -17,6 +17,8 @@ MOVES = f"""new Promise(done => {{
     const look = () => {FRAME} !== first ? done(true) : Date.now() > end ? done(false) : setTimeout(look, 10)
     look()
 }})"""
+PAUSED = "Promise.all(document.getAnimations().map(one => one.ready)).then(() => true)"
+"""An animation that is asked to pause does so with the next picture."""
 LONG_ENOUGH = "new Promise(done => setTimeout(done, 700))"
 
 
@@ -104,6 +106,7 @@ def test_the_videos_stand_still_for_readers_who_prefer_it(browser, hostile_page)
 
 def assert_still(page: Page) -> None:
     page.evaluate("document.querySelector('.gallery').scrollIntoView()")
+    page.evaluate(PAUSED)
     first = page.evaluate(FRAME)
     page.evaluate(LONG_ENOUGH)
     assert page.evaluate(FRAME) == first
