@@ -164,16 +164,3 @@ def test_what_help_needs_imports_no_heavy_library_at_its_top(module):
     names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in top if isinstance(node, ast.ImportFrom)}
     assert not {name.split(".")[0] for name in names} & {"torch", "numpy", "av", "safetensors", "matplotlib"}
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_every_module_and_public_name_has_a_docstring(module):
-    tree = tree_of(module)
-    assert ast.get_docstring(tree), f"{module} has no docstring"
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-            assert ast.get_docstring(node), f"{module}.{node.name}"
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            for method in node.body:
-                if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
-                    assert ast.get_docstring(method), f"{module}.{node.name}.{method.name}"
