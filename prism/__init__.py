@@ -10,7 +10,6 @@ print(prism.evaluate(condensed, store))
 import importlib
 
 _HOME = {
-    "Candidate": "prism.evaluation.options",
     "ClipStore": "prism.artifacts.store",
     "Clips": "prism.artifacts.clips",
     "CondenseConfig": "prism.condensation.options",
@@ -21,8 +20,6 @@ _HOME = {
     "MotionConfig": "prism.ingestion.options",
     "Normalisation": "prism.artifacts.clips",
     "PrismError": "prism.errors",
-    "RankConfig": "prism.evaluation.options",
-    "Ranking": "prism.artifacts.rankings",
     "Result": "prism.artifacts.results",
     "RetrieveConfig": "prism.evaluation.options",
     "SelectConfig": "prism.selection.options",
@@ -33,7 +30,6 @@ _HOME = {
     "ingest": "prism.ingestion.build",
     "lead": "prism.artifacts.estimates",
     "load": "prism.ingestion.load",
-    "rank": "prism.evaluation.rank",
     "report": "prism.reports.page",
     "reproduce": "prism.reproduction.run",
     "retrieve": "prism.evaluation.retrieve",

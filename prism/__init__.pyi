@@ -14,15 +14,11 @@ from prism.artifacts.dataset import OutputFormat
 from prism.artifacts.dataset import VideoDataset as VideoDataset
 from prism.artifacts.estimates import lead as lead
 from prism.artifacts.options import StoreSplit
-from prism.artifacts.rankings import Ranking as Ranking
 from prism.artifacts.results import Result as Result
 from prism.artifacts.store import ClipStore as ClipStore
 from prism.condensation.options import CondenseConfig as CondenseConfig
 from prism.errors import PrismError as PrismError
-from prism.evaluation.candidates import Candidates
-from prism.evaluation.options import Candidate as Candidate
 from prism.evaluation.options import EvaluateConfig as EvaluateConfig
-from prism.evaluation.options import RankConfig as RankConfig
 from prism.evaluation.options import RetrieveConfig as RetrieveConfig
 from prism.exports.export import Export
 from prism.exports.options import ExportConfig as ExportConfig
@@ -190,29 +186,6 @@ def load(
     transform: Callable[[Tensor], Any] | None = None,
     in_memory: bool = False,
 ) -> VideoDataset: ...
-def rank(
-    sets: Sequence[CondensedSet | str | Path],
-    data: ClipStore | str | Path,
-    config: RankConfig | None = None,
-    run: Run | None = None,
-    *,
-    candidates: Candidates | str | Path | None = None,
-    workers: int | None = None,
-    seeds: int = 1,
-    full_seeds: int = 2,
-    seed: int = 0,
-    steps: int = 200,
-    full_steps: int = 600,
-    batch_size: int = 10,
-    split: Literal["val", "test"] = "val",
-    resamples: int = 2000,
-    output: str | Path | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    device: str = "auto",
-    executor: Executor | None = None,
-    progress: bool = False,
-) -> Ranking: ...
 def reproduce(
     name: str,
     data: Sequence[ClipStore | str | Path],

@@ -32,7 +32,6 @@ MakeStore = Callable[..., ClipStore]
 
 UNDIVIDED = {
     "tests/evaluation/test_motion_learning.py",
-    "tests/evaluation/test_rank.py",
     "tests/ingestion/test_pairs.py",
     "tests/reports/test_browser.py",
     "tests/test_extending.py",

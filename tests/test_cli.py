@@ -23,7 +23,7 @@ from prism.config import described
 from prism.recipes import SECTIONS
 from prism.selection.select import select
 
-COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "rank", "report", "export", "info"]
+COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "export", "info"]
 TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
 TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
 
@@ -166,23 +166,6 @@ def test_retrieve_trains_on_a_store_with_train(prism, make_store):
     path = make_store(train=10).path
     out = prism.succeeds("retrieve", "--train", path, "--data", path, "--train-vpc", 1, *TINY_EVALUATE)
     assert out.startswith("subset: R@1")
-
-
-def test_rank_prints_the_orders_and_writes_what_report_and_info_read(prism, store, chosen, tmp_path):
-    (tmp_path / "mine.toml").write_text("".join(f"[c{width}]\nwidth = {width}\n" for width in (1, 2, 3)))
-    output, page = tmp_path / "ranking.json", tmp_path / "page.html"
-    words = ["rank", chosen, "--data", store.path, "--candidates", tmp_path / "mine.toml", "--device", "cpu"]
-    words += ["--steps", 1, "--full-steps", 1, "--full-seeds", 1, "-o", output]
-    out = prism.succeeds(*words)
-    assert "Kendall's τ" in out
-    assert f"Wrote {output}, and beside it ranking.md, ranking.csv, ranking.svg." in out
-    assert out.splitlines()[-1] == f"Next: prism report {output} -o {page}"
-    assert "exists already" in prism.refuses(*words)
-    output.with_suffix(".md").unlink()
-    assert "Kendall's τ" in prism.succeeds(*words, "--resume")
-    assert "c1" in output.with_suffix(".md").read_text()
-    assert "Kendall's τ" in prism.succeeds("report", output, "-o", page)
-    assert json.loads(prism.succeeds("info", output, "--json"))["kind"] == "ranking"
 
 
 @pytest.mark.parametrize("verb", ["select", "condense"])
@@ -530,17 +513,6 @@ MISTAKES = {
     "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),
     "temperature 0": ("retrieve {set} --data {store} --temperature 0", "retrieve.temperature = 0.0"),
     "neither set nor train to retrieve": ("retrieve --data {store}", "retrieve needs either"),
-    "no set to rank on": ("rank --data {store}", "prism rank needs SETS"),
-    "one set twice": ("rank {set} {set} --data {store} -o {at}/out", "are the same. Name each set once"),
-    "two candidates": ("rank {set} --data {store} --candidates {at}/two.toml", "are 2, but a ranking needs at"),
-    "misspelt candidate": (
-        "rank {set} --data {store} --candidates {at}/misspelt.toml -o {at}/out",
-        "unknown key 'candidate.widht'. Did you mean 'candidate.width'?",
-    ),
-    "ranking exists": ("rank {set} --data {store} -o {at}/file", "exists already"),
-    "ranking as a table": ("rank {set} --data {store} -o {at}/out.csv", "tables take .csv. Try .json"),
-    "steps 0": ("rank {set} --data {store} --steps 0", "rank.steps = 0"),
-    "store as a set to rank on": ("rank {store} --data {store}", "is a clip store, not a condensed set"),
     "list of unknown paths": (
         "select {store} -o {at}/out --from-list {at}/file",
         "'precious', which the store does",
@@ -558,10 +530,7 @@ MISTAKES = {
     "result that is none": ("export {set} -o {at}/out --result {at}/file", "not a result"),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
-    "info on text": (
-        "info {at}/file",
-        "is text, and neither a clip store, a condensed set, a result nor a ranking",
-    ),
+    "info on text": ("info {at}/file", "is text, and neither a clip store, a condensed set nor a result"),
     "info on an empty folder": ("info {at}/empty", "is a folder, and neither a clip store"),
 }
 """Every mistake: what was typed, and what the one line has to say."""
@@ -745,7 +714,6 @@ def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
         "select": {"--overwrite", "--device", "--progress"},
         "evaluate": {"--workers", *everywhere},
         "retrieve": {"--workers", *everywhere},
-        "rank": {"--workers", *everywhere},
         "report": {"--overwrite"},
         "export": {"--overwrite", "--progress"},
         "reproduce": {"--device", *cluster},

@@ -17,7 +17,6 @@ import prism
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, OutputError
-from prism.evaluation.candidates import BUILT_IN
 from prism.ingestion.motion import write_motion
 from prism.machine.run import NOT_TAKEN, Run
 from tests.stub import STUB, stub
@@ -72,12 +71,6 @@ def test_a_misspelt_field_of_the_run_names_the_nearest(store):
             "config = CondenseConfig(vpc=1, method='prism', init='mean', ..., but it must be an EvaluateConfig.",
         ),
         (lambda store: prism.ingest("v", "s", None, 5), "run = 5, but it must be a Run."),
-        (
-            lambda store: prism.rank(["s"], store, candidates=[]),
-            "the candidates are [], but they must be a mapping",
-        ),
-        (lambda store: prism.rank("set", store), "a list of condensed sets is wanted, not 'set'."),
-        (lambda store: prism.rank([3], store), "a condensed set, or its file, is wanted, not 3."),
         (lambda store: prism.report("a.json", "x.html"), "a list of result files is wanted, not 'a.json'."),
         (lambda store: prism.report([1], "x.html"), "the path of a result is wanted, not 1."),
         (lambda store: prism.lead("a.json", "b.json"), "a list of results is wanted, not 'a.json'."),
@@ -105,7 +98,6 @@ def test_a_misspelt_field_of_the_run_names_the_nearest(store):
         (lambda store: prism.reproduce("table1", [store], vcp=5), "unknown key 'reproduce.vcp'."),
         (lambda store: prism.report(["a.json"], "x.html", sheets=5), "a list of sheets is wanted, not 5."),
         (lambda store: prism.evaluate("set", store, workers="2"), "workers = '2', but it must be of type int."),
-        (lambda store: prism.rank(["set"], store, workers=1.5), "workers = 1.5, but it must be of type int."),
         (lambda store: prism.ingest("videos", "out", workers=True), "workers = True, but it must be of type int."),
     ],
 )
@@ -137,7 +129,7 @@ def test_a_field_of_the_run_that_a_verb_has_no_use_for_is_refused(tmp_path, verb
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("verb", [prism.condense, partial(prism.evaluate, None), partial(prism.rank, ["set"])])
+@pytest.mark.parametrize("verb", [prism.condense, partial(prism.evaluate, None)])
 def test_nothing_is_gone_on_with_that_has_no_name(store, verb):
     with pytest.raises(ConfigError, match=r"resume needs the output to go on with\. Name it\."):
         verb(store, resume=True)
@@ -220,12 +212,6 @@ def test_no_output_replaces_a_part_of_the_store_that_it_is_made_of(make_store, v
     assert pixels.read_bytes() == before
 
 
-def rank_quickly(store, output):
-    candidates = {name: {"width": width} for name, width in (("a", 2), ("b", 3), ("c", 4))}
-    steps = {"steps": 1, "full_steps": 1, "seeds": 1, "device": "cpu"}
-    prism.rank([prism.select(store)], store, output=output, candidates=candidates, overwrite=True, **steps)
-
-
 @pytest.fixture(scope="module")
 def own_files(store, tmp_path_factory):
     """A file of each kind that PRISM writes."""
@@ -233,7 +219,6 @@ def own_files(store, tmp_path_factory):
     prism.condense(store, output=at / "a condensed set", iterations=1, **TINY)
     telemetry_path(at / "a condensed set").rename(at / "the telemetry of a condensed set")
     prism.evaluate(made, store, output=at / "a result", epochs=1, seeds=1, **TINY)
-    rank_quickly(store, at / "a ranking")
     prism.report([at / "a result"], at / "a page of prism report")
     return at
 
@@ -243,7 +228,6 @@ REPLACERS = {
     "condense": ("a condensed set", WRITERS["condense"]),
     "condense on an engine": ("a condensed set", WRITERS["condense on an engine"]),
     "evaluate": ("a result", WRITERS["evaluate"]),
-    "rank": ("a ranking", rank_quickly),
     "report": (
         "a page of prism report",
         lambda store, output: prism.report([output.with_name("r")], output, overwrite=True),
@@ -305,29 +289,27 @@ def test_what_a_stranger_calls_old_is_not_removed(store, tmp_path, verb):
     assert (strangers / "backup.txt").read_text() == "precious"
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "retrieve", "rank", "report, a set", "report, a store"])
+@pytest.mark.parametrize("verb", ["evaluate", "retrieve", "report, a set", "report, a store"])
 def test_no_output_replaces_what_is_read_beside_the_set(make_store, store, tmp_path, verb):
-    other, candidates, made, result = make_store(), tmp_path / "own.toml", tmp_path / "set", tmp_path / "result"
-    candidates.write_bytes(BUILT_IN.read_bytes())
+    other, made, result = make_store(), tmp_path / "set", tmp_path / "result"
     prism.select(other).save(made)
     calls = {
         "evaluate": lambda path: prism.evaluate(None, store, train_store=other, output=path, overwrite=True),
         "retrieve": lambda path: prism.retrieve(
             None, store, train_store=str(other.path), output=path, overwrite=True
         ),
-        "rank": lambda path: prism.rank([made], store, candidates=path, output=path, overwrite=True),
         "report": lambda path: prism.report([result], path, overwrite=True),
     }
     if verb.startswith("report"):
         prism.evaluate(made, other, epochs=1, seeds=1, output=result, **TINY)
-    path = {"rank": candidates, "report, a set": made}.get(verb, other.path / "store.json")
+    path = made if verb == "report, a set" else other.path / "store.json"
     before = path.read_bytes()
     with pytest.raises(OutputError, match=r"is what is read\. Choose another path\."):
         calls[verb.split(",")[0]](path)
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "retrieve", "rank", "export", "report"])
+@pytest.mark.parametrize("verb", ["evaluate", "retrieve", "export", "report"])
 def test_no_output_replaces_what_it_is_made_of_even_where_it_may_overwrite(store, tmp_path, verb):
     path = tmp_path / "made"
     made = prism.select(store)
@@ -335,7 +317,6 @@ def test_no_output_replaces_what_it_is_made_of_even_where_it_may_overwrite(store
     calls = {
         "evaluate": lambda: prism.evaluate(path, store, output=path, overwrite=True),
         "retrieve": lambda: prism.retrieve(path, store, output=path, overwrite=True),
-        "rank": lambda: prism.rank([path], store, output=path, overwrite=True),
         "export": lambda: prism.export(path, path, to="gif", overwrite=True),
         "report": lambda: prism.report([path], path, overwrite=True),
     }

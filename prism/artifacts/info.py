@@ -1,11 +1,10 @@
-"""A few facts about a store, a condensed set, a result or a ranking."""
+"""A few facts about a store, a condensed set or a result."""
 
 from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import FOLDER, JSON, RANKING, RESULT, SET, STORE, TENSORS, kind_of
-from prism.artifacts.rankings import Ranking
+from prism.artifacts.kinds import FOLDER, JSON, RESULT, SET, STORE, TENSORS, kind_of
 from prism.artifacts.results import Result, percent
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError
@@ -26,16 +25,12 @@ def describe(path: str | Path) -> dict[str, Any]:
     kind = kind_of(path)
     if kind == STORE:
         return _of_store(ClipStore.open(path))
-    if kind == RANKING:
-        return _of_ranking(Ranking.load(path))
     if kind in (RESULT, JSON):
         return _of_result(Result.load(path))
     if kind in (SET, TENSORS):
         return _of_set(CondensedSet.load(path))
     remedy = " prism ingest makes a store of a folder of videos." if kind == FOLDER else ""
-    raise ArtifactError(
-        f"'{path}' is {kind}, and neither a clip store, a condensed set, a result nor a ranking.{remedy}"
-    )
+    raise ArtifactError(f"'{path}' is {kind}, and neither a clip store, a condensed set nor a result.{remedy}")
 
 
 def _of_store(store: ClipStore) -> dict[str, Any]:
@@ -88,20 +83,6 @@ def _of_set(condensed: CondensedSet) -> dict[str, Any]:
         "float32_bytes": condensed.float32_bytes,
         **({"unseen": condensed.source["unseen"]} if "unseen" in condensed.source else {}),
         "source": condensed.source,
-    }
-
-
-def _of_ranking(ranking: Ranking) -> dict[str, Any]:
-    agreements = ranking.agreements if ranking.is_complete else {}
-    return {
-        "kind": "ranking",
-        "candidates": list(ranking.candidates),
-        "sets": [one.name for one in ranking.sets],
-        "finished": ranking.is_complete,
-        "networks": len(ranking.trials),
-        **{f"{name}_tau": round(found.values["tau"], 3) for name, found in agreements.items()},
-        "split": ranking.data.split,
-        "config": ranking.config,
     }
 
 

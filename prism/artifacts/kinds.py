@@ -11,14 +11,13 @@ from prism.machine.files import check_output_file
 
 OTHER = "a file that is not PRISM's"
 FIRST_BYTES = 2**20
-"""Enough for the candidates of a ranking, which stand before the name of its format."""
 
-STORE, SET, RESULT, RANKING = "a clip store", "a condensed set", "a result", "a ranking"
+STORE, SET, RESULT = "a clip store", "a condensed set", "a result"
 TELEMETRY, PAGE = "the telemetry of a condensed set", "a page of prism report"
 EXPORT, FOLDER = "a folder of prism export", "a folder"
 TENSORS, JSON = "a safetensors file", "JSON"
-"""Files of these two may be a damaged or a stranger's set, and result or ranking."""
-OWN_FILES = (SET, RESULT, RANKING, TELEMETRY, PAGE)
+"""Files of these two may be a damaged or a third-party set, and result."""
+OWN_FILES = (SET, RESULT, TELEMETRY, PAGE)
 """The files that only PRISM writes."""
 
 
@@ -40,7 +39,7 @@ def kind_of(path: Path) -> str:
     if start[8:9] == b"{" and b"\0" in start[:8]:
         return SET if b"prism-condensed-set" in start else TENSORS
     if start.lstrip().startswith(b"{") and b"\0" not in start:
-        names = {b'"prism-result"': RESULT, b'"prism-ranking"': RANKING, b'"kind": "start"': TELEMETRY}
+        names = {b'"prism-result"': RESULT, b'"kind": "start"': TELEMETRY}
         return next((kind for name, kind in names.items() if name in start), JSON)
     if start.startswith(b"<!DOCTYPE html>") and b"<title>PRISM report: " in start:
         return PAGE

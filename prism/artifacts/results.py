@@ -3,12 +3,12 @@
 import math
 import os
 import statistics
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.kinds import JSON, check_format, kind_of
+from prism.artifacts.kinds import JSON, RESULT, check_format, kind_of
 from prism.config import as_path
 from prism.errors import ResultError
 from prism.machine.files import write_atomically
@@ -16,7 +16,7 @@ from prism.machine.provenance import versions
 from prism.machine.texts import as_text, canonical_json, parse_json, read_text
 
 VERSION = 1
-"""Of the formats prism-result and prism-ranking."""
+"""Of the format prism-result."""
 LARGEST = 2**60
 """Counts in a file are below it."""
 
@@ -278,7 +278,25 @@ class Result:
         Raises:
             ResultError: the file is missing, foreign, damaged or of a newer format.
         """
-        return read_record(path, "result", "prism evaluate and prism retrieve make one", _checked)
+        path = as_path(path, "a result, or its file,")
+        if not path.exists():
+            raise ResultError(f"result '{path}' does not exist.")
+        try:
+            if (found := kind_of(path)) not in (RESULT, JSON):
+                raise ResultError(
+                    f"'{path}' is {found}, not a result. prism evaluate and prism retrieve make one."
+                )
+            content = parse_json(read_text(path))
+        except (OSError, ValueError) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise ResultError(f"'{path}' is not a result, or is damaged: {problem}.") from None
+        check_format(content, "prism-result", VERSION, ResultError, f"'{path}' is not a result: it", f"'{path}'")
+        try:
+            return _checked(content)
+        except KeyError as error:
+            raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
+        except (TypeError, ValueError) as error:
+            raise ResultError(f"'{path}' is not a valid result: {error}.") from None
 
 
 def _checked(content: dict[str, Any]) -> Result:
@@ -301,31 +319,6 @@ def _checked(content: dict[str, Any]) -> Result:
     label, protocol = typed(str, content["label"]), typed(str, content["protocol"])
     config, provenance = typed(dict, content["config"]), typed(dict, content["provenance"])
     return Result(label, task, protocol, subject, data, config, runs, provenance)
-
-
-def read_record(path: str | Path, noun: str, made_by: str, build: Callable[[dict[str, Any]], Any]) -> Any:
-    """A `result` or `ranking` (the noun), which a stranger may have written, as `build` makes it of the content.
-
-    Raises:
-        ResultError: the file is missing, foreign, damaged or of a newer format.
-    """
-    path, kind = as_path(path, f"a {noun}, or its file,"), f"a {noun}"
-    if not path.exists():
-        raise ResultError(f"{noun} '{path}' does not exist.")
-    try:
-        if (found := kind_of(path)) not in (kind, JSON):
-            raise ResultError(f"'{path}' is {found}, not {kind}. {made_by}.")
-        content = parse_json(read_text(path))
-    except (OSError, ValueError) as error:
-        problem = error.strerror if isinstance(error, OSError) else error
-        raise ResultError(f"'{path}' is not {kind}, or is damaged: {problem}.") from None
-    check_format(content, f"prism-{noun}", VERSION, ResultError, f"'{path}' is not {kind}: it", f"'{path}'")
-    try:
-        return build(content)
-    except KeyError as error:
-        raise ResultError(f"'{path}' is not a valid {noun}: it has no {error}.") from None
-    except (TypeError, ValueError) as error:
-        raise ResultError(f"'{path}' is not a valid {noun}: {error}.") from None
 
 
 def percent(summary: tuple[float, float, int]) -> str:

@@ -63,24 +63,4 @@ class Scoring(Running, Scored):
     """Networks that are trained side by side, at most; all cores by default. No score depends on it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rated:
-    """The files of `rank`."""
-
-    data: Path
-    """Clip store."""
-    candidates: Path | None = None
-    """TOML file with a table of options for each candidate; by default 12 small networks."""
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None
-    """Ranking to write (.json)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rating(Running, Rated):
-    """How `rank` runs, and on which files."""
-
-    workers: Annotated[int | None, Parameter(group=WHERE)] = None
-    """Candidates that are trained side by side, at most; all cores by default. No score depends on it."""
-
-
 LOCAL = Running()

@@ -22,32 +22,27 @@ def report(
     Parameters
     ----------
     results
-        Result files, from prism evaluate and prism retrieve, and rankings, from prism rank.
+        Result files, from prism evaluate and prism retrieve.
     output
         Page to write (.html).
     """
     from rich.console import Console
 
-    from prism.artifacts.rankings import Ranking
     from prism.reports.advice import next_command
     from prism.reports.page import report as write
-    from prism.reports.rankings import summary_table as ranking_table
     from prism.reports.rows import build_rows, groups
-    from prism.reports.sources import apart_from_rankings, load_results
+    from prism.reports.sources import load_results
     from prism.reports.tables import summary_tables
 
     page = write(results, output, overwrite=run.overwrite)
-    results, rankings = apart_from_rankings(results)
-    for path in rankings:
-        Console().print(ranking_table(Ranking.load(path)))
-    loaded = load_results(results) if results else []
+    loaded = load_results(results)
     found = [item.result for item in loaded]
     for table, cautions in summary_tables(found):
         Console().print(table)
         for caution in cautions:
             say(caution)
     wrote(page.resolve(), "open it in a browser")
-    if loaded and (following := next_command(loaded, groups(build_rows(found))[0])):
+    if following := next_command(loaded, groups(build_rows(found))[0]):
         say(f"Next: {following}")
 
 
@@ -113,14 +108,14 @@ def reproduce(
 
 @command()
 def info(path: Path, /, *, json: Flag = False) -> None:
-    """Say what a store, condensed set, result or ranking is, in a few lines.
+    """Say what a store, condensed set or result is, in a few lines.
 
     Example: prism info runs/set.safetensors
 
     Parameters
     ----------
     path
-        A store's folder, a condensed set, a result or a ranking.
+        A store's folder, a condensed set or a result.
     json
         Print everything as JSON.
     """

@@ -62,7 +62,7 @@ def evaluate_next(made: "CondensedSet", output: Path, store: Path, run: Running)
 
 
 def report_next(output: Path) -> None:
-    """Say how a result or a ranking becomes a page beside it."""
+    """Say how a result becomes a page beside it."""
     page = output.parent / "page.html"
     next_is("report", output, "-o", page, *(["--overwrite"] if page.exists() else []))
 

@@ -1,16 +1,14 @@
-"""The commands that judge sets: `evaluate`, `retrieve`, `rank`."""
+"""The commands that score sets: `evaluate`, `retrieve`."""
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from cyclopts import Parameter
-
-from prism.cli.commands import call, command, reach_own_parts
-from prism.cli.options import Rating, Scoring
+from prism.cli.commands import call, command
+from prism.cli.options import Scoring
 from prism.cli.said import report_next, resumes, say, wrote
 from prism.config import Options
-from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 
 
 @command(EvaluateConfig)
@@ -67,60 +65,3 @@ def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, confi
         return
     wrote(run.output)
     report_next(run.output)
-
-
-@command(RankConfig)
-def rank(
-    sets: Annotated[list[Path], Parameter(negative="")],
-    /,
-    *,
-    run: Rating,
-    config: RankConfig | None = None,
-) -> None:
-    """Ask whether sets put networks and hyper-parameters in the order that all training clips do.
-
-    Example: prism rank runs/set.safetensors runs/random.safetensors --data runs/store -o runs/ranking.json
-
-    Parameters
-    ----------
-    sets
-        Condensed sets to train the candidates on. Those that were made alike are summed up; the first kind is
-        compared with the others.
-    run.data
-        Clip store: its training clips give the order to be found, its split val scores.
-    run.output
-        Ranking to write (.json); it grows with every candidate. Tables (.md, .csv) and a plot (.svg) go beside it.
-    run.resume
-        Keep the networks that the ranking has already, and train those it lacks.
-    """
-    from rich.console import Console
-
-    from prism.artifacts.kinds import check_output_kind
-    from prism.evaluation.candidates import read_candidates
-    from prism.evaluation.rank import rank as verb
-    from prism.reports.rankings import beside, summary_table, write_tables
-
-    output = run.output
-    if output is not None:
-        for path in beside(output):
-            # Beside a ranking to be resumed lie its own tables; where there is none, they are a stranger's.
-            check_output_kind(path, "a table or a plot", run.overwrite or (run.resume and output.exists()))
-        resumes(run, output, output)
-    for candidate in read_candidates(run.candidates).values():
-        reach_own_parts(str, candidate.model)
-    found = call(
-        *(verb, sets, run.data),
-        config=config,
-        run=run,
-        output=output,
-        candidates=run.candidates,
-        workers=run.workers,
-    )
-    if output is not None:
-        write_tables(found, output)
-    Console().print(summary_table(found))
-    if output is None:
-        say("Nothing was written; -o RANKING.json keeps the ranking.")
-        return
-    say(f"Wrote {output}, and beside it {', '.join(path.name for path in beside(output))}.")
-    report_next(output)

@@ -1,4 +1,4 @@
-"""The options of `prism evaluate`, `prism retrieve` and `prism rank`, and those of a candidate."""
+"""The options of `prism evaluate` and `prism retrieve`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -107,42 +107,6 @@ flips as the only augmentation."""
     """Temperature of the supervised contrastive loss; a lower one looks at the nearest negatives only."""
     split: Annotated[QuerySplit, Group("Scoring")] = "test"
     """Real clips to ask for; the gallery is always the training clips. Choose settings on val, report test."""
-
-
-@dataclass(frozen=True)
-class Candidate(NetworkOptions, section="candidate"):
-    """A network and the hyper-parameters that it is trained with: one of those that a ranking puts in order."""
-
-    lr: Annotated[float, RATE] = 0.01
-    """Learning rate of SGD with momentum 0.9 and weight decay 5e-4."""
-    shift: Annotated[float, SHARE] = 0.0
-    """Largest random shift of a training clip in time, down and across, as a share of its extent."""
-    flip: WhenFlipped = "protocol"
-    """When training clips are mirrored, as in `prism evaluate`."""
-
-
-@dataclass(frozen=True)
-class RankConfig(Options, section="rank"):
-    """Options of `prism rank`; every candidate and every set has the same schedule, counted in steps."""
-
-    seeds: Annotated[int, Group("Networks"), at_least(1)] = 1
-    """Networks of each candidate that are trained on each set."""
-    full_seeds: Annotated[int, at_least(1)] = 2
-    """Networks of each candidate that are trained on all training clips; with 2 or more the table says how well \
-these agree with themselves."""
-    seed: int = 0
-    """First seed, of the first network on all clips; those on a set have seeds of their own."""
-    steps: Annotated[int, Group("Training"), at_least(1)] = 200
-    """Training steps on a set, rounded to whole passes over its clips; the same for every set."""
-    full_steps: Annotated[int, at_least(1)] = 600
-    """Training steps on all training clips, rounded to whole passes."""
-    batch_size: Annotated[int, at_least(1)] = 10
-    """Clips per training step."""
-    split: Annotated[QuerySplit, Group("Scoring")] = "val"
-    """Real clips to score on. A choice must not be made on test; test only measures a ranking where a store has \
-no val."""
-    resamples: Annotated[int, between(100, 100000)] = 2000
-    """Draws of the bootstrap behind every interval."""
 
 
 JudgeConfig = EvaluateConfig | RetrieveConfig

@@ -24,7 +24,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def _version(distribution: str) -> str:
-    # Reading it takes ten milliseconds, and a ranking asks for it a thousand times. `prism --help` never does.
+    # Reading it takes ten milliseconds, and a run asks for it after every network. `prism --help` never does.
     from importlib import metadata
 
     return metadata.version(distribution)

@@ -8,7 +8,7 @@ from typing import Any
 from prism.condensation.options import CondenseConfig
 from prism.config import Options, as_path, described, nearest, with_options
 from prism.errors import ConfigError
-from prism.evaluation.options import EvaluateConfig, RankConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.texts import read_text
@@ -21,7 +21,7 @@ SECTIONS: dict[str, type[Options]] = {
     config.section: config
     for config in (
         *(MotionConfig, IngestConfig, SelectConfig, CondenseConfig),
-        *(EvaluateConfig, RetrieveConfig, RankConfig, ExportConfig),
+        *(EvaluateConfig, RetrieveConfig, ExportConfig),
     )
 }
 """The options of each verb that a recipe may have a table for."""

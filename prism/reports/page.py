@@ -10,16 +10,14 @@ import jinja2
 from markupsafe import Markup
 
 from prism.artifacts.kinds import PAGE, check_output_kind
-from prism.artifacts.rankings import Ranking
 from prism.config import as_list, as_path
 from prism.machine.files import write_atomically
 from prism.machine.locks import claim
 from prism.machine.run import OUTPUT
-from prism.reports.rankings import ranking_sheets
 from prism.reports.sections import build_sections
 from prism.reports.series import SHAPES
 from prism.reports.sheet import Sheet
-from prism.reports.sources import Loaded, apart_from_rankings, load_results
+from prism.reports.sources import Loaded, load_results
 from prism.reports.text import printable
 
 SECONDS_PER_FRAME = 0.125
@@ -34,25 +32,23 @@ def report(
     telemetry file that is missing or has changed is named on it.
 
     Args:
-        results: result files, as `prism evaluate` writes them, and rankings of `prism rank`, in any order. A
-            `Result` itself will not do: sets and stores are found by the place of its file.
+        results: result files, as `prism evaluate` writes them, in any order. A `Result` itself will not do: sets
+            and stores are found by the place of its file.
         output: the HTML file.
         sheets: tables to show before everything else; with one, there may be no results.
         overwrite: replace an output.
 
     Raises:
         ConfigError: there is nothing to show, or no list of it.
-        ResultError: a result file is missing or damaged, or a ranking is not finished.
+        ResultError: a result file is missing or damaged.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     results, output = as_list(results, "result files"), as_path(output, OUTPUT)
-    results, rankings = apart_from_rankings(results)
-    of_rankings = (sheet for path in rankings for sheet in ranking_sheets(Ranking.load(path)))
-    sheets = [*as_list(sheets, "sheets"), *of_rankings]
+    sheets = as_list(sheets, "sheets")
     loaded = load_results(results) if results or not sheets else []
     with claim(output):
         shown = [item.locate(path) for item in loaded for path in item.paths]
-        check_output_kind(output, PAGE, overwrite, [*results, *rankings, *shown])
+        check_output_kind(output, PAGE, overwrite, [*results, *shown])
         write_atomically(output, build_page(loaded, sheets).encode())
     return output
 

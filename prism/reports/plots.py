@@ -1,4 +1,4 @@
-"""Plots of scores against what they cost, and of the orders of candidates.
+"""Plots of scores against what they cost.
 
 No name of a user enters a picture, but plain ones of sets.
 """
@@ -11,14 +11,13 @@ from itertools import pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from matplotlib.transforms import ScaledTranslation
 
 from prism.artifacts.results import HEADINGS
-from prism.reports.pictures import LARGE, WIDE, picture, pictured
+from prism.reports.pictures import LARGE, WIDE, picture
 from prism.reports.rows import Row
-from prism.reports.series import BLACK, COLOURS, CYCLE, SHAPES, Mark, Series
+from prism.reports.series import COLOURS, CYCLE, SHAPES, Mark, Series
 from prism.reports.sheet import Picture
 from prism.reports.text import significant
 
@@ -178,85 +177,3 @@ def _cost_axis(axes: Axes, values: Sequence[float], cost: str, score: str) -> No
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(cost)
     axes.set_ylabel(f"{score} (%)")
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The candidates of a ranking on sets of one kind.
-
-    Attributes:
-        name: of the kind; it is left out where it has other letters than plain ones.
-        title: what the panel says.
-        full, scores: for each candidate its score on all clips and the mean over the sets, in percent.
-        deviations: the deviations over the sets, in percent.
-        networks: the model of each candidate.
-        picked: the candidates that a set puts first.
-    """
-
-    name: str
-    title: str
-    full: tuple[float, ...]
-    scores: tuple[float, ...]
-    deviations: tuple[float, ...]
-    networks: tuple[str, ...]
-    picked: frozenset[int]
-
-
-ACROSS = 3
-"""Panels side by side at most, so that their text can be read on a page."""
-NAME_WIDTH, NAME_HEIGHT = 1.6, 0.22
-"""Inches that the name of a network takes in the legend."""
-
-
-def ranking_plot(panels: Sequence[Panel], chance: float) -> Picture:
-    """The scores of candidates on sets against those on all clips, a panel for each kind of set.
-
-    Args:
-        panels: one or more, of the same candidates.
-        chance: the score of random guesses, in percent.
-    """
-    across = ACROSS if len(panels) not in (2, 4) else 2
-    rows, columns = -(-len(panels) // across), min(across, len(panels))
-    width, networks = max(2.75 * columns, 3.6), len(set(panels[0].networks))
-    names = min(networks, int(width / NAME_WIDTH))
-    size = (width, 2.75 * rows + 0.28 + math.ceil(networks / names) * NAME_HEIGHT)
-    alt = f"Top-1 of {len(panels[0].full)} candidates on {len(panels)} kinds of sets against that on all clips; "
-    words = (f"{alt}the numbers are in the tables.", "A ring: the pick of a set. Dotted: chance. Bars: over sets.")
-    drawn = partial(_rankings, panels=panels, chance=chance, shape=(rows, columns), names=names)
-    return pictured(drawn, words, size)
-
-
-def _rankings(figure: Figure, panels: Sequence[Panel], chance: float, shape: tuple[int, int], names: int) -> None:
-    """Draw the panels in rows and columns (`shape`), below them a legend of so many names in a row."""
-    top = 1.08 * max(
-        max(panel.scores[i] + panel.deviations[i] for i in range(len(panel.full))) for panel in panels
-    )
-    low, high = min(*panels[0].full, chance), max(panels[0].full)
-    margin = 0.06 * max(high - low, 1)
-    for number, panel in enumerate(panels):
-        axes = figure.add_subplot(*shape, number + 1)
-        _candidates(axes, panel)
-        for line in (axes.axhline, axes.axvline):
-            line(chance, color="#8a8a8a", linestyle=(0, (1, 2)), linewidth=0.9)
-        axes.set_xlim(low - margin, high + margin)
-        axes.set_ylim(0, min(104, max(top, 1.3 * chance)))
-        plain = panel.name.isascii() and panel.name.replace("-", "").replace(" ", "").isalnum()
-        name = panel.name if plain and len(panel.name) <= 20 else f"kind {number + 1}"
-        axes.set_title(f"{name}\n{panel.title}", fontsize=10.5, loc="left")
-        axes.set_xlabel("on all clips, top-1 %")
-        if number % shape[1] == 0:
-            axes.set_ylabel("on the set, top-1 %")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, frameon=False, fontsize=9.5, loc="outside lower center", ncols=names)
-
-
-def _candidates(axes: Axes, panel: Panel) -> None:
-    for rank, network in enumerate(dict.fromkeys(panel.networks)):
-        places = [i for i, one in enumerate(panel.networks) if one == network]
-        colour, marker = COLOURS[rank % len(COLOURS)], MARKERS[CYCLE[rank % len(CYCLE)]]
-        x, y, bars = ([values[i] for i in places] for values in (panel.full, panel.scores, panel.deviations))
-        look: Any = {"fmt": marker, "markersize": 6, "markeredgecolor": "white", "markeredgewidth": 0.7}
-        axes.errorbar(x, y, bars, color=colour, elinewidth=0.8, label=network, zorder=3, **look)
-    for i in sorted(panel.picked):
-        ring: Any = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "markeredgewidth": 1.1}
-        axes.plot([panel.full[i]], [panel.scores[i]], color=BLACK, zorder=4, **ring)

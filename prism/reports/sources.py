@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import RANKING, kind_of
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
@@ -38,29 +37,19 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
     """Read result files, each once.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are none, or one is no path.
         ResultError: one is missing or is not a result.
     """
     if not paths:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
-    unique = {Path(path).resolve(): Path(path) for path in paths}
-    return [Loaded(path, Result.load(path)) for path in unique.values()]
-
-
-def apart_from_rankings(paths: Sequence[str | Path]) -> tuple[list[Path], list[Path]]:
-    """The paths of results, and those of rankings; what is neither counts as a result.
-
-    Raises:
-        ConfigError: one is no path.
-    """
     if any(isinstance(given, Result) for given in paths):
         raise ConfigError(
             "report needs the file of a result, not the result itself: by the file's place it finds the set and "
             "the store. The verb that made it writes one with output=."
         )
     places = [as_path(path, "the path of a result") for path in paths]
-    rankings = [path for path in places if path.is_file() and kind_of(path) == RANKING]
-    return [path for path in places if path not in rankings], list(dict.fromkeys(rankings))
+    unique = {path.resolve(): path for path in places}
+    return [Loaded(path, Result.load(path)) for path in unique.values()]
 
 
 @dataclass

@@ -110,6 +110,6 @@ def test_telemetry_and_exports_are_called_by_their_names(store, tmp_path):
     export(chosen, tmp_path / "export")
     for name, kind in (("telemetry", "the telemetry of a condensed set"), ("export", "a folder of prism export")):
         with pytest.raises(
-            ArtifactError, match=f"' is {kind}, and neither a clip store, .*, a result nor a ranking"
+            ArtifactError, match=f"' is {kind}, and neither a clip store, a condensed set nor a result"
         ):
             describe(tmp_path / name)

@@ -16,8 +16,6 @@ KILLS = either(2, 50)
 KILLED = (
     *("ingest", "condense, prism", "condense, static-dynamic", "select, herding"),
     *("evaluate", "retrieve", "report", "export, videofolder", "reproduce"),
-    # tests/evaluation/test_rank.py stops a ranking in less time.
-    *either((), ("rank",)),
 )
 
 
@@ -35,10 +33,7 @@ def launcher() -> Iterator[Launcher]:
 
 
 def is_whole(found: Any, expected: Any, grows: bool = False) -> bool:
-    """Whether what stands under a final name is complete; a result or a ranking may still lack some networks."""
-    if isinstance(found, dict) and "trials" in found:
-        trials = [one for one in expected["trials"] if one in found["trials"]]
-        return bool(trials) and found == expected | {"trials": trials}
+    """Whether what stands under a final name is complete; a result may still lack some networks."""
     if isinstance(found, dict) and "runs" in found:
         # The summary is that of the runs, and no run's business here.
         seeds, summary = [run["seed"] for run in found["runs"]], {"summary": found["summary"]}

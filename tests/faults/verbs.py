@@ -98,14 +98,6 @@ VERBS = {
     "retrieve": Verb(
         "retrieve {root}/chosen.safetensors " + TRAIN, "recall.json", ("--resume",), has_workers=True
     ),
-    "rank": Verb(
-        "rank {root}/chosen.safetensors {root}/takes.safetensors --data {root}/store --split test --device cpu "
-        "--candidates {root}/candidates.toml --steps 1 --full-steps 1 --full-seeds 1",
-        "ranking.json",
-        ("--resume",),
-        has_workers=True,
-        tells_time=("ranking.md",),
-    ),
     "export, videofolder": Verb("export {root}/chosen.safetensors", "out", ("--overwrite",)),
     "report": Verb("report {root}/result.json", "page.html", has_bar=False),
     "reproduce": Verb(
@@ -127,7 +119,6 @@ def write_inputs(root: Path) -> None:
         root / "chosen.safetensors", store, output=root / "result.json", width=2, epochs=1, seeds=2, device="cpu"
     )
     (root / "tiny.toml").write_text(RECIPE)
-    (root / "candidates.toml").write_text("".join(f"[c{width}]\nwidth = {width}\n" for width in (1, 2, 3)))
 
 
 def forget(root: Path) -> None:
