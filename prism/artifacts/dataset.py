@@ -91,6 +91,8 @@ class VideoDataset(Dataset[tuple[Any, int]]):
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         """The video at a position, float32, and its label."""
+        if isinstance(index, slice):
+            raise ConfigError("a data set gives one video at a time: data[0]. Take several with a DataLoader.")
         frames = as_pixels(self._frames[index])
         # The video is the caller's alone, who may change it in place.
         frames = self._normalisation.apply(frames) if self._normalisation else frames.clone()

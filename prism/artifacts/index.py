@@ -1,6 +1,7 @@
 """The index of a store: `store.json`, its header, and `clips.csv`, where each of its clips comes from."""
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
@@ -50,6 +51,14 @@ class StoreHeader:
         return canonical_json({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1) + "\n"
 
 
+def ordered_classes(names: Iterable[str]) -> list[str]:
+    """Different class names in the order of their labels: as numbers where all of them are, else as texts."""
+    ordered = sorted(set(names))
+    if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name, re.ASCII) for name in ordered):
+        ordered.sort(key=float)
+    return ordered
+
+
 def clips_csv(sources: Iterable[ClipSource]) -> str:
     """The text of `clips.csv`."""
     return csv_text(CLIP_COLUMNS, ([getattr(source, column) for column in CLIP_COLUMNS] for source in sources))
@@ -94,7 +103,9 @@ def _checked_header(content: dict[str, Any]) -> StoreHeader:
     check(all(is_count(side) and 1 <= side <= 4096 for side in header.size), "size is not in 1..4096")
     check(isinstance(header.classes, list) and len(header.classes) >= 2, "classes are not two or more")
     check(all(isinstance(name, str) for name in header.classes), "a class name is not text")
-    check(header.classes == sorted(set(header.classes)), "classes are not sorted and different")
+    # Stores of before numbers were ordered as such have them as texts.
+    orders = sorted(set(header.classes)), ordered_classes(header.classes)
+    check(header.classes in orders, "classes are not sorted and different")
     named = isinstance(header.splits, dict) and {*header.splits, "test-random"} == set(SPLITS)
     check(named, "splits are not train, val, test and perhaps test-random")
     check(all(is_count(count) for count in header.splits.values()), "a split's count is not a number")
@@ -130,9 +141,10 @@ def read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
         raise StoreError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
     if Counter(source.split for source in sources) != Counter(header.splits):
         raise StoreError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
-    if unknown := {source.label for source in sources} - set(header.classes):
+    labels = {name: label for label, name in enumerate(header.classes)}
+    if unknown := {source.label for source in sources} - labels.keys():
         raise StoreError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
-    order = [(SPLITS.index(source.split), source.label) for source in sources]
+    order = [(SPLITS.index(source.split), labels[source.label]) for source in sources]
     if order != sorted(order):
         raise StoreError(f"store '{path}' has clips that are not sorted by split and class.")
     tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.artifacts.index import SPLITS, ClipSource, StoreHeader, clips_csv
+from prism.artifacts.index import SPLITS, ClipSource, StoreHeader, clips_csv, ordered_classes
 from prism.config import as_dict
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
@@ -74,7 +74,7 @@ def assemble(
     header = StoreHeader(
         num_frames=config.num_frames,
         size=(config.size, config.size),
-        classes=tuple(sorted({source.label for source in sources})),
+        classes=tuple(ordered_classes(source.label for source in sources)),
         # Only a store that has random windows of test videos speaks of them.
         splits={split: count for split, count in counts.items() if count or split != "test-random"},
         num_skipped=len(skipped),

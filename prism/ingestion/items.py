@@ -50,7 +50,7 @@ class Kept:
     """
 
     name: str
-    label: str | int
+    label: str
     recording: str
     outcomes: dict[str, Outcome]
     starts: dict[str, int]
@@ -138,12 +138,9 @@ def _roles(split: str, config: IngestConfig) -> Iterator[str]:
 
 
 def _videos(kept: Iterable[Kept]) -> Iterator[VideoSource]:
-    """The items as videos; numbers of classes without a name get as many digits as the largest."""
-    items = list(kept)
-    digits = max((len(str(item.label)) for item in items if isinstance(item.label, int)), default=0)
-    for item in items:
-        label = f"{item.label:0{digits}}" if isinstance(item.label, int) else item.label
-        yield VideoSource(Path(item.name), item.name, label, item.name.rpartition("/")[0], item.recording)
+    """The items as videos."""
+    for item in kept:
+        yield VideoSource(Path(item.name), item.name, item.label, item.name.rpartition("/")[0], item.recording)
 
 
 def _no_rate() -> Any:
@@ -192,7 +189,7 @@ def _taken_apart(item: Any, where: str) -> tuple[Any, Any]:
     return video, label
 
 
-def _class_of(label: Any, names: Sequence[str] | None, where: str) -> str | int:
+def _class_of(label: Any, names: Sequence[str] | None, where: str) -> str:
     """The name of a class, or its number where it has none."""
     if isinstance(label, str) and label:
         return label
@@ -203,7 +200,7 @@ def _class_of(label: Any, names: Sequence[str] | None, where: str) -> str | int:
     if isinstance(label, bool) or not 0 <= number < most:
         range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
         raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {range_}.")
-    return number if names is None else str(names[number])
+    return str(number if names is None else names[number])
 
 
 def _recording_of(item: Any, where: str) -> str:

@@ -1,7 +1,7 @@
 """Data sets as their authors publish them: one layout for each, which reads the official annotation files.
 
-Where test labels are not public (Kinetics, Something-Something), the validation videos are the test split, as
-in the literature. docs/datasets.md shows the trees.
+The validation videos of Kinetics and Something-Something are the test split, as in the literature.
+docs/datasets.md shows the trees.
 """
 
 import re
@@ -23,7 +23,7 @@ from prism.ingestion.annotations import (
 from prism.ingestion.listing import Layout, Listing, require_folder
 from prism.ingestion.options import IngestConfig
 
-NO_TEST_LABELS = "The test labels of this data set are not public: its validation videos are the test split."
+VALIDATION_IS_TEST = "The validation videos of this data set are the test split, as in the literature."
 
 # fmt: off
 MINIUCF = frozenset((
@@ -174,7 +174,7 @@ class Kinetics400(OfficialLists):
     """Kinetics-400: `<youtube_id>_<start>_<end>.mp4`, flat or in folders, with train.csv and validate.csv."""
 
     usual_folders = ("annotations", "kinetics400", "kinetics400/annotations")
-    notes = (NO_TEST_LABELS,)
+    notes = (VALIDATION_IS_TEST,)
 
     def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
         """Read the two lists, which some copies have renamed."""
@@ -210,7 +210,7 @@ class SomethingSomething(OfficialLists):
     """Something-Something V2: `<id>.webm` in a folder, with JSON files of labels, training and validation."""
 
     usual_folders = ("labels", "annotations")
-    notes = (NO_TEST_LABELS,)
+    notes = (VALIDATION_IS_TEST,)
 
     def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
         """Read the labels, numbered 0, 1, … without a gap, and the two lists; every class must have a video."""

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from prism.artifacts.index import SPLITS
+from prism.artifacts.index import SPLITS, ordered_classes
 from prism.errors import SourceError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
@@ -30,7 +30,8 @@ NAMED = r"_(g\d+)_c\d+"
 def in_order(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:
     """The videos with their splits, in the order of a store; errors like in `assign_splits`."""
     found = assign_splits(videos, config)
-    return sorted(found, key=lambda video: (SPLITS.index(video.split), video.label, video.relative))
+    labels = {name: label for label, name in enumerate(ordered_classes(video.label for video in found))}
+    return sorted(found, key=lambda video: (SPLITS.index(video.split), labels[video.label], video.relative))
 
 
 def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:

@@ -116,3 +116,8 @@ def test_what_is_neither_set_nor_store_is_refused():
 def test_an_index_beyond_the_end_is_an_index_error_so_that_loops_end(chosen):
     with pytest.raises(IndexError):
         VideoDataset(chosen)[4]
+
+
+def test_a_slice_is_refused_in_one_sentence(chosen):
+    with pytest.raises(ConfigError, match=r"one video at a time: data\[0\]"):
+        VideoDataset(chosen)[0:2]

@@ -12,7 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.index import ClipSource, StoreHeader, clips_csv
+from prism import testing
+from prism.artifacts.index import ClipSource, StoreHeader, clips_csv, ordered_classes
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, StoreError
 from prism.machine.files import file_sha256
@@ -293,3 +294,24 @@ def test_too_many_videos_per_class_names_the_class_that_has_fewer(ragged):
 
 def test_the_printed_store_names_its_shape(ragged):
     assert "3 classes, 9 train, 3 val, 6 test, 2×2×2" in repr(ragged)
+
+
+@pytest.mark.parametrize(
+    ("names", "ordered"),
+    [
+        (["10", "9", "2", "0"], ["0", "2", "9", "10"]),
+        (["1.5", "-1", "10", "010"], ["-1", "1.5", "010", "10"]),
+        (["10", "9", "b"], ["10", "9", "b"]),
+        (["nan", "1", "1e3"], ["1", "1e3", "nan"]),
+    ],
+)
+def test_classes_that_are_all_numbers_are_ordered_as_numbers(names, ordered):
+    assert ordered_classes(names) == ordered
+
+
+@pytest.mark.parametrize("classes", [("10", "9"), ("9", "10")])
+def test_a_store_of_numbers_is_read_in_either_order(tmp_path, classes):
+    sources = [ClipSource("train", name, f"{name}.mp4", 0, 1, 8) for name in classes]
+    store = testing.write_store(tmp_path / "store", classes, sources, np.zeros((2, 2, 3, 8, 8), np.uint8))
+    assert store.classes == classes
+    assert store.labels.tolist() == [0, 1]

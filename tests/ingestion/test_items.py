@@ -144,7 +144,8 @@ def test_numbers_get_the_names_that_a_data_set_has_for_them(tmp_path):
     assert store.classes == ("sit", "stand")
     assert [source.label for source in store.sources if source.path == "train/0000000"] == ["stand"]
     unnamed = ingest(pairs(2, tuple(np.arange(11))), tmp_path / "unnamed", **CLIP)
-    assert unnamed.classes == tuple(f"{number:02}" for number in range(11))
+    assert unnamed.classes == tuple(map(str, range(11)))
+    assert [source.label for source in unnamed.sources if source.split == "train"] == list(map(str, range(11)))
     tensors = ingest(pairs(2, (torch.tensor(3), torch.tensor(1))), tmp_path / "tensors", **CLIP)
     assert tensors.classes == ("1", "3")
 

@@ -780,3 +780,14 @@ def test_a_group_pattern_has_to_match_and_to_have_a_group():
     for pattern in ("(", r"g\d+"):
         with pytest.raises(ConfigError, match=r"must be a regular expression with a group"):
             IngestConfig(group_pattern=pattern)
+
+
+def test_labels_that_are_all_numbers_are_ordered_as_numbers_from_lists_and_folders(tmp_path):
+    names = [f"{label}/{k}.mp4" for label in range(12) for k in range(2)]
+    touch(tmp_path, *names)
+    rows = [f"{name},{name.split('/')[0]}" for name in names]
+    path = write_list(tmp_path, "\n".join(["path,label", *rows]))
+    whole = IngestConfig(val_fraction=0, test_fraction=0)
+    for source in (path, tmp_path):
+        ordered = [video.label for video in make_plan(source, whole).videos]
+        assert ordered == [str(label) for label in range(12) for _ in range(2)]

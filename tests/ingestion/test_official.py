@@ -19,7 +19,7 @@ from prism.ingestion.build import ingest
 from prism.ingestion.decode import frame_rate
 from prism.ingestion.layouts import list_videos
 from prism.ingestion.listing import Listing, VideoSource
-from prism.ingestion.official import MINIUCF, NO_TEST_LABELS
+from prism.ingestion.official import MINIUCF, VALIDATION_IS_TEST
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Window, centre_window, stride_at
 from prism.ingestion.splits import assign_splits, recording
@@ -312,7 +312,7 @@ def test_kinetics_videos_lie_flat_or_in_folders_and_validation_is_the_test_split
         (K400_VIDEOS[0], "abseiling", "train"),
         (K400_VIDEOS[2], "abseiling", "test"),
     ]
-    assert listing(k400, "kinetics400").notes == [NO_TEST_LABELS]
+    assert listing(k400, "kinetics400").notes == [VALIDATION_IS_TEST]
 
 
 def test_kinetics_missing_videos_are_skipped_as_missing(k400):
@@ -362,7 +362,7 @@ def test_ssv2s_class_is_its_template_without_brackets(tmp_path):
         ("20bn-something-something-v2/74225.webm", "Holding something next to something", "test"),
         ("20bn-something-something-v2/78687.webm", "Holding something next to something", "train"),
     ]
-    assert listing(root, "ssv2").notes == [NO_TEST_LABELS]
+    assert listing(root, "ssv2").notes == [VALIDATION_IS_TEST]
 
 
 @pytest.mark.parametrize(
@@ -581,7 +581,7 @@ def test_kinetics_becomes_a_store_that_lists_missing_and_broken_videos(k400, tmp
     write(k400, {"broken_000000_000010.mp4": "no video"})
     options = {**read_recipe("kinetics400")["ingest"], "num_frames": 4, "fps": 5.0, "size": 32}
     store = ingest(k400, tmp_path / "store", **options)
-    assert NO_TEST_LABELS in capfd.readouterr().err
+    assert VALIDATION_IS_TEST in capfd.readouterr().err
     assert store.classes == ("abseiling", "air drumming")
     assert store.header.splits == {"train": 2, "val": 0, "test": 1}
     assert {(source.start, source.stride) for source in store.sources} == {(17, 5)}
