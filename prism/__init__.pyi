@@ -236,7 +236,6 @@ def select(
     config: SelectConfig | None = None,
     run: Run | None = None,
     *,
-    from_list: str | Path | None = None,
     method: Any = "random",
     vpc: int = 1,
     takes: int = 1,

@@ -102,13 +102,6 @@ def test_select_writes_a_set(prism, store, tmp_path):
     assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 1
 
 
-def test_select_takes_a_list_and_says_which_classes_it_leaves_out(prism, store, tmp_path):
-    (tmp_path / "list").write_text("class1/train0.mp4\n")
-    out = prism.succeeds("select", store.path, "-o", tmp_path / "set", "--from-list", tmp_path / "list")
-    assert "Caution: the list has no clip of class0, which no network can then learn." in out
-    assert CondensedSet.load(tmp_path / "set").source["clips"] == ["class1/train0.mp4"]
-
-
 def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
     out = prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
     line, *caution = out.splitlines()[:-2]
@@ -513,12 +506,6 @@ MISTAKES = {
     "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),
     "temperature 0": ("retrieve {set} --data {store} --temperature 0", "retrieve.temperature = 0.0"),
     "neither set nor train to retrieve": ("retrieve --data {store}", "retrieve needs either"),
-    "list of unknown paths": (
-        "select {store} -o {at}/out --from-list {at}/file",
-        "'precious', which the store does",
-    ),
-    "missing list": ("select {store} -o {at}/out --from-list {at}/missing", "cannot be read: No such file"),
-    "list and vpc": ("select {store} -o {at}/out --from-list {at}/file --vpc 2", "left out with a list"),
     "store as a set to export": ("export {store} -o {at}/out", "is a clip store, not a condensed set"),
     "text as a set to export": ("export {at}/file -o {at}/out", "not a condensed set"),
     "export exists": ("export {set} -o {at}/empty", "exists already"),

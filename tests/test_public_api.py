@@ -86,7 +86,6 @@ def test_a_misspelt_field_of_the_run_names_the_nearest(store):
         (lambda store: prism.ingest("videos", None), "the path of an output is wanted, not None."),
         (lambda store: prism.write_motion(3), "the path of an output is wanted, not 3."),
         (lambda store: prism.load(store), "the path of a set, a store or videos is wanted, not ClipStore("),
-        (lambda store: prism.select(store, from_list=3), "the file of a list is wanted, not 3."),
         (lambda store: prism.reproduce("table1", store), "a list of clip stores is wanted, not ClipStore("),
         (lambda store: prism.reproduce("table1", [store], vpc=5), "a list of numbers of videos per class is"),
         (lambda store: prism.reproduce(3, [store]), "unknown table '3'. See prism reproduce --list."),

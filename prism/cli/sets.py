@@ -54,7 +54,6 @@ def select(
     /,
     *,
     output: Output,
-    from_list: Path | None = None,
     run: Running = LOCAL,
     config: SelectConfig | None = None,
 ) -> None:
@@ -68,15 +67,10 @@ def select(
         Clip store, from prism ingest.
     output
         Condensed set to write (.safetensors).
-    from_list
-        Text or CSV file with the paths of the videos to take, as another tool has chosen them.
     """
     from prism.selection.select import select as verb
 
-    made = call(verb, store, config=config, run=run, output=output, from_list=from_list)
-    counts = zip(made.classes, made.labels.bincount(minlength=len(made.classes)).tolist(), strict=True)
-    if without := [name for name, count in counts if count == 0]:
-        say(f"Caution: the list has no clip of {', '.join(without)}, which no network can then learn.")
+    made = call(verb, store, config=config, run=run, output=output)
     wrote(output, made.contents)
     evaluate_next(made, output, store, run)
 

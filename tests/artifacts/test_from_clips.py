@@ -10,6 +10,7 @@ import prism
 from prism.artifacts.clips import Clips
 from prism.artifacts.encodings.storages import H264, Float32, UInt8
 from prism.errors import ClipError, CondensedError, ConfigError
+from prism.selection.methods import Selection
 
 TINY = {"width": 4, "epochs": 2, "seeds": 2, "device": "cpu"}
 
@@ -21,12 +22,17 @@ def chosen(store):
     return clips.subset([int((clips.labels == label).nonzero()[0]) for label in (1, 0)])
 
 
-def test_real_clips_teach_what_they_teach_as_a_selection(store, chosen, tmp_path):
-    paths = [source.path for source in store.sources if source.split == "train"]
-    listed = tmp_path / "list.txt"
-    firsts = [int((store.labels == label).nonzero()[0]) for label in (0, 1)]
-    listed.write_text("\n".join(paths[first] for first in firsts))
-    theirs = prism.select(store, from_list=listed)
+class First(Selection):
+    """The first clips of each class."""
+
+    needs_embeddings = False
+
+    def choose(self, embeddings, num, generator):
+        return list(range(num))
+
+
+def test_real_clips_teach_what_they_teach_as_a_selection(store, chosen):
+    theirs = prism.select(store, method=First)
     ours = prism.CondensedSet.from_clips(chosen, store, method="first")
     assert (ours.storage, ours.labels.tolist(), ours.num_keyframes) == ("uint8", [0, 1], 2 * store.num_frames)
     assert torch.equal(ours.render(), theirs.render())
