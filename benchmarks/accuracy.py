@@ -32,7 +32,7 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig, settled
 from prism.evaluation.evaluate import evaluate
-from prism.machine.allocation import keep_freed_memory
+from prism.machine.devices import keep_freed_memory
 
 PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop at our rate"
 EMPTY, FILLED = "empty cache", "kept class means"

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from prism.machine.files import write_atomically
 from prism.machine.provenance import provenance
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 
 CLOCKS = {
     "wall": time.perf_counter,

@@ -22,7 +22,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.condensation.condensing_memory import condensing_memory
 from prism.condensation.options import CondenseConfig, settled
-from prism.machine.allocation import keep_freed_memory
+from prism.machine.devices import keep_freed_memory
 
 MIB = 2**20
 SECONDS = 0.001

@@ -27,7 +27,7 @@ PLAIN: tuple[type, ...] = (bool, int, float, list, dict, tuple, type(None))
 
 
 @dataclass(frozen=True)
-class Promise:
+class Range:
     """A range of values.
 
     Attributes:
@@ -47,27 +47,27 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Rare:
+class OmitDefault:
     """An option that is recorded only where it is used: without it a file has the bytes that it always had."""
 
 
-def at_least(low: float) -> Promise:
+def at_least(low: float) -> Range:
     """A number from `low` on."""
-    return Promise(f"at least {low}", lambda value: value >= low)
+    return Range(f"at least {low}", lambda value: value >= low)
 
 
-def between(low: float, high: float) -> Promise:
+def between(low: float, high: float) -> Range:
     """A number in low..high, both included."""
-    return Promise(f"between {low} and {high}", lambda value: low <= value <= high)
+    return Range(f"between {low} and {high}", lambda value: low <= value <= high)
 
 
-def above(low: float, high: float, said: str) -> Promise:
+def above(low: float, high: float, said: str) -> Range:
     """A number above `low` and at most `high`, which sentences write as `said`."""
-    return Promise(f"above {low} and at most {said}", lambda value: low < value <= high)
+    return Range(f"above {low} and at most {said}", lambda value: low < value <= high)
 
 
-SHARE = Promise("at least 0 and below 1", lambda value: 0 <= value < 1)
-RATE = Promise("positive and below 1e+38", lambda value: 0 < value < 1e38)
+SHARE = Range("at least 0 and below 1", lambda value: 0 <= value < 1)
+RATE = Range("positive and below 1e+38", lambda value: 0 < value < 1e38)
 """Learning rates from 1e38 on overflow float32."""
 
 
@@ -89,7 +89,7 @@ class Field:
     default: Any
     choices: tuple[str, ...]
     parts: Parts | None
-    promise: Promise | None
+    promise: Range | None
     group: str
     is_rare: bool
 
@@ -151,13 +151,13 @@ class Options:
                 object.__setattr__(self, key, brought)
             elif key in known and getattr(self, key) != brought:
                 raise self.refusal(key, f"{brought!r}, as in the part that is given")
-        if (name := parts.name_of(value, known)) in parts.homes:
+        if (name := parts.name_of(value, known)) in parts.registry:
             object.__setattr__(self, field.name, name)
 
     def refusal(self, name: str, promise: str) -> ConfigError:
         """The error that names an option, its value and what that must be."""
         value, parts = getattr(self, name), described(type(self))[name].parts
-        guess = nearest(value, parts.homes) if parts and promise == parts.promise else ""
+        guess = nearest(value, parts.registry) if parts and promise == parts.promise else ""
         return ConfigError(f"{self.section}.{name} = {value!r}, but it must be {promise}.{guess}")
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
@@ -183,9 +183,9 @@ def described(config_type: type[Options]) -> dict[str, Field]:
             field.default,
             choices,
             next((mark for mark in said if isinstance(mark, Parts)), None),
-            next((mark for mark in said if isinstance(mark, Promise)), None),
+            next((mark for mark in said if isinstance(mark, Range)), None),
             group,
-            any(isinstance(mark, Rare) for mark in said),
+            any(isinstance(mark, OmitDefault) for mark in said),
         )
     return found
 
@@ -228,7 +228,7 @@ def as_path(given: Any, what: str) -> Path:
     """
     if isinstance(given, str | os.PathLike):
         return Path(given)
-    raise ConfigError(f"{what} is wanted, not {brief(given)}.")
+    raise ConfigError(f"{what} is wanted, not {short_repr(given)}.")
 
 
 def as_list(given: Any, what: str) -> list[Any]:
@@ -243,10 +243,10 @@ def as_list(given: Any, what: str) -> list[Any]:
     """
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | os.PathLike):
         return list(given)
-    raise ConfigError(f"a list of {what} is wanted, not {brief(given)}.")
+    raise ConfigError(f"a list of {what} is wanted, not {short_repr(given)}.")
 
 
-def brief(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """A value as a sentence shows it."""
     return shorten(repr(value), 60, placeholder=" ...")
 

@@ -5,11 +5,7 @@
     ├── SourceError       the folder, list, annotation or data set to read clips from is wrong
     ├── VideoError        one video cannot be used
     ├── ClipError         clips have the wrong shape, type or labels
-    ├── ArtifactError     a file or folder that PRISM reads is damaged, foreign or too new
-    │   ├── StoreError        a clip store
-    │   ├── CondensedError    a condensed set
-    │   ├── ResultError       a result
-    │   └── CheckpointError   the checkpoint of an unfinished run
+    ├── ArtifactError     a store, set, result or checkpoint is damaged, foreign or too new
     ├── OutputError       the output exists, cannot be written, or the disk is full
     │   └── BusyError         another run is writing it
     ├── EngineError       a cluster cannot be reached, or has lost what it was to compute
@@ -46,23 +42,7 @@ class ClipError(PrismError):
 
 
 class ArtifactError(PrismError):
-    """A file or folder that PRISM reads is damaged, foreign or too new."""
-
-
-class StoreError(ArtifactError):
-    """A clip store cannot be used."""
-
-
-class CondensedError(ArtifactError):
-    """A condensed set cannot be used."""
-
-
-class ResultError(ArtifactError):
-    """A result file cannot be used."""
-
-
-class CheckpointError(ArtifactError):
-    """The checkpoint of an unfinished run cannot be used."""
+    """A store, condensed set, result or checkpoint is damaged, foreign or too new."""
 
 
 class OutputError(PrismError):

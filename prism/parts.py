@@ -32,18 +32,18 @@ class Parts:
 
     Attributes:
         kind: its noun in sentences, as `insertion rule`.
-        homes: for each short name the place of the part, as `module:Name`.
-        needs: the methods that a part must have.
+        registry: for each short name the place of the part, as `module:Name`.
+        required: the methods that a part must have.
     """
 
     kind: str
-    homes: Mapping[str, str]
-    needs: tuple[str, ...] = ()
+    registry: Mapping[str, str]
+    required: tuple[str, ...] = ()
 
     @property
     def promise(self) -> str:
         """The names that are allowed, in words."""
-        return f"one of {', '.join(self.homes)}, or a part of your own as module:Name"
+        return f"one of {', '.join(self.registry)}, or a part of your own as module:Name"
 
     def is_name(self, value: object) -> bool:
         """Whether a text could name a part; nothing is imported."""
@@ -52,9 +52,9 @@ class Parts:
     def _place(self, name: str) -> str:
         """A name as `module:Name`, with its options if it has some."""
         short, bracket, options = name.partition("(")
-        return self.homes.get(short, short) + bracket + options
+        return self.registry.get(short, short) + bracket + options
 
-    def found(self, value: Any) -> tuple[Any, dict[str, Any]]:
+    def resolve(self, value: Any) -> tuple[Any, dict[str, Any]]:
         """The class, function or object that a value stands for, and the options that the value gives to it.
 
         Args:
@@ -97,7 +97,7 @@ class Parts:
         Raises:
             ConfigError: there is no such part, it does not take these options, or it lacks a method.
         """
-        part, given = self.found(value)
+        part, given = self.resolve(value)
         if isinstance(part, type):
             open_options = _parameters(part).keys() - given.keys()
             shared = {key: item for key, item in getattr(options, "__dict__", {}).items() if key in open_options}
@@ -114,7 +114,7 @@ class Parts:
                 f"the {self.kind} '{self.name_of(value)}' does not keep its parameter {lost[0]}, so runs with "
                 f"another one could not be told from it. Keep it as self.{lost[0]}."
             )
-        lacking = [name for name in self.needs if not callable(getattr(part, name, None))]
+        lacking = [name for name in self.required if not callable(getattr(part, name, None))]
         if lacking:
             raise ConfigError(
                 f"the {self.kind} '{self.name_of(value)}' has no {lacking[0]}(…). docs/extending.md shows one."
@@ -123,11 +123,11 @@ class Parts:
 
     def idle(self, value: Any) -> set[str]:
         """The options that a part of PRISM's has as fields, but this one has not."""
-        return {name for home in self.homes for name in self.fields(home)} - self.fields(value)
+        return {name for home in self.registry for name in self.fields(home)} - self.fields(value)
 
     def fields(self, value: Any) -> set[str]:
         """The parameters of a part's class, which get the values of the verb's options of the same names."""
-        part, _ = self.found(value)
+        part, _ = self.resolve(value)
         return {*_parameters(part if isinstance(part, type) else type(part))}
 
     def unmade(self, value: Any, error: Exception) -> ConfigError:
@@ -147,9 +147,9 @@ class Parts:
         where, problem = "".join(own[-1:]), f"{type(error).__name__}: {error}".rstrip(".")
         return ConfigError(f"the {self.kind} '{self.name_of(value)}' fails{where}: {problem}.")
 
-    def ships(self, value: Any) -> bool:
+    def is_builtin(self, value: Any) -> bool:
         """Whether a part is one of those with a short name; somebody else's code may change under one name."""
-        return self.name_of(value) in self.homes
+        return self.name_of(value) in self.registry
 
     def options_of(self, value: Any) -> dict[str, Any]:
         """The options that a value brings: those in its name, or the parameters of its class that it keeps.
@@ -182,7 +182,7 @@ class Parts:
         if isinstance(value, str):
             home = self._place(value).partition("(")[0]
         else:
-            part, _ = self.found(value)
+            part, _ = self.resolve(value)
             named = part if hasattr(part, "__qualname__") else type(part)
             home = f"{named.__module__}:{named.__qualname__}"
             defaults = {key: repr(word.default) for key, word in _parameters(named).items()}
@@ -200,7 +200,7 @@ class Parts:
             if key not in leave_out
         )
         name = f"{home}({said})" if said else home
-        return next((short for short, place in self.homes.items() if place == name), name)
+        return next((short for short, place in self.registry.items() if place == name), name)
 
 
 def _is_told(item: Any) -> bool:

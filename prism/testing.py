@@ -138,7 +138,7 @@ def check_name(parts: Parts, part: Any) -> None:
     name = parts.name_of(part)
     if "<locals>" not in name and "<lambda>" not in name:
         # A network stays a class until it is built for clips of some size.
-        again = parts.found(name)[0] if isinstance(part, type) else parts.make(name, SimpleNamespace())
+        again = parts.resolve(name)[0] if isinstance(part, type) else parts.make(name, SimpleNamespace())
         assert parts.name_of(again) == name, f"{name} is another part when it is looked up"
 
 

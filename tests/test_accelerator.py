@@ -225,7 +225,7 @@ def class_means(store: ClipStore, options: CondenseConfig, device: torch.device)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("model", NETWORKS.homes)
+@pytest.mark.parametrize("model", NETWORKS.registry)
 def test_real_clips_are_embedded_in_either_precision_without_waiting(make_store, model, precision):
     # So a GPU embeds a chunk of clips while the next one is read.
     store, options = make_store(train=6), config(model=model, precision=precision)
@@ -278,7 +278,7 @@ def test_kept_class_means_are_sent_without_waiting(make_store):
         assert all(isinstance(found, OnAccelerator) for found in kept)
 
 
-@pytest.mark.parametrize("model", NETWORKS.homes)
+@pytest.mark.parametrize("model", NETWORKS.registry)
 def test_a_network_has_the_initial_values_that_it_has_on_a_cpu(make_store, model):
     # What a GPU draws depends on how many cores it has: another one would have other networks.
     store, drawn = make_store(train=6), []

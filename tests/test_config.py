@@ -14,7 +14,7 @@ from settings import PAPER
 from prism.artifacts.index import SPLITS
 from prism.artifacts.options import StoreSplit
 from prism.condensation.options import CondenseConfig
-from prism.config import MAX_COUNT, Field, Promise, as_dict, described, with_options
+from prism.config import MAX_COUNT, Field, Range, as_dict, described, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, ProtocolName
 from prism.evaluation.protocols import PROTOCOLS
@@ -39,9 +39,9 @@ KINDS = {field.parts.kind: field.parts for field in FIELDS if field.parts}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_short_name_stands_for_a_part_with_the_methods_of_its_kind(kind):
-    for name in KINDS[kind].homes:
-        part, _ = KINDS[kind].found(name)
-        assert all(callable(getattr(part, method)) for method in KINDS[kind].needs)
+    for name in KINDS[kind].registry:
+        part, _ = KINDS[kind].resolve(name)
+        assert all(callable(getattr(part, method)) for method in KINDS[kind].required)
         assert KINDS[kind].name_of(part) == name
 
 
@@ -305,7 +305,12 @@ def ends(field: Field) -> tuple[list[Any], list[Any]]:
     if field.range in BEYOND:
         return BEYOND[field.range]
     if field.parts:
-        return [*field.parts.homes, "any.module:Name", "any:Name(option=1)"], ["", "nothing", ":Name", "module:"]
+        return [*field.parts.registry, "any.module:Name", "any:Name(option=1)"], [
+            "",
+            "nothing",
+            ":Name",
+            "module:",
+        ]
     if field.choices:
         return list(field.choices), ["", "nothing"]
     limits = re.fullmatch(r"(at least|between|above) (\S+?)(?: and (?:at most )?(\S+))?", field.range)
@@ -341,7 +346,7 @@ def test_a_range_holds_what_its_words_say_and_no_more(section, key):
 def test_every_option_says_its_range_once_and_has_a_group(section, key):
     config = SECTIONS[section]
     marks = getattr(get_type_hints(config, include_extras=True)[key], "__metadata__", ())
-    assert sum(isinstance(mark, Promise | Parts) for mark in marks) <= 1
+    assert sum(isinstance(mark, Range | Parts) for mark in marks) <= 1
     assert described(config)[key].group
 
 

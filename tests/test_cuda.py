@@ -76,7 +76,7 @@ def test_an_iteration_waits_once(make_store):
     assert len([each for each in caught if "synchronizing CUDA operation" in str(each.message)]) == 1
 
 
-@pytest.mark.parametrize("model", NETWORKS.homes)
+@pytest.mark.parametrize("model", NETWORKS.registry)
 def test_real_clips_are_embedded_as_on_a_cpu(make_store, model):
     store, means = make_store(train=6), list[Tensor]()
     for device in (CPU, CUDA):

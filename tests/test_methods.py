@@ -29,7 +29,7 @@ from prism.machine.randomness import generator
 from prism.selection.options import SELECTIONS
 from prism.selection.select import select
 
-METHODS = [*CONDENSATIONS.homes, *SELECTIONS.homes]
+METHODS = [*CONDENSATIONS.registry, *SELECTIONS.registry]
 CONDENSES = PAPER | {"width": 4, "batch_real": 2, "iterations": 3, "static_iterations": 2, "epsilon": 0.03}
 SELECTS = {"width": 2, "epochs": 1}
 FOREVER = {"iterations": 10**6, "epochs": 10**9}
@@ -40,14 +40,14 @@ STORED = [(method, storage) for method in METHODS for storage in DTYPES]
 STORED += [(method, "h264") for method in METHODS if method != "static-dynamic"]
 
 every_method = pytest.mark.parametrize("method", METHODS)
-every_condensation = pytest.mark.parametrize("method", CONDENSATIONS.homes)
+every_condensation = pytest.mark.parametrize("method", CONDENSATIONS.registry)
 
 
 def make(
     store: ClipStore | Path, method: str, output: Path | None = None, *, forever: bool = False, **options: object
 ) -> CondensedSet:
     """Condense or select as fast as it goes."""
-    verb, tiny = (condense, CONDENSES) if method in CONDENSATIONS.homes else (select, SELECTS)
+    verb, tiny = (condense, CONDENSES) if method in CONDENSATIONS.registry else (select, SELECTS)
     endless = {key: value for key, value in FOREVER.items() if forever and key in tiny}
     return verb(store, method=method, output=output, device="cpu", **(tiny | endless | options))  # type: ignore[operator]
 
@@ -68,7 +68,7 @@ def test_every_class_has_vpc_videos_in_order_up_to_all_its_clips(make_store: Mak
 
 @every_method
 def test_a_class_with_too_few_clips_is_refused_by_name_before_the_first_step(make_store, method):
-    verb = "condense" if method in CONDENSATIONS.homes else "select"
+    verb = "condense" if method in CONDENSATIONS.registry else "select"
     with pytest.raises(ConfigError, match=rf"{verb}\.vpc = 3, but class 'class1' has 2 training clips"):
         make(make_store(train=[4, 2]), method, vpc=3, forever=True)
 
@@ -105,7 +105,7 @@ def test_a_rendered_set_has_the_shape_of_the_stores_clips_and_values_in_units_of
         assert clips.dtype == torch.float32
         assert clips.isfinite().all()
         # Real pixels lie in 0..1. Synthetic ones may exceed that, but not by as much as 0..255 would.
-        low, high = (0, 1) if method in SELECTIONS.homes else (-8, 9)
+        low, high = (0, 1) if method in SELECTIONS.registry else (-8, 9)
         assert low <= clips.min() < clips.max() <= high
 
 

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.config import Options, Rare, as_dict, at_least, with_options
+from prism.config import OmitDefault, Options, as_dict, at_least, with_options
 from prism.errors import ConfigError
 from prism.parts import Parts
 
@@ -68,7 +68,7 @@ class Without:
 
 INSTANCE = Theirs(threshold=3.0)
 HERE = __name__
-RULES = Parts("rule", {"ours": f"{HERE}:Ours", "strict": f"{HERE}:Theirs(threshold=9.0)"}, needs=("propose",))
+RULES = Parts("rule", {"ours": f"{HERE}:Ours", "strict": f"{HERE}:Theirs(threshold=9.0)"}, required=("propose",))
 
 
 def function() -> None:
@@ -78,7 +78,7 @@ def function() -> None:
 @dataclass(frozen=True)
 class Config(Options, section="verb"):
     rule: Annotated[str, RULES] = "ours"
-    second: Annotated[Any, RULES, Rare()] = "ours"
+    second: Annotated[Any, RULES, OmitDefault()] = "ours"
     epsilon: Annotated[float, at_least(0)] = 0.0
     count: Annotated[int, at_least(1)] = 1
 

@@ -211,10 +211,10 @@ def test_every_recipe_of_a_family_is_in_a_table_above():
 @pytest.mark.parametrize(
     ("sections", "key", "choices"),
     [
-        (["condense"], "method", METHODS.homes),
-        (["condense"], "insertion", RULES.homes),
-        (["select"], "method", SELECTIONS.homes),
-        (["condense", "evaluate"], "model", NETWORKS.homes),
+        (["condense"], "method", METHODS.registry),
+        (["condense"], "insertion", RULES.registry),
+        (["select"], "method", SELECTIONS.registry),
+        (["condense", "evaluate"], "model", NETWORKS.registry),
     ],
 )
 def test_every_choice_of_a_part_is_made_by_a_recipe(sections, key, choices):

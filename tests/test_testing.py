@@ -24,32 +24,32 @@ def tiny(tmp_path_factory):
     return testing.tiny_store(tmp_path_factory.mktemp("tiny") / "store")
 
 
-@pytest.mark.parametrize("name", RULES.homes)
+@pytest.mark.parametrize("name", RULES.registry)
 def test_every_rule_keeps_its_promises(tiny, name):
     testing.check_rule(RULES.make(name, CondenseConfig(epsilon=0.03)), tiny)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES.homes)
+@pytest.mark.parametrize("name", OBJECTIVES.registry)
 def test_every_objective_keeps_its_promises(tiny, name):
     testing.check_objective(OBJECTIVES.make(name, CondenseConfig()), tiny)
 
 
-@pytest.mark.parametrize("name", METHODS.homes)
+@pytest.mark.parametrize("name", METHODS.registry)
 def test_every_method_keeps_its_promises(tiny, name):
     testing.check_method(METHODS.make(name, CondenseConfig(static_iterations=2)), tiny)
 
 
 @pytest.mark.parametrize("name", ["convnet3d", "cnn-gru"])
 def test_every_network_keeps_its_promises(name):
-    testing.check_network(NETWORKS.found(name)[0], num_frames=4)
+    testing.check_network(NETWORKS.resolve(name)[0], num_frames=4)
 
 
-@pytest.mark.parametrize("name", SELECTIONS.homes)
+@pytest.mark.parametrize("name", SELECTIONS.registry)
 def test_every_selection_keeps_its_promises(name):
     testing.check_selection(SELECTIONS.make(name, SelectConfig()))
 
 
-@pytest.mark.parametrize("name", STORAGES.homes)
+@pytest.mark.parametrize("name", STORAGES.registry)
 def test_every_storage_keeps_its_promises(tmp_path, name):
     testing.check_storage(STORAGES.make(name, CondenseConfig()), tmp_path / "set")
 

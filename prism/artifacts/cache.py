@@ -16,10 +16,9 @@ from torch import Tensor
 from prism.artifacts.store import ClipStore
 from prism.errors import OutputError
 from prism.machine.devices import rounding
-from prism.machine.files import write_atomically
-from prism.machine.locks import claim, lock_path
+from prism.machine.files import lock, lock_path, write_atomically
 from prism.machine.provenance import versions
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 
 KEPT_BYTES = 4 * 2**30
 """What all files of one kind may take in a store; the oldest go first, the newest stays whatever its size."""
@@ -75,7 +74,7 @@ class CacheFile:
         is_good = is_alike and digest == _digest(found) and bool(found.isfinite().all())
         if is_good and lock_path(self.path).exists():
             # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
-            with contextlib.suppress(OSError, OutputError), claim(self.path):
+            with contextlib.suppress(OSError, OutputError), lock(self.path):
                 pass
         return found if is_good else None
 
@@ -90,7 +89,7 @@ class CacheFile:
     def save(self, tensor: Tensor) -> None:
         """Keep the tensor where that is possible; the oldest of its kind go where they are too many."""
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
-        with contextlib.suppress(OSError, OutputError), claim(self.path):
+        with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()
             data = safetensors.torch.save({self.kind: held}, metadata={"sha256": _digest(held)})
             write_atomically(self.path, data)

@@ -25,12 +25,12 @@ from prism.artifacts.encodings.encoding import checked
 from prism.artifacts.encodings.storages import Float32, Storage, UInt8, encoded
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
 from prism.artifacts.store import ClipStore
-from prism.config import as_path, brief
-from prism.errors import ClipError, CondensedError, ConfigError
+from prism.config import as_path, short_repr
+from prism.errors import ArtifactError, ClipError, ConfigError
 from prism.machine.files import write_atomically
 from prism.machine.free_memory import available_memory_bytes
 from prism.machine.provenance import versions
-from prism.machine.texts import canonical_json, parse_json
+from prism.machine.text_io import canonical_json, parse_json
 
 FORMAT = "prism-condensed-set"
 VERSION = 1
@@ -64,9 +64,9 @@ class CondensedSet:
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", self.labels.long())
         if self.takes < 1:
-            raise CondensedError(f"a video must stand for one take or more, got {self.takes}.")
+            raise ArtifactError(f"a video must stand for one take or more, got {self.takes}.")
         if problem := self.encoding.problem(self.stored_clips) or self._problem():
-            raise CondensedError(f"inconsistent condensed set: {problem}.")
+            raise ArtifactError(f"inconsistent condensed set: {problem}.")
 
     def _problem(self) -> str | None:
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
@@ -165,7 +165,7 @@ class CondensedSet:
 
         Raises:
             ClipError: the positions are no whole numbers.
-            CondensedError: compressed images are not what the set says of them.
+            ArtifactError: compressed images are not what the set says of them.
         """
         chosen = torch.arange(len(self)) if videos is None else as_positions(videos)
         places = torch.arange(0, self.stored_clips, self.takes)
@@ -223,7 +223,7 @@ class CondensedSet:
             options: what else they were made by, recorded beside the seed.
 
         Raises:
-            CondensedError: classes, length or size are not the store's, or a class has no video.
+            ArtifactError: classes, length or size are not the store's, or a class has no video.
             ConfigError: the method or an option is no plain value, or the storage cannot hold the frames.
         """
         for what, found, wanted in (
@@ -232,19 +232,19 @@ class CondensedSet:
             ("height and width", clips.size, store.size),
         ):
             if found != wanted:
-                raise CondensedError(
-                    f"{what} of the clips are {brief(found)}, but those of the store are {brief(wanted)}."
+                raise ArtifactError(
+                    f"{what} of the clips are {short_repr(found)}, but the store has {short_repr(wanted)}."
                 )
         counts = clips.labels.bincount(minlength=len(store.classes))
         if missing := (counts == 0).nonzero().flatten().tolist():
-            raise CondensedError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
+            raise ArtifactError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
         made = {**({} if seed is None else {"seed": seed}), **options}
         if seed is not None and type(seed) is not int:
-            raise ConfigError(f"seed = {brief(seed)}, but it must be a whole number.")
+            raise ConfigError(f"seed = {short_repr(seed)}, but it must be a whole number.")
         for name, value in {"method": method, **made}.items():
             if not isinstance(value, bool | int | str) and not (isinstance(value, float) and isfinite(value)):
                 raise ConfigError(
-                    f"{name} = {brief(value)}, but it must be a finite number, a text, True or False."
+                    f"{name} = {short_repr(value)}, but it must be a finite number, a text, True or False."
                 )
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
@@ -284,11 +284,11 @@ class CondensedSet:
         """Write the set, or leave what stood under its name before.
 
         Raises:
-            CondensedError: the encoding is such that the file could not be read again.
+            ArtifactError: the encoding is such that the file could not be read again.
             OutputError: the file cannot be written, or the disk is full.
         """
         if problem := reading_problem(self.encoding):
-            raise CondensedError(f"'{path}' cannot be written: {problem}.")
+            raise ArtifactError(f"'{path}' cannot be written: {problem}.")
         data = self.to_bytes()
         write_atomically(Path(path), data)
         vars(self)["num_bytes"] = len(data)
@@ -302,7 +302,7 @@ class CondensedSet:
             encodings: those that it may have beside PRISM's own. A file cannot make PRISM import one.
 
         Raises:
-            CondensedError: the file is missing, damaged, foreign, inconsistent or of a newer format.
+            ArtifactError: the file is missing, damaged, foreign, inconsistent or of a newer format.
         """
         path = as_path(path, "a condensed set, or its file,")
         known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
@@ -310,7 +310,7 @@ class CondensedSet:
         try:
             content = {key: value for key, value in metadata.items() if key != "sha256"}
             if metadata["sha256"] != _digest(content, tensors):
-                raise CondensedError("its checksum differs: the file was damaged or edited.")
+                raise ArtifactError("its checksum differs: the file was damaged or edited.")
             num_frames = checked(metadata["num_frames"], int)
             height, width = checked(metadata["size"], list, int)
             condensed = cls(
@@ -323,14 +323,14 @@ class CondensedSet:
                 checked(metadata.get("takes", 1), int),
             )
             if condensed.encoding.clip_shape != (num_frames, height, width):
-                raise CondensedError("its metadata names another size or length than its tensors have.")
+                raise ArtifactError("its metadata names another size or length than its tensors have.")
             # Another writer's header may be longer than ours.
             vars(condensed)["num_bytes"] = path.stat().st_size
             return condensed
-        except (CondensedError, ClipError) as error:
-            raise CondensedError(f"'{path}': {error}") from None
+        except (ArtifactError, ClipError) as error:
+            raise ArtifactError(f"'{path}': {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CondensedError(f"'{path}' is not a valid condensed set: {error}.") from None
+            raise ArtifactError(f"'{path}' is not a valid condensed set: {error}.") from None
 
 
 def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
@@ -345,10 +345,10 @@ def _read(
     path: Path, known: Mapping[str, type[Encoding]]
 ) -> tuple[type[Encoding], dict[str, Any], dict[str, Tensor]]:
     if not path.exists():
-        raise CondensedError(f"'{path}' does not exist.")
+        raise ArtifactError(f"'{path}' does not exist.")
     try:
         if (kind := kind_of(path)) not in (SET, TENSORS):
-            raise CondensedError(
+            raise ArtifactError(
                 f"'{path}' is {kind}, not a condensed set. prism condense and prism select make one."
             )
         with safetensors.safe_open(path, framework="pt") as file:
@@ -357,26 +357,26 @@ def _read(
             name = metadata.get("encoding", KeyFrameEncoding.NAME)
             # A stranger's name may be of a type that no mapping can look up.
             if name not in list(known):
-                raise CondensedError(
+                raise ArtifactError(
                     f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. "
                     "Update prism-condense, or if the encoding is somebody's own, read it in Python with "
                     "CondensedSet.load(path, encodings=[…])."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise CondensedError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
+        raise ArtifactError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
     if problem := tensor_problem(known[name], tensors):
-        raise CondensedError(f"'{path}' {problem}.")
+        raise ArtifactError(f"'{path}' {problem}.")
     return known[name], metadata, tensors
 
 
 def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
     if text is None:
-        raise CondensedError(f"'{path}' is a safetensors file, but not a condensed set: it has no PRISM metadata.")
+        raise ArtifactError(f"'{path}' is a safetensors file, but not a condensed set: it has no PRISM metadata.")
     try:
         metadata = parse_json(text)
     except ValueError:
-        raise CondensedError(f"'{path}' has metadata that is not JSON.") from None
+        raise ArtifactError(f"'{path}' has metadata that is not JSON.") from None
     foreign = f"'{path}' is not a condensed set: its metadata"
-    check_format(metadata, FORMAT, VERSION, CondensedError, foreign, f"'{path}'")
+    check_format(metadata, FORMAT, VERSION, ArtifactError, foreign, f"'{path}'")
     return metadata

@@ -10,7 +10,7 @@ from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.options import StoreSplit
 from prism.artifacts.store import ClipStore
-from prism.config import brief
+from prism.config import short_repr
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 
@@ -32,7 +32,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
 
     Raises:
         ConfigError: the source is something else, an option is none that there is, or a set is asked for a split.
-        StoreError: the store has no clips of the split.
+        ArtifactError: the store has no clips of the split.
 
     Attributes:
         classes: the class names.
@@ -55,7 +55,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
         if not isinstance(source, CondensedSet | ClipStore):
             raise ConfigError(
-                f"a condensed set or a clip store is wanted, not {brief(source)}. prism.load opens their files."
+                f"a condensed set or a clip store is wanted, not {short_repr(source)}; prism.load opens files."
             )
         if isinstance(source, CondensedSet) and split != "train":
             raise ConfigError(

@@ -15,8 +15,8 @@ from typing import Any
 
 from prism.artifacts.results import SEEDS, Result, percent
 from prism.config import as_list
-from prism.errors import ResultError
-from prism.machine.texts import canonical_json, first_difference
+from prism.errors import ArtifactError
+from prism.machine.text_io import canonical_json, first_difference
 
 LEVEL = 0.95
 """The share of all intervals that hold the true value."""
@@ -157,7 +157,7 @@ def lead(
         metric: a score of their task; the leading one if empty.
 
     Raises:
-        ResultError: a result cannot be read, was scored otherwise than the first of its group, is of another
+        ArtifactError: a result cannot be read, was scored otherwise than the first of its group, is of another
             network or other data than the other group, or of a set that its group has already; or a group has
             fewer than two sets.
     """
@@ -167,7 +167,7 @@ def lead(
     ]
     counts = [sum(map(_num_sets, group)) for group in groups]
     if min(counts) < 2:
-        raise ResultError(
+        raise ArtifactError(
             f"a lead needs two sets or more on either side, got {counts[0]} and {counts[1]}: one set says nothing "
             "of the next one. Make more with other seeds (--seed)."
         )
@@ -182,12 +182,12 @@ def lead(
         warnings.warn(said, stacklevel=2)
     metric = metric or first.metrics[0]
     if metric not in first.metrics:
-        raise ResultError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
+        raise ArtifactError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
     samples = []
     for group, count in zip(groups, counts, strict=True):
         runs, label = runs_by_set(group, metric), group[0].label
         if len(runs) < count:
-            raise ResultError(
+            raise ArtifactError(
                 f"two results of '{label}' are of one set, or of sets with the same seeds. A group has one result "
                 "for each set: add networks to it with --seeds and --resume."
             )
@@ -205,7 +205,7 @@ def lead(
 def _require_same(found: dict[str, Any], wanted: dict[str, Any], label: str, first: str) -> None:
     if found != wanted:
         difference = first_difference(found, wanted)
-        raise ResultError(f"'{label}' must not be compared with '{first}': {difference}.")
+        raise ArtifactError(f"'{label}' must not be compared with '{first}': {difference}.")
 
 
 def _judged(result: Result) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.kinds import check_format, kind_of
-from prism.errors import StoreError
-from prism.machine.texts import canonical_json, csv_text, parse_json, read_text
+from prism.errors import ArtifactError
+from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
 
 FORMAT = "prism-clip-store"
 VERSION = 1
@@ -68,24 +68,24 @@ def read_header(path: Path) -> StoreHeader:
     """Read and check the `store.json` of a store.
 
     Raises:
-        StoreError: there is no store, or its `store.json` is of a newer format or inconsistent.
+        ArtifactError: there is no store, or its `store.json` is of a newer format or inconsistent.
     """
     if not path.exists():
-        raise StoreError(f"store '{path}' does not exist.")
+        raise ArtifactError(f"store '{path}' does not exist.")
     if not path.is_dir():
-        raise StoreError(f"'{path}' is {kind_of(path)}, not a clip store. Make one with prism ingest.")
+        raise ArtifactError(f"'{path}' is {kind_of(path)}, not a clip store. Make one with prism ingest.")
     if not (path / "store.json").is_file():
-        raise StoreError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
+        raise ArtifactError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
     try:
         content = parse_json(read_text(path / "store.json"))
     except (OSError, ValueError) as error:
-        raise StoreError(f"store '{path}' has an unreadable store.json: {error}.") from None
+        raise ArtifactError(f"store '{path}' has an unreadable store.json: {error}.") from None
     foreign = f"'{path}' is not a clip store: its store.json"
-    check_format(content, FORMAT, VERSION, StoreError, foreign, f"store '{path}'", ", or ingest it again")
+    check_format(content, FORMAT, VERSION, ArtifactError, foreign, f"store '{path}'", ", or ingest it again")
     try:
         return _checked_header(content)
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"store '{path}' has an inconsistent store.json: {error}.") from None
+        raise ArtifactError(f"store '{path}' has an inconsistent store.json: {error}.") from None
 
 
 def _checked_header(content: dict[str, Any]) -> StoreHeader:
@@ -127,7 +127,7 @@ def read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
     """Read the `clips.csv` of a store, whose checksum has passed, and hold it against its header.
 
     Raises:
-        StoreError: it is unreadable, or says otherwise than the header.
+        ArtifactError: it is unreadable, or says otherwise than the header.
     """
     # The checksum has passed: a fault here is a fault of the writer, so any of them means the same.
     try:
@@ -138,16 +138,16 @@ def read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
                 for split, label, video, start, stride, count in rows
             ]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
-        raise StoreError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
+        raise ArtifactError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
     if Counter(source.split for source in sources) != Counter(header.splits):
-        raise StoreError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
+        raise ArtifactError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
     labels = {name: label for label, name in enumerate(header.classes)}
     if unknown := {source.label for source in sources} - labels.keys():
-        raise StoreError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
+        raise ArtifactError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
     order = [(SPLITS.index(source.split), labels[source.label]) for source in sources]
     if order != sorted(order):
-        raise StoreError(f"store '{path}' has clips that are not sorted by split and class.")
+        raise ArtifactError(f"store '{path}' has clips that are not sorted by split and class.")
     tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))
     if again != [video for video in tests for _ in range(len(again) // len(tests))]:
-        raise StoreError(f"store '{path}' has random windows of its test videos, but not as many of each.")
+        raise ArtifactError(f"store '{path}' has random windows of its test videos, but not as many of each.")
     return sources

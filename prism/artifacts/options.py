@@ -15,6 +15,6 @@ STORAGES = Parts(
         "uint8": "prism.artifacts.encodings.storages:UInt8",
         "h264": "prism.artifacts.encodings.storages:H264",
     },
-    needs=("encode",),
+    required=("encode",),
 )
 """How the images of a set are stored."""

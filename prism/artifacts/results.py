@@ -10,10 +10,10 @@ from typing import Any
 
 from prism.artifacts.kinds import JSON, RESULT, check_format, kind_of
 from prism.config import as_path
-from prism.errors import ResultError
+from prism.errors import ArtifactError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
-from prism.machine.texts import as_text, canonical_json, parse_json, read_text
+from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 
 VERSION = 1
 """Of the format prism-result."""
@@ -276,27 +276,27 @@ class Result:
         """Read a result.
 
         Raises:
-            ResultError: the file is missing, foreign, damaged or of a newer format.
+            ArtifactError: the file is missing, foreign, damaged or of a newer format.
         """
         path = as_path(path, "a result, or its file,")
         if not path.exists():
-            raise ResultError(f"result '{path}' does not exist.")
+            raise ArtifactError(f"result '{path}' does not exist.")
         try:
             if (found := kind_of(path)) not in (RESULT, JSON):
-                raise ResultError(
+                raise ArtifactError(
                     f"'{path}' is {found}, not a result. prism evaluate and prism retrieve make one."
                 )
             content = parse_json(read_text(path))
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
-            raise ResultError(f"'{path}' is not a result, or is damaged: {problem}.") from None
-        check_format(content, "prism-result", VERSION, ResultError, f"'{path}' is not a result: it", f"'{path}'")
+            raise ArtifactError(f"'{path}' is not a result, or is damaged: {problem}.") from None
+        check_format(content, "prism-result", VERSION, ArtifactError, f"'{path}' is not a result: it", f"'{path}'")
         try:
             return _checked(content)
         except KeyError as error:
-            raise ResultError(f"'{path}' is not a valid result: it has no {error}.") from None
+            raise ArtifactError(f"'{path}' is not a valid result: it has no {error}.") from None
         except (TypeError, ValueError) as error:
-            raise ResultError(f"'{path}' is not a valid result: {error}.") from None
+            raise ArtifactError(f"'{path}' is not a valid result: {error}.") from None
 
 
 def _checked(content: dict[str, Any]) -> Result:

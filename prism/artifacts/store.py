@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from prism.artifacts.index import SPLITS, ClipSource, StoreHeader, read_header, read_sources
 from prism.config import as_path
-from prism.errors import ConfigError, StoreError
+from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -51,22 +51,22 @@ class ClipStore:
             verify: compare the clips with their checksum, about a second per gigabyte.
 
         Raises:
-            StoreError: there is no store, it is of a newer format, or a part of it is missing or changed.
+            ArtifactError: there is no store, it is of a newer format, or a part of it is missing or changed.
         """
         path = as_path(path, "a clip store, or its folder,")
         header = read_header(path)
         for name in ("clips.csv", "frames.u8"):
             if not (path / name).is_file():
-                raise StoreError(f"store '{path}' has lost its {name}. Ingest it again.")
+                raise ArtifactError(f"store '{path}' has lost its {name}. Ingest it again.")
         if file_sha256(path / "clips.csv") != header.sha256["clips.csv"]:
-            raise StoreError(f"store '{path}' has a changed clips.csv (its checksum differs). Ingest it again.")
+            raise ArtifactError(f"store '{path}' has a changed clips.csv (its checksum differs). Ingest it again.")
         store = cls(path, header, read_sources(path, header))
         expected = len(store) * store.clip_bytes
         found = (path / "frames.u8").stat().st_size
         if found != expected:
-            raise StoreError(f"store '{path}' has {found} bytes of frames, but its index needs {expected}.")
+            raise ArtifactError(f"store '{path}' has {found} bytes of frames, but its index needs {expected}.")
         if verify and file_sha256(path / "frames.u8") != header.sha256["frames.u8"]:
-            raise StoreError(f"store '{path}' has changed frames (their checksum differs). Ingest it again.")
+            raise ArtifactError(f"store '{path}' has changed frames (their checksum differs). Ingest it again.")
         return store
 
     @classmethod
@@ -165,10 +165,10 @@ class ClipStore:
         """Refuse clips that are no longer those that were opened, by their file's place, size and time.
 
         Raises:
-            StoreError: the store was changed, replaced or moved since.
+            ArtifactError: the store was changed, replaced or moved since.
         """
         if _stamp(self.path) != self._stamp:
-            raise StoreError(
+            raise ArtifactError(
                 f"store '{self.path}' was changed, replaced or moved while it was being used. Nothing that was "
                 "made of it since is saved; start again from a store that stays as it is."
             )
@@ -187,14 +187,14 @@ class ClipStore:
         """All clips of a split; their frames stay on disk until they are read.
 
         Raises:
-            StoreError: the split is empty.
+            ArtifactError: the split is empty.
         """
         from prism.artifacts.clips import Clips
 
         at = self.positions(split)
         if not at:
             remedy = "more videos of each class, or with a list that names their splits"
-            raise StoreError(f"store '{self.path}' has no {split} clips. Ingest it again from {remedy}.")
+            raise ArtifactError(f"store '{self.path}' has no {split} clips. Ingest it again from {remedy}.")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 
     @property
@@ -209,7 +209,7 @@ class ClipStore:
             `num_passes` times as many clips as the test split has, in its order.
 
         Raises:
-            StoreError: the store has no random windows of test videos.
+            ArtifactError: the store has no random windows of test videos.
         """
         from prism.artifacts.clips import Clips
 
@@ -257,7 +257,7 @@ def _arrived(path: str, fingerprint: str) -> ClipStore:
     """The store that another process has opened.
 
     Raises:
-        StoreError: it is not there, or holds other clips.
+        ArtifactError: it is not there, or holds other clips.
     """
     return _opened(path, fingerprint, _stamp(Path(path)))
 
@@ -267,7 +267,7 @@ def _opened(path: str, fingerprint: str, stamp: tuple[int, ...]) -> ClipStore:
     """Opened once in a process for all that it computes, until the files change."""
     store = ClipStore.open(path)
     if store.fingerprint != fingerprint:
-        raise StoreError(
+        raise ArtifactError(
             f"store '{path}' holds other clips here than where the run was begun. All machines of a run must see "
             "the same files."
         )

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
-from prism.errors import DivergedError, ResultError
+from prism.errors import ArtifactError, DivergedError
 from prism.machine.files import beside, writing
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.text_io import canonical_json, parse_json, read_text
 
 TOGETHER = 64
 """Records that are written at once: alone, each costs as much as ten of them. (Measured beside a training.)"""
@@ -122,16 +122,16 @@ class Telemetry:
         """Read a telemetry file; a last line that was cut off is left out.
 
         Raises:
-            ResultError: the file is missing or not telemetry.
+            ArtifactError: the file is missing or not telemetry.
         """
         path = Path(path)
         try:
             lines = read_text(path).split("\n")[:-1]
             records = tuple(parse_json(line) for line in lines)
         except (OSError, ValueError) as error:
-            raise ResultError(f"'{path}' is not a telemetry file: {error}.") from None
+            raise ArtifactError(f"'{path}' is not a telemetry file: {error}.") from None
         if not all(isinstance(record, dict) for record in records):
-            raise ResultError(f"'{path}' is not a telemetry file: a line is not an object.")
+            raise ArtifactError(f"'{path}' is not a telemetry file: a line is not an object.")
         return cls(records)
 
     def is_of(self, condensed: CondensedSet) -> bool:
@@ -149,5 +149,5 @@ def seconds_to_make(path: str | Path, condensed: CondensedSet) -> float:
     try:
         told = Telemetry.load(telemetry_path(Path(path)))
         return float(told.of_kind("end")[-1]["seconds"]) if told.is_of(condensed) else 0.0
-    except (ResultError, LookupError, TypeError, ValueError, OverflowError):
+    except (ArtifactError, LookupError, TypeError, ValueError, OverflowError):
         return 0.0

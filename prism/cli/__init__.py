@@ -14,8 +14,7 @@ from prism.cli import data, pages, scores, sets
 from prism.cli.commands import app
 from prism.cli.said import complain, say
 from prism.errors import PrismError
-from prism.machine.allocation import keep_freed_memory
-from prism.machine.devices import let_waiting_threads_sleep
+from prism.machine.devices import keep_freed_memory, let_waiting_threads_sleep
 
 __all__ = ["app", "data", "main", "pages", "run", "scores", "sets"]
 

@@ -120,7 +120,7 @@ def info(path: Path, /, *, json: Flag = False) -> None:
         Print everything as JSON.
     """
     from prism.artifacts.info import describe, in_brief
-    from prism.machine.texts import canonical_json
+    from prism.machine.text_io import canonical_json
 
     facts = describe(path)
     say(

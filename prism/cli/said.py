@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prism.cli.options import LOCAL, Running
 from prism.machine.devices import pick_device
-from prism.machine.locks import claim, lock_path
+from prism.machine.files import lock, lock_path
 from prism.recipes import recipe_tables
 from prism.reports.text import printable
 
@@ -34,7 +34,7 @@ def resumes(run: Running, output: Path, *kept: Path) -> None:
     if run.resume and not any(path.exists() for path in kept):
         if lock_path(output).exists():
             # That of a run which has kept nothing yet is said alone; a dead one may have left it, too.
-            with claim(output):
+            with lock(output):
                 pass
         say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
 

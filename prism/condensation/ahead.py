@@ -15,8 +15,7 @@ from prism.machine.devices import pick_device, send
 from prism.machine.executors import completed
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import Run
-from prism.machine.signals import stop_signal
-from prism.machine.threads import end_where_stopped, side_by_side
+from prism.machine.threads import end_where_stopped, side_by_side, stop_signal
 
 
 def keep_ahead(stream: NetworkStream, needs: Collection[Need], run: Run) -> None:

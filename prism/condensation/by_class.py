@@ -27,15 +27,14 @@ from prism.condensation.journal import quantiles
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.unseen import Unseen
 from prism.config import as_dict
-from prism.errors import BusyError, CheckpointError, ConfigError, OutputError
+from prism.errors import ArtifactError, BusyError, ConfigError, OutputError
 from prism.machine.executors import completed
-from prism.machine.files import discard, write_atomically
-from prism.machine.locks import claim
+from prism.machine.files import discard, lock, write_atomically
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
-from prism.machine.signals import stoppable
-from prism.machine.texts import as_text, canonical_json, parse_json, read_text
+from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
+from prism.machine.threads import stoppable
 
 PAUSE_SECONDS = 0.5
 
@@ -108,7 +107,7 @@ def condense_on(order: ClassOrder, source: dict[str, Any], run: Run, example: En
         )
     # An encoding that cannot be joined is refused here, not when all classes are done.
     example.join([example, example])
-    with claim(order.output):
+    with lock(order.output):
         found = {"resume": run.resume, "overwrite": run.overwrite}
         check_free(order.output, order.store.path, on_engine=True, **found)
         with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
@@ -134,7 +133,7 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
             found = parse_json(read_text(file))["source"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(file, error) from None
-        check_same_run(f"'{folder}'", found, source, CheckpointError)
+        check_same_run(f"'{folder}'", found, source, ArtifactError)
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -172,7 +171,7 @@ def _merge(
     parts = [CondensedSet.load(path, [encoding_type]) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):
-        check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, CheckpointError)
+        check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, ArtifactError)
     labels = torch.cat([part.labels for part in parts])
     encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
     joined = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)

@@ -9,10 +9,10 @@ import safetensors.torch
 from torch import Tensor
 
 from prism.artifacts.kinds import SET, check_output_kind
-from prism.errors import CheckpointError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import hidden_beside, write_atomically
 from prism.machine.provenance import check_same_run
-from prism.machine.texts import canonical_json, count, parse_json
+from prism.machine.text_io import canonical_json, count, parse_json
 
 FORMAT = "prism-checkpoint"
 VERSION = 1
@@ -96,7 +96,7 @@ class Checkpoint:
         """Read the checkpoint of the run that `source` identifies.
 
         Raises:
-            CheckpointError: it is damaged, or belongs to a run with another configuration or store.
+            ArtifactError: it is damaged, or belongs to a run with another configuration or store.
         """
         try:
             with safetensors.safe_open(path, framework="pt") as file:
@@ -113,10 +113,10 @@ class Checkpoint:
             )
         except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise damaged(path, error) from None
-        check_same_run(f"checkpoint '{path}'", found.source, source, CheckpointError)
+        check_same_run(f"checkpoint '{path}'", found.source, source, ArtifactError)
         return found
 
 
-def damaged(path: Path, error: Exception) -> CheckpointError:
+def damaged(path: Path, error: Exception) -> ArtifactError:
     """The refusal of a checkpoint that cannot be read or does not hold what its run needs."""
-    return CheckpointError(f"checkpoint '{path}' is damaged: {error}. Start again with --overwrite.")
+    return ArtifactError(f"checkpoint '{path}' is damaged: {error}. Start again with --overwrite.")

@@ -9,7 +9,7 @@ from typing import TypeVar
 import torch
 
 from prism.errors import ConfigError
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
@@ -61,7 +61,7 @@ class Chunk:
         first, pixels = FIRST_CHUNK[device.type], 3 * network.num_frames * math.prod(network.size)
         if device.type != "cpu":
             first = min(first, max(1, FED_BYTES // pixels))
-        elif network.IS_BATCH_INVARIANT and NETWORKS.ships(type(network)):
+        elif network.IS_BATCH_INVARIANT and NETWORKS.is_builtin(type(network)):
             taken = embedding_bytes(network) + PIXEL_COPIES * 4 * pixels
             first = max(first, min(MOST_REAL, REAL_BYTES // taken))
         return cls(first, device)
@@ -127,7 +127,7 @@ class Chunk:
             ConfigError: there is no memory for a single unit.
         """
         if self.device.type != "cpu":
-            with repeatably(self.device):
+            with deterministic(self.device):
                 return self.each(num, work, clips=clips)
 
         shares, size = (self.side_by_side, self.size) if is_invariant else (num, clips)
@@ -135,11 +135,11 @@ class Chunk:
 
         def alone(first: int, last: int) -> list[T]:
             # The thread's own number of threads: another one may set that of the process meanwhile.
-            with repeatably(self.device):
+            with deterministic(self.device):
                 part = Chunk(size, self.device)
                 return part.each(last - first, lambda a, b: work(first + a, first + b), clips=clips)
 
-        with repeatably(self.device):
+        with deterministic(self.device):
             return [part for share in self._threads.map(alone, ends, ends[1:]) for part in share]
 
     @cached_property

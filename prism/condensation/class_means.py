@@ -10,7 +10,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import Normalisation, flip_at_random, to_model_input
 from prism.condensation.chunk import Chunk
-from prism.machine.devices import repeatably, send
+from prism.machine.devices import deterministic, send
 from prism.networks.feed import feed_of
 from prism.networks.network import Network, check_embeddings
 
@@ -60,7 +60,7 @@ class ClassSums:
 
 def between_class_energy(means: Tensor) -> Tensor:
     """Energy of the class means around their common mean: what a loss must fall below to tell classes apart."""
-    with repeatably(means.device):
+    with deterministic(means.device):
         return (means - means.mean(dim=0)).square().sum()
 
 

@@ -17,14 +17,13 @@ from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, overruled, settled
 from prism.condensation.unseen import EVERY, Unseen
 from prism.config import as_dict
-from prism.errors import CheckpointError, ConfigError, DivergedError
-from prism.machine.allocation import give_back_freed_memory
-from prism.machine.devices import pick_device, repeatably
-from prism.machine.locks import claim
+from prism.errors import ArtifactError, ConfigError, DivergedError
+from prism.machine.devices import deterministic, give_back_freed_memory, pick_device
+from prism.machine.files import lock
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, versions
-from prism.machine.run import Run, parted
-from prism.machine.signals import Stopped, stop_signal
+from prism.machine.run import Run, split_options
+from prism.machine.threads import Stopped, stop_signal
 from prism.networks.build import build_for
 
 ENOUGH_EQUATIONS = 5
@@ -59,14 +58,14 @@ def condense(
     Raises:
         ConfigError: an option does not fit the store, or the whole does not fit into memory.
         OutputError: the output exists or cannot be written.
-        CheckpointError: `resume` finds the checkpoint or the set of another run.
+        ArtifactError: `resume` finds the checkpoint or the set of another run.
         DivergedError: a loss, or a value for the checkpoint, is not finite; the last checkpoint stays.
         EngineError: the executor lost an item that it was to compute; finished classes stay.
-        StoreError: the store was changed meanwhile; the last checkpoint stays.
+        ArtifactError: the store was changed meanwhile; the last checkpoint stays.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     store = ClipStore.of(store)
-    config, run = parted(CondenseConfig, config, run, options)
+    config, run = split_options(CondenseConfig, config, run, options)
     for said in overruled(config):
         note(said)
     config = settled(config)
@@ -94,7 +93,7 @@ def condense_classes(
     is_whole = len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
-    with claim(run.path), Journal.of(condensation, run, source, checkpoint_seconds) as journal:
+    with lock(run.path), Journal.of(condensation, run, source, checkpoint_seconds) as journal:
         unseen = prepared(store, config, run) if is_whole else None
         iterate(condensation, unseen, journal, progress=run.progress)
         try:
@@ -155,7 +154,7 @@ def finish(run: Condensation, unseen: Unseen | None, source: dict[str, Any]) -> 
     run.descent.forget()
     give_back_freed_memory()
     # A method of one's own may render its frames for the last time here.
-    with repeatably(run.device):
+    with deterministic(run.device):
         condensed = run.videos.condensed(run.store, run.config, source)
     return condensed if unseen is None else unseen.judged(condensed)
 
@@ -175,14 +174,14 @@ def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> 
     """The set of a run that `source` identifies, where it has ended; None where it has not.
 
     Raises:
-        CheckpointError: the set is that of another run.
-        CondensedError: it cannot be read.
+        ArtifactError: the set is that of another run.
+        ArtifactError: it cannot be read.
     """
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
     found = CondensedSet.load(output, [type(example)])
     known = {key: found.source.get(key) for key in source}
-    check_same_run(f"set '{output}'", known, source, CheckpointError)
+    check_same_run(f"set '{output}'", known, source, ArtifactError)
     # A kill may have left some, after what they were made for had gone.
     shutil.rmtree(shards_path(output), ignore_errors=True)
     return found

@@ -11,7 +11,7 @@ from prism.condensation.curvature import PROBED
 from prism.condensation.method import clip_bytes
 from prism.condensation.options import METHODS, OBJECTIVES, CondenseConfig
 from prism.errors import ConfigError
-from prism.machine.allocation import give_back_freed_memory
+from prism.machine.devices import give_back_freed_memory
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.build import build_for
 from prism.networks.options import NETWORKS

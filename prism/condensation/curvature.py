@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic
 from prism.machine.randomness import generator
 
 PROBED = 10
@@ -60,7 +60,7 @@ def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Ten
 
 
 def _norm(tensors: list[Tensor]) -> float:
-    with repeatably(tensors[0].device):
+    with deterministic(tensors[0].device):
         return math.hypot(*(_norm_of(tensor) for tensor in tensors))
 
 

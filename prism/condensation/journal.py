@@ -18,7 +18,7 @@ from prism.errors import Interrupted
 from prism.machine.files import discard
 from prism.machine.provenance import peak_memory_bytes, provenance
 from prism.machine.run import Run
-from prism.machine.texts import as_text
+from prism.machine.text_io import as_text
 
 
 class Journal:

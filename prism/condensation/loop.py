@@ -17,10 +17,9 @@ from prism.condensation.method import Method, Videos, remedy
 from prism.condensation.objectives import Compare, Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, Occasion
-from prism.config import brief
+from prism.config import short_repr
 from prism.errors import ConfigError, DivergedError
-from prism.machine.allocation import give_back_freed_memory
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic, give_back_freed_memory
 from prism.machine.randomness import generator, skip
 from prism.networks.descent import Descent
 from prism.networks.options import NETWORKS
@@ -93,7 +92,7 @@ class Condensation:
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
         self.descent.forget()
         share = self.share_of_rate
-        with repeatably(self.device):
+        with deterministic(self.device):
             clips.backward(compared.gradients)
             self.descent.step([share * rate for rate in rates])
             conflict, inserted = self.insert(compared.gradients)
@@ -110,7 +109,7 @@ class Condensation:
 
     def rendered(self, videos: Videos, iteration: int, classes: range) -> Tensor:
         """The clips that the videos of these classes are in an iteration, if they have the shape of a method's."""
-        with repeatably(self.device):
+        with deterministic(self.device):
             clips = videos.render(iteration)
         shape = self.store.num_frames, 3, *self.store.size
         if not len(clips) or len(clips) % len(classes) or _shape(clips[0]) != shape:
@@ -162,7 +161,7 @@ class Condensation:
                 draw = generator(self.config.seed, "curvature", step)
                 view = self.method.view(self.config, self.preparation)
                 compared = compare(clips, self.preparation + step, draw, view)
-                with repeatably(self.device):
+                with deterministic(self.device):
                     found = torch.autograd.grad(clips, tensors, compared.gradients, allow_unused=True)
                 return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
 
@@ -272,7 +271,7 @@ def videos_of(
     if (labels := videos.labels.tolist()) != wanted:
         asked = f"{config.vpc} for each class in {classes.start}..{classes.stop - 1}"
         raise _unusable(
-            "method", config, f"the labels must be {asked}, one class after the other, got {brief(labels)}"
+            "method", config, f"the labels must be {asked}, one class after the other, got {short_repr(labels)}"
         )
     if _shape(videos.mask) != (len(wanted), store.num_frames):
         said = f"the mask must be (V, T) = {(len(wanted), store.num_frames)}, got {_shape(videos.mask)}"
@@ -325,7 +324,7 @@ def check_compared(compared: Compared, config: CondenseConfig, clips: Tensor, nu
     else:
         for name, value in compared.recorded.items():
             if not isinstance(name, str):
-                problem = f"what it records must have texts as names, got {brief(name)}"
+                problem = f"what it records must have texts as names, got {short_repr(name)}"
             elif name in OWN_NAMES:
                 problem = f"'{name}' is a name of the telemetry's own. Choose another"
             elif value is not None and not isinstance(value, int | float) and _shape(value) != ():

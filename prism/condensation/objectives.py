@@ -17,7 +17,7 @@ from prism.condensation.condensing_memory import parts_side_by_side
 from prism.condensation.options import CondenseConfig
 from prism.condensation.recorded import Recorded
 from prism.condensation.stream import BLOCK, DrawnNetwork, NetworkStream, Numbers
-from prism.config import brief
+from prism.config import short_repr
 from prism.errors import ConfigError
 from prism.machine.free_memory import available_memory_bytes
 from prism.machine.run import Run
@@ -128,7 +128,7 @@ class DistributionMatching(Objective):
 
     def __post_init__(self) -> None:
         if not isinstance(self.graph, bool):
-            raise ConfigError(f"graph = {brief(self.graph)}, but it must be True or False.")
+            raise ConfigError(f"graph = {short_repr(self.graph)}, but it must be True or False.")
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
         """A network of its own for every iteration, from a stream that all sets share.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from prism.artifacts.options import STORAGES
-from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between, chosen
+from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between, chosen
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
 
@@ -16,10 +16,10 @@ METHODS = Parts(
         "dm": "prism.condensation.videos:WholeClips",
         "static-dynamic": "prism.condensation.static_dynamic:StaticDynamic",
     },
-    needs=("start", "check"),
+    required=("start", "check"),
 )
 OBJECTIVES = Parts(
-    "objective", {"distribution": "prism.condensation.objectives:DistributionMatching"}, needs=("start",)
+    "objective", {"distribution": "prism.condensation.objectives:DistributionMatching"}, required=("start",)
 )
 RULES = Parts(
     "insertion rule",
@@ -29,15 +29,15 @@ RULES = Parts(
         "random": "prism.condensation.rules:RandomPositions",
         "l2": "prism.condensation.rules:L2Distance",
     },
-    needs=("propose", "check"),
+    required=("propose", "check"),
 )
 
 Init = Literal["noise", "real", "mean"]
 Decay = Literal["cosine", "constant"]
 Precision = Literal["float32", "bfloat16"]
 
-LR = Promise("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
-INITIAL = Promise("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
+LR = Range("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
+INITIAL = Range("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ start: one number for every size, width, network and vpc."""
     """How the learning rates fall: along half a cosine to zero, or not at all (the paper)."""
     momentum: Annotated[float, SHARE] = 0.95
     """Momentum of SGD."""
-    objective: Annotated[str, OBJECTIVES, Rare()] = "distribution"
+    objective: Annotated[str, OBJECTIVES, OmitDefault()] = "distribution"
     """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
 mean embeddings (the paper)."""
     batch_real: Annotated[int, at_least(0)] = 64

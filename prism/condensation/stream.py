@@ -17,7 +17,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.chunk import Chunk
 from prism.condensation.class_means import Showing, View, held_frames, real_class_means, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build_for
 from prism.networks.initial import copy_values, initialise
@@ -66,7 +66,7 @@ class NetworkStream:
         Those of a network or a view of your own may not be kept: code may change under one name.
         """
         config, store = self.config, self.store
-        if not NETWORKS.ships(config.model):
+        if not NETWORKS.is_builtin(config.model):
             return {}
         network = build_for(store, config.model, "meta", width=config.width)
         key = {
@@ -132,7 +132,7 @@ class DrawnNetwork:
         before, behind = (int((labels < end).sum()) for end in (classes.start, classes.stop))
         showing = Showing(skip(flips, before) if store.flip else False, view, draw)
         # Several threads may round otherwise, and what is kept must be what would be computed.
-        with repeatably(self.device):
+        with deterministic(self.device):
             return real_class_means(
                 self.real_network,
                 self.real.frames,

@@ -19,7 +19,7 @@ from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import DrawnNetwork, NetworkStream
 from prism.errors import DivergedError
-from prism.machine.devices import pick_device, repeatably
+from prism.machine.devices import deterministic, pick_device
 from prism.machine.run import Run
 from prism.networks.network import Network
 
@@ -54,7 +54,7 @@ class Likeness:
         apart, own = real - real.mean(dim=0), synthetic - synthetic.mean(dim=0)
         found = torch.cdist(synthetic, real, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
         right = (found == torch.arange(len(real), device=found.device)).float().mean()
-        with repeatably(real.device):
+        with deterministic(real.device):
             loss, aligned = (synthetic - real).square().sum(), (own * apart).sum()
         return cls(float(loss) / energy, float(aligned) / energy, float(right))
 
@@ -74,7 +74,7 @@ def sentence_of(condensed: CondensedSet) -> str:
     )
     if likeness.alignment >= LOW_ALIGNMENT:
         return said
-    method = METHODS.found(condensed.source["method"])[0]
+    method = METHODS.resolve(condensed.source["method"])[0]
     tries = " or ".join(["more --iterations", method.other_rates, *method.fewer_unknowns()])
     return f"{said}\nCaution: the videos say little of their classes. Try {tries}."
 

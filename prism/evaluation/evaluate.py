@@ -17,7 +17,7 @@ from prism.evaluation.trial import Examination
 from prism.evaluation.trials import RENAMED, Trials, run_trials
 from prism.machine.progress import Advance
 from prism.machine.randomness import generator
-from prism.machine.run import Run, parted
+from prism.machine.run import Run, split_options
 from prism.networks.network import Network
 from prism.networks.training import Draw, check_outputs, outputs_of, top_k, train
 
@@ -49,10 +49,10 @@ def evaluate(
         ConfigError: the set and the data do not fit each other, the network or the protocol, or training
             would take more memory than there is.
         OutputError: the output exists, cannot be written, or another run is writing it.
-        ResultError: `resume` finds the result of another run.
+        ArtifactError: `resume` finds the result of another run.
         Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
-    config, run = parted(EvaluateConfig, config, run, options, RENAMED)
+    config, run = split_options(EvaluateConfig, config, run, options, RENAMED)
     return run_trials(Trials(condensed, data, train_store, label, workers), Classification, config, run)
 
 

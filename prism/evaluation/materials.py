@@ -12,7 +12,7 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Subject, relative_to_result
 from prism.artifacts.store import ClipStore
-from prism.errors import CondensedError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.options import JudgeConfig
 from prism.machine.randomness import generator
 from prism.networks.training import Draw
@@ -53,7 +53,7 @@ class SetMaterial:
 def _arrived(path: Path, fingerprint: str) -> SetMaterial:
     condensed = CondensedSet.load(path)
     if condensed.fingerprint != fingerprint:
-        raise CondensedError(
+        raise ArtifactError(
             f"'{path}' holds another set here than where the run was begun. All machines of a run must see "
             "the same files."
         )
@@ -78,7 +78,7 @@ class StoreMaterial:
         """Refuse clips that were changed since they were opened.
 
         Raises:
-            StoreError: they were.
+            ArtifactError: they were.
         """
         self.store.check_unchanged()
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from prism.artifacts.options import Split
-from prism.config import RATE, SHARE, Group, Options, Promise, Rare, at_least, between
+from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between
 from prism.networks.options import NETWORKS, Schedule
 
 QuerySplit = Literal["val", "test"]
@@ -15,7 +15,7 @@ TrainingFlip = Literal["always", "once", "never"]
 
 VIEWS = 2
 """Of each clip in a batch of retrieval, so that every clip has a positive."""
-PAIR = Promise("at least 2, for a negative", lambda value: value >= 2)
+PAIR = Range("at least 2, for a negative", lambda value: value >= 2)
 WhenFlipped = Literal["protocol", TrainingFlip]
 
 
@@ -54,7 +54,7 @@ schedule has none."""
     max_grad_norm: Annotated[float, between(0, 1e6)] = 0.0
     """A longer gradient of a training step is shortened to this norm, over all weights; 0, as in the paper's \
 schedule, sets no limit. Networks that are shown a handful of clips may die without one."""
-    stratified: Annotated[bool, Rare()] = False
+    stratified: Annotated[bool, OmitDefault()] = False
     """Show each class in its share in every training step, as far as whole clips go; the paper's schedule draws \
 the clips of a step at random."""
     train_vpc: Annotated[int, at_least(0)] = 0
@@ -72,7 +72,7 @@ the clips of a step at random."""
 class EvaluateConfig(TrainingOptions, section="evaluate"):
     """Options of `prism evaluate`; the defaults are the paper's schedule."""
 
-    flip: Annotated[WhenFlipped, Rare()] = "protocol"
+    flip: Annotated[WhenFlipped, OmitDefault()] = "protocol"
     """Random mirroring of training clips where that keeps the labels: `always` is anew each time that a clip is \
 shown, `once` is fixed for a whole training, `never` leaves clips as they are stored. `protocol` does what the \
 protocol does: clean always; wang2024 never for a set, once for the clips of --train."""

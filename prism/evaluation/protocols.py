@@ -55,7 +55,7 @@ class EvaluationProtocol:
 
         Raises:
             ConfigError: the store does not have the windows.
-            StoreError: the split is empty.
+            ArtifactError: the split is empty.
         """
         if not self.num_windows:
             return [store.clips(asked)]

@@ -19,7 +19,7 @@ from prism.evaluation.options import VIEWS, RetrieveConfig
 from prism.evaluation.trial import Examination
 from prism.evaluation.trials import RENAMED, Trials, run_trials
 from prism.machine.progress import Advance
-from prism.machine.run import Run, parted
+from prism.machine.run import Run, split_options
 from prism.networks.embeddings import Backbone
 from prism.networks.network import Network
 from prism.networks.training import Draw, check_outputs, outputs_of, train
@@ -54,10 +54,10 @@ def retrieve(
     Raises:
         ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
         OutputError: the output exists, cannot be written, or another run is writing it.
-        ResultError: `resume` finds the result of another run.
+        ArtifactError: `resume` finds the result of another run.
         Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
-    config, run = parted(RetrieveConfig, config, run, options, RENAMED)
+    config, run = split_options(RetrieveConfig, config, run, options, RENAMED)
     return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)
 
 

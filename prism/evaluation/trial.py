@@ -16,8 +16,8 @@ from prism.artifacts.store import ClipStore
 from prism.evaluation.materials import Material
 from prism.evaluation.options import JudgeConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
-from prism.machine.devices import pick_device, repeatably
-from prism.machine.progress import Advance, still
+from prism.machine.devices import deterministic, pick_device
+from prism.machine.progress import Advance, no_progress
 from prism.machine.threads import end_where_stopped, side_by_side
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
@@ -59,7 +59,7 @@ class Examination(ABC):
 
         Raises:
             ConfigError: it does.
-            StoreError: the split is empty.
+            ArtifactError: the split is empty.
         """
 
     @property
@@ -95,20 +95,20 @@ class Trial:
     material: Material
     examination: Examination
     device: str
-    advance: Advance = still
+    advance: Advance = no_progress
 
     def __call__(self, seed: int) -> results.NetworkRun:
         """Train and score the network of a seed; the scores depend on nothing but the seed and the fields.
 
         Raises:
             DivergedError: the loss is not finite.
-            StoreError: a store was changed meanwhile.
+            ArtifactError: a store was changed meanwhile.
             Interrupted: the threads of `trainings_side_by_side` were stopped, of which this is one.
         """
         started, device = time.monotonic(), pick_device(self.device)
         network = allocate(self.blank(), device)
         end_where_stopped(network, "stopped.")
-        with repeatably(device), within_memory(network):
+        with deterministic(device), within_memory(network):
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
         run = results.NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
         for read in (self.examination.store, self.material):

@@ -12,18 +12,18 @@ from prism.artifacts.kinds import RESULT, check_output_kind
 from prism.artifacts.results import HEADINGS, Data, Result, Subject, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import ConfigError, ResultError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.materials import TRAIN_STORE, set_material, store_material
 from prism.evaluation.options import JudgeConfig
 from prism.evaluation.trial import Examination, Trial, trainings_side_by_side, workers_for
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
-from prism.machine.locks import claim
+from prism.machine.files import lock
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
-from prism.machine.signals import stoppable
-from prism.machine.texts import as_text
+from prism.machine.text_io import as_text
+from prism.machine.threads import stoppable
 
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 RENAMED = {"train": "train_store"}
@@ -86,15 +86,15 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
 
     Raises:
         ConfigError: the set and the data do not fit each other, or training would take more memory than there is.
-        StoreError: the split is empty, or a store was changed meanwhile.
-        ResultError: `run.resume` finds the result of another run.
+        ArtifactError: the split is empty, or a store was changed meanwhile.
+        ArtifactError: `run.resume` finds the result of another run.
         OutputError: the output exists, cannot be written, or another run is writing it.
         Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
     trials.check(config.section, run)
     store, path = ClipStore.of(trials.data), run.path
     seeds = range(config.seed, config.seed + config.seeds)
-    with stoppable(None if path is None else STOPPED), claim(path):
+    with stoppable(None if path is None else STOPPED), lock(path):
         source = trials.opened(store)
         if path is not None:
             reads = [trials.condensed, store.path, source and source.path]
@@ -109,7 +109,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
         result = _without_runs(examination, subject, as_text(trials.label or subject.method), path)
         if run.resume and path and path.exists():
             found = Result.load(path)
-            check_same_run(f"result '{path}'", found.identity, result.identity, ResultError)
+            check_same_run(f"result '{path}'", found.identity, result.identity, ArtifactError)
             if {one.seed for one in found.runs} >= set(seeds):
                 # Where it was stopped when more were asked for, that was given up. What was moved lies here now.
                 asked = result.config if found.num_missing else found.config

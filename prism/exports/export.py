@@ -17,6 +17,7 @@ from prism.exports.options import FORMATS, ExportConfig
 from prism.machine.files import (
     check_output_folder,
     discard_older,
+    lock,
     partial_path,
     replace_atomically,
     replace_folder,
@@ -24,10 +25,9 @@ from prism.machine.files import (
     write_synced,
     writing,
 )
-from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
-from prism.machine.run import OUTPUT, Run, parted
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.text_io import canonical_json, parse_json, read_text
 from prism.reports.text import counted, in_bytes, printable
 
 MARK = "prism.json"
@@ -82,10 +82,10 @@ def export(
 
     Raises:
         ConfigError: the set does not fit the format, or the result is not its own.
-        CondensedError, ResultError: the set's file or the result cannot be used.
+        ArtifactError, ArtifactError: the set's file or the result cannot be used.
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
-    config, run = parted(ExportConfig, config, run, options)
+    config, run = split_options(ExportConfig, config, run, options)
     reads = condensed, result
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
     form: Format = FORMATS.make(config.to, config)
@@ -94,7 +94,7 @@ def export(
     form.check(condensed.apart())
     output = as_path(output, OUTPUT)
     _check_ending(output, form, as_dict(config)["to"])
-    with claim(output):
+    with lock(output):
         discard_older(output)
         _check_free(output, form, run.overwrite, reads)
         partial = partial_path(output)
@@ -150,7 +150,7 @@ def _check_result(condensed: CondensedSet, form: Format, config: ExportConfig, r
 def _check_ending(output: Path, form: Format, name: str) -> None:
     """Refuse a name that ends like another format's file: a folder `set.gif` is what nobody wanted."""
     ending = output.suffix.lower().removeprefix(".")
-    if ending in FORMATS.homes and ending != name and (form.is_folder or name in FORMATS.homes):
+    if ending in FORMATS.registry and ending != name and (form.is_folder or name in FORMATS.registry):
         what = "fills a folder" if form.is_folder else "is another one"
         raise ConfigError(
             f"output '{output}' ends as the format {ending} does, but the format {name} {what}. "

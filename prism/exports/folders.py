@@ -13,7 +13,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.exports.format import Shown
 from prism.exports.mp4 import Mp4s
 from prism.machine.files import sync_folder, write_synced
-from prism.machine.texts import csv_text
+from prism.machine.text_io import csv_text
 
 LONGEST_NAME = 100
 """Bytes of a folder's name, without the number that may be added; file systems take 255."""

@@ -103,6 +103,6 @@ class Format(ABC):
             measured. A picture that is only to be looked at yields nothing.
 
         Raises:
-            CondensedError: compressed images are not what the set says of them.
+            ArtifactError: compressed images are not what the set says of them.
             OutputError: a file cannot be written, or the disk is full.
         """

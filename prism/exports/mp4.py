@@ -22,7 +22,7 @@ from torch import Tensor
 from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import h264
-from prism.errors import CondensedError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.exports.format import Format, Shown
 from prism.machine.files import write_synced
 
@@ -65,7 +65,7 @@ class Mp4s(Format):
         """The file of a video, its clip, and what other decoders see.
 
         Raises:
-            CondensedError: its packets are not the pictures that the set claims.
+            ArtifactError: its packets are not the pictures that the set claims.
             ConfigError: this installation has no encoder.
         """
         clip, rate = condensed.render(torch.tensor([video]))[0], Fraction(self.fps).limit_denominator(1000)
@@ -77,7 +77,7 @@ class Mp4s(Format):
             return data, (clip, decoded(data))
         except (FFmpegError, h264.UndecodableError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise CondensedError(f"video {video} cannot be written as mp4: {reason}.") from None
+            raise ArtifactError(f"video {video} cannot be written as mp4: {reason}.") from None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ FORMATS = Parts(
         "webp": "prism.exports.sheets:WebP",
         "mp4": "prism.exports.mp4:OneVideo",
     },
-    needs=("write", "check"),
+    required=("write", "check"),
 )
 
 

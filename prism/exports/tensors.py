@@ -11,7 +11,7 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.exports.format import Format, Shown
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from unicodedata import normalize
 
 from prism.errors import SourceError
 from prism.ingestion.listing import VIDEO_SUFFIXES, Listing, videos_under
-from prism.machine.texts import delimiter_of, read_text
+from prism.machine.text_io import delimiter_of, read_text
 
 MISSING = "missing: the annotation files list it, but the source does not hold it."
 

@@ -17,7 +17,7 @@ from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.working import WorkingFolder
 from prism.machine.files import sync_folder, write_synced
-from prism.machine.texts import csv_text
+from prism.machine.text_io import csv_text
 
 
 @dataclass

@@ -23,14 +23,14 @@ from prism.machine.files import (
     check_output,
     check_output_folder,
     discard_older,
+    lock,
     partial_path,
     replace_folder,
     writing,
 )
-from prism.machine.locks import claim
 from prism.machine.progress import Advance, note, progress_bar
-from prism.machine.run import OUTPUT, Run, parted
-from prism.machine.signals import stop_signal, stoppable
+from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.threads import stop_signal, stoppable
 
 SHARD_VIDEOS = 16
 """Videos that an executor decodes in one item."""
@@ -76,12 +76,12 @@ def ingest(
         Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
         EngineError: the executor lost what it was to decode; what is done stays.
     """
-    config, run = parted(IngestConfig, config, run or Run(progress=True), options)
+    config, run = split_options(IngestConfig, config, run or Run(progress=True), options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     run.check_workers(workers)
     # A folder that cannot be written is named as such before it is claimed.
     check_output(output, overwrite=True)
-    with claim(output):
+    with lock(output):
         # A run that was killed after its store had got its name has left these.
         discard_older(output)
         discard_named(output)

@@ -27,7 +27,7 @@ from prism.ingestion.listing import (
     videos_under,
 )
 from prism.ingestion.options import LAYOUTS, IngestConfig
-from prism.machine.texts import as_text, delimiter_of
+from prism.machine.text_io import as_text, delimiter_of
 
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
 CSV_NEEDED, CSV_OPTIONAL = ("path", "label"), ("split", "group")
@@ -137,7 +137,7 @@ def _said_of_none(source: Path, listing: Listing, config: IngestConfig) -> str:
     if unusable:
         path, reason = min(unusable.items())
         instead = f" that can be used ('{path}': {reason.rstrip('.')})"
-    if not LAYOUTS.ships(config.layout):
+    if not LAYOUTS.is_builtin(config.layout):
         # What the source should look like is for that layout to say.
         return f"layout {LAYOUTS.name_of(config.layout)} finds no videos{instead} in source '{source}'."
     if source.is_dir() and not instead:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from prism.errors import SourceError
 from prism.ingestion.options import LAYOUTS, IngestConfig
-from prism.machine.texts import as_text
+from prism.machine.text_io import as_text
 
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
 """A source that is no folder: items with frames and a label, or those of each split by its name."""
@@ -173,7 +173,7 @@ class Layout(ABC):
         yield "official_split", config.official_split in splits, promise
         fits = self.has_spare_videos or config.train_list == "official"
         yield "train_list", fits, f"official with layout {name}; only hmdb51 has videos in neither list"
-        official = [name for name, home in LAYOUTS.homes.items() if home.startswith("prism.ingestion.official:")]
+        official = [name for name, at in LAYOUTS.registry.items() if at.startswith("prism.ingestion.official:")]
         fits = self.reads_annotations or not config.annotations
         yield "annotations", fits, f"empty unless the layout is one of {', '.join(official)}"
 

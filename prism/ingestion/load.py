@@ -31,8 +31,8 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
             apart where the folder names no splits, unless `val_fraction` or `test_fraction` says so.
 
     Raises:
-        CondensedError: the file is missing, damaged, foreign or too new.
-        StoreError: likewise for the store, or it has no clips of the split.
+        ArtifactError: the file is missing, damaged, foreign or too new.
+        ArtifactError: likewise for the store, or it has no clips of the split.
         SourceError: there are no videos in the folder, or a class has none that can be used.
         ConfigError: an option is unknown or out of range, is for videos and there are none, or asks a set for a
             split.

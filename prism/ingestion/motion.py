@@ -21,17 +21,17 @@ from prism.ingestion.painting import Array
 from prism.machine.files import (
     check_output_folder,
     discard_older,
+    lock,
     partial_path,
     replace_folder,
     sync_folder,
     write_synced,
     writing,
 )
-from prism.machine.locks import claim
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
-from prism.machine.run import OUTPUT, Run, parted
-from prism.machine.texts import canonical_json
+from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.text_io import canonical_json
 
 FRAMES_PER_SECOND = 12
 MADE_BY = "prism motion"
@@ -87,9 +87,9 @@ def write_motion(
     Raises:
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
     """
-    config, run = parted(MotionConfig, config, run or Run(progress=True), options)
+    config, run = split_options(MotionConfig, config, run or Run(progress=True), options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
-    with claim(output):
+    with lock(output):
         discard_older(output)
         what = "a data set of prism motion"
         check_output_folder(output, run.overwrite, "prism.json", what, _own_files(output), MADE_BY)

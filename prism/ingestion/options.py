@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from prism.config import SHARE, Group, Options, Promise, Rare, above, at_least, between
+from prism.config import SHARE, Group, OmitDefault, Options, Range, above, at_least, between
 from prism.parts import Parts
 
 LAYOUTS = Parts(
@@ -21,7 +21,7 @@ LAYOUTS = Parts(
         "kinetics400": "prism.ingestion.official:Kinetics400",
         "ssv2": "prism.ingestion.official:SomethingSomething",
     },
-    needs=("videos_of", "relations"),
+    required=("videos_of", "relations"),
 )
 
 
@@ -32,10 +32,10 @@ def _has_group(pattern: str) -> bool:
         return False
 
 
-SIDE = Promise("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
-GROUP_PATTERN = Promise("a regular expression with a group (…)", _has_group)
+SIDE = Range("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
+GROUP_PATTERN = Range("a regular expression with a group (…)", _has_group)
 # A decoding process takes a quarter of that before it has seen a video.
-DECODE_BYTES = Promise("at least 2^29", lambda value: value >= 2**29)
+DECODE_BYTES = Range("at least 2^29", lambda value: value >= 2**29)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ smaller one."""
     """Windows drawn at random from each training video (validation and test use the centre)."""
     window: Literal["random", "centre"] = "random"
     """Where the window of a training video lies: drawn at random, or in the centre as in validation and test."""
-    random_test_windows: Annotated[int, between(0, 1000), Rare()] = 0
+    random_test_windows: Annotated[int, between(0, 1000), OmitDefault()] = 0
     """Windows drawn at random from each test video, beside the centre one, for protocols that score on such: \
 3 for wang2024."""
     flip: Literal["auto", "on", "off"] = "auto"
@@ -85,7 +85,7 @@ smaller one."""
 prism.json of the source, and is on without one."""
     seed: int = 0
     """Seed of the training windows and of the splits that are cut."""
-    name: Annotated[str, Rare()] = ""
+    name: Annotated[str, OmitDefault()] = ""
     """Name of the data set, for the titles of pages; empty: that of the store's folder."""
     layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
     """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
@@ -93,7 +93,7 @@ prism.json of the source, and is on without one."""
 or a data set with its official annotation files."""
     official_split: int = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
-    train_list: Annotated[Literal["official", "all-but-test"], Rare()] = "official"
+    train_list: Annotated[Literal["official", "all-but-test"], OmitDefault()] = "official"
     """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
 the protocol wang2024 does."""
     annotations: str = ""
@@ -107,15 +107,15 @@ the usual folders in it are searched."""
     group_pattern: Annotated[str, GROUP_PATTERN] = ""
     """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
 recordings are set apart whole; empty: by the column `group` of a CSV list, else videos one by one."""
-    min_side: Annotated[int, Group("Videos that are skipped"), between(1, 4096), Rare()] = 8
+    min_side: Annotated[int, Group("Videos that are skipped"), between(1, 4096), OmitDefault()] = 8
     """A video whose frames are lower or narrower than this many pixels is skipped."""
-    max_pixels: Annotated[int, at_least(1), Rare()] = 2**25
+    max_pixels: Annotated[int, at_least(1), OmitDefault()] = 2**25
     """A video whose frames have more pixels (height times width) is skipped; the default admits 7680 by 4320."""
-    max_seconds: Annotated[float, above(0, 1e9, "1e9"), Rare()] = 14400.0
+    max_seconds: Annotated[float, above(0, 1e9, "1e9"), OmitDefault()] = 14400.0
     """A video that plays longer than this many seconds is skipped."""
-    max_decode_seconds: Annotated[float, above(0, 1e9, "1e9"), Rare()] = 600.0
+    max_decode_seconds: Annotated[float, above(0, 1e9, "1e9"), OmitDefault()] = 600.0
     """A video whose decoding takes longer than this many seconds is skipped."""
-    max_decode_bytes: Annotated[int, DECODE_BYTES, Rare()] = 2**32
+    max_decode_bytes: Annotated[int, DECODE_BYTES, OmitDefault()] = 2**32
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:

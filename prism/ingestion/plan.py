@@ -15,7 +15,7 @@ from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import in_order, said_of_copies, said_of_same_files
 from prism.ingestion.task import Task
 from prism.ingestion.working import slot_offsets
-from prism.machine.texts import canonical_json, parse_json, read_text
+from prism.machine.text_io import canonical_json, parse_json, read_text
 
 PLAN_VERSION = 3
 

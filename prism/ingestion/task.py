@@ -10,7 +10,7 @@ from typing import Any
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Sampling, Window
-from prism.machine.texts import count
+from prism.machine.text_io import count
 
 READY = "ready"
 """The first line of a decoding process."""

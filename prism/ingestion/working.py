@@ -27,7 +27,7 @@ from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.task import Outcome
 from prism.machine.files import partial_path, sync_folder, write_synced, writing
-from prism.machine.texts import count, parse_json
+from prism.machine.text_io import count, parse_json
 
 SYNC_SECONDS = 3.0
 

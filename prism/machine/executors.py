@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from prism.errors import ConfigError, EngineError
 from prism.machine.provenance import versions
-from prism.machine.texts import first_difference
+from prism.machine.text_io import first_difference
 
 Engine = Literal["local", "dask"]
 """Where the items of a verb are computed."""

@@ -9,8 +9,10 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
-from prism.errors import OutputError
-from prism.machine.texts import parse_json, read_text
+from filelock import FileLock, Timeout
+
+from prism.errors import BusyError, OutputError
+from prism.machine.text_io import parse_json, read_text
 
 ELSEWHERE = "Choose an output in a folder of your own."
 MOST_NAME_BYTES = 255
@@ -253,3 +255,38 @@ def write_atomically(path: Path, data: bytes) -> None:
         with contextlib.suppress(OSError):
             partial.unlink()
         raise
+
+
+def lock_path(output: Path) -> Path:
+    """The file that a run locks while it writes an output: hidden, beside it."""
+    return hidden_beside(output, "lock")
+
+
+@contextlib.contextmanager
+def lock(output: str | Path | None) -> Iterator[None]:
+    """Keep other runs off an output while the block runs; the end of a process unlocks what it had locked.
+
+    Args:
+        output: a file or folder to be written; None locks nothing.
+
+    Raises:
+        BusyError: another run has locked it.
+        OutputError: its folder cannot be written.
+    """
+    if output is None:
+        yield
+        return
+    output, path = Path(output), lock_path(Path(output))
+    held = FileLock(path, blocking=False, thread_local=False)
+    with writing(output):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            held.acquire()
+        except Timeout:
+            raise BusyError(f"another run is writing '{output}'. Wait for it, or choose another output.") from None
+    try:
+        yield
+    finally:
+        # While it is still locked: afterwards it may be the file of another run.
+        path.unlink(missing_ok=True)
+        held.release()

@@ -21,7 +21,7 @@ class Advance(Protocol):
     def __call__(self, steps: int = 1, /, **shown: object) -> None: ...
 
 
-def still(steps: int = 1, /, **shown: object) -> None:
+def no_progress(steps: int = 1, /, **shown: object) -> None:
     """Move no bar."""
 
 
@@ -42,7 +42,7 @@ def progress_bar(
         A function to call with the number of steps done since the last call, from any thread.
     """
     if not enabled:
-        yield still
+        yield no_progress
         return
     from rich.console import Console
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import ArtifactError
-from prism.machine.texts import as_text, first_difference
+from prism.machine.text_io import as_text, first_difference
 
 
 def versions() -> dict[str, str]:

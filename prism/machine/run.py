@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from prism.config import AnyOptions, as_path, brief, nearest, with_options
+from prism.config import AnyOptions, as_path, nearest, short_repr, with_options
 from prism.errors import ConfigError
 
 OUTPUT = "the path of an output"
@@ -47,9 +47,9 @@ class Run:
     def __post_init__(self) -> None:
         for name in ("resume", "overwrite", "progress"):
             if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} = {brief(getattr(self, name))}, but it must be True or False.")
+                raise ConfigError(f"{name} = {short_repr(getattr(self, name))}, but it must be True or False.")
         if not isinstance(self.executor, Executor | None):
-            raise ConfigError(f"executor = {brief(self.executor)}, but it must be an Executor, or None.")
+            raise ConfigError(f"executor = {short_repr(self.executor)}, but it must be an Executor, or None.")
         if self.output is not None:
             as_path(self.output, OUTPUT)
 
@@ -72,7 +72,7 @@ class Run:
         elif workers is not None and workers < 1:
             allowed = "at least 1"
         if allowed:
-            raise ConfigError(f"workers = {brief(workers)}, but it must be {allowed}.")
+            raise ConfigError(f"workers = {short_repr(workers)}, but it must be {allowed}.")
 
     def check(self, verb: str) -> None:
         """Refuse what a verb would not look at.
@@ -84,13 +84,13 @@ class Run:
         for name in not_taken:
             if (value := getattr(self, name)) != getattr(defaults, name):
                 raise ConfigError(
-                    f"{name} = {brief(value)}, but {verb} has no use for this field of a run. Leave it out."
+                    f"{name} = {short_repr(value)}, but {verb} has no use for this field of a run. Leave it out."
                 )
         if self.resume and self.output is None:
             raise ConfigError("resume needs the output to go on with. Name it.")
 
 
-def parted(
+def split_options(
     kind: type[AnyOptions],
     config: AnyOptions | None,
     run: Run | None,
@@ -123,7 +123,7 @@ def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
     """The run of a verb, with what it was given in place of the fields.
 
     Raises:
-        ConfigError: like `parted`.
+        ConfigError: like `split_options`.
     """
     _check_kind("run", run, Run)
     if unknown := next((key for key in given if key not in FIELDS), ""):
@@ -137,7 +137,7 @@ def _check_kind(name: str, value: object, wanted: type) -> None:
     if value is not None and not isinstance(value, wanted):
         article = "an" if wanted.__name__[0] in "AEIOU" else "a"
         raise ConfigError(
-            f"{name} = {brief(value)}, but it must be {article} {wanted.__name__}. Give options as keyword "
+            f"{name} = {short_repr(value)}, but it must be {article} {wanted.__name__}. Give options as keyword "
             "arguments."
         )
 

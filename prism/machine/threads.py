@@ -1,4 +1,4 @@
-"""Networks side by side: threads of this process, which end at a network's next layer once they are stopped."""
+"""Threads that compute networks side by side, and the signals that stop a run."""
 
 import contextlib
 import signal
@@ -8,11 +8,65 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from prism.errors import Interrupted
-from prism.machine.devices import repeatably
-from prism.machine.signals import Stopped
+from prism.machine.devices import deterministic
 
 if TYPE_CHECKING:
     import torch
+
+
+class Stopped:
+    """Whether a signal asked a run to stop, and which."""
+
+    signal: int | None = None
+
+
+@contextlib.contextmanager
+def stop_signal() -> Iterator[Stopped]:
+    """Turn Ctrl-C and SIGTERM into a flag that a loop looks at between two iterations.
+
+    A second Ctrl-C stops at once. Outside the main thread signals are left alone.
+    """
+    stopped = Stopped()
+
+    def note(number: int, frame: object) -> None:
+        if stopped.signal is not None:
+            raise KeyboardInterrupt
+        stopped.signal = number
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def stoppable(said: str | None) -> Iterator[None]:
+    """End a block at once on Ctrl-C or SIGTERM, where what is done is kept as it goes.
+
+    Args:
+        said: the sentence; None leaves signals alone, as they are outside the main thread.
+
+    Raises:
+        Interrupted: the block was ended.
+    """
+    if said is None:
+        yield
+        return
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if is_main else None
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(said) from None
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
 
 _HERE = threading.local()
 """`stopped`, in the threads of `side_by_side`."""
@@ -37,7 +91,7 @@ def side_by_side(num: int, device: "torch.device", stopped: Stopped | None = Non
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # What computes sets it as well; it finds one, and so puts back one while others still compute.
     with (
-        repeatably(device),
+        deterministic(device),
         ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped)) as threads,
     ):
         try:

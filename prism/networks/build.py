@@ -39,7 +39,7 @@ def build(
         ConfigError: there is no such network, it has no such option, it lacks a method, two of its parameters are
             one tensor, it sets values that would be lost, or the clips are too small for it.
     """
-    network_type, own = NETWORKS.found(model)
+    network_type, own = NETWORKS.resolve(model)
     name = NETWORKS.name_of(model)
     if not (isinstance(network_type, type) and issubclass(network_type, Network)):
         raise ConfigError(
@@ -51,7 +51,7 @@ def build(
     given = {option: value for option, value in options.items() if value}
     for option, value in given.items():
         if not _takes(network_type, option):
-            those = [other for other in NETWORKS.homes if _takes(NETWORKS.found(other)[0], option)]
+            those = [other for other in NETWORKS.registry if _takes(NETWORKS.resolve(other)[0], option)]
             hint = f"; {' and '.join(those)} have it." if those else "."
             raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
     arguments = given | own | {"num_classes": num_classes, "num_frames": num_frames, "size": size}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed, generator
 from prism.networks.build import Model, allocate, build_for
@@ -84,7 +84,7 @@ def train_embeddings(
         if epochs:
             check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy=REMEDY)
         allocate(network, device)
-        with repeatably(device), within_memory(network, remedy=REMEDY):
+        with deterministic(device), within_memory(network, remedy=REMEDY):
             for draw in range(DRAWS):
                 # Not the seed itself: it would choose clips by a network that an evaluation then trains.
                 drawn = derive_seed(seed, "embedder", draw)
@@ -97,7 +97,7 @@ def train_embeddings(
             f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."
         )
 
-    if not NETWORKS.ships(model):
+    if not NETWORKS.is_builtin(model):
         return compute()
     key = {"model": name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
     return CacheFile.of(store, "embeddings", key, device, shape).get(compute)

@@ -17,7 +17,7 @@ from prism.artifacts.clips import (
 )
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import send
-from prism.machine.progress import Advance, still
+from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
 from prism.networks.descent import Descent
 from prism.networks.dropout import use_generator
@@ -42,7 +42,7 @@ def train(
     seed: int,
     flip: bool | Tensor,
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
-    advance: Advance = still,
+    advance: Advance = no_progress,
 ) -> float:
     """Train a network from fresh initial values with the published schedule.
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from prism.errors import ConfigError
-from prism.machine.allocation import give_back_freed_memory
+from prism.machine.devices import give_back_freed_memory
 from prism.machine.free_memory import available_memory_bytes
 from prism.networks.network import Network
 

@@ -11,7 +11,7 @@ from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.machine.texts import read_text
+from prism.machine.text_io import read_text
 from prism.selection.options import SelectConfig
 
 RECIPES = Path(__file__).parent

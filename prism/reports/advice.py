@@ -108,7 +108,7 @@ def next_command(loaded: Sequence[Loaded], rows: Sequence[Row]) -> str:
 def _seeds_that_differ(namesakes: Sequence[Mapping[str, Any]], made: Mapping[str, Any]) -> list[str]:
     """The seeds that the next set needs anew: where sets had others, and where `seed` alone draws nothing."""
     method = made.get("method")
-    draws_by_network = method in list(SELECTIONS.homes) and SELECTIONS.found(method)[0].needs_embeddings
+    draws_by_network = method in list(SELECTIONS.registry) and SELECTIONS.resolve(method)[0].needs_embeddings
     return [
         key
         for key in SEEDS

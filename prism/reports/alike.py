@@ -14,7 +14,7 @@ from prism.artifacts.estimates import (
     said_of_shared_networks,
 )
 from prism.artifacts.results import HEADINGS, SEEDS, Result
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 from prism.reports.rows import grouped, network_of, role_of
 from prism.reports.sheet import NETWORK, Column, Sheet, label_and_role
 

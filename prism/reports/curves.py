@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prism.artifacts.results import LARGEST
 from prism.artifacts.telemetry import QUANTILES, Telemetry
-from prism.errors import ResultError
+from prism.errors import ArtifactError
 
 Array = NDArray[np.float64]
 LARGEST_DRAWN = 1e100
@@ -42,7 +42,7 @@ class Curves:
         """Take the numbers out of telemetry.
 
         Raises:
-            ResultError: a record lacks a value or holds something that is not a number.
+            ArtifactError: a record lacks a value or holds something that is not a number.
         """
         try:
             steps = telemetry.of_kind("step")
@@ -62,7 +62,7 @@ class Curves:
                 str(start.get("gpu") or start.get("processor") or ""),
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise ResultError(f"the telemetry holds a record that cannot be drawn: {error!r}.") from None
+            raise ArtifactError(f"the telemetry holds a record that cannot be drawn: {error!r}.") from None
 
 
 def _table(rows: list[list[Any]], width: int) -> Array:

@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from prism.artifacts.kinds import PAGE, check_output_kind
 from prism.config import as_list, as_path
-from prism.machine.files import write_atomically
-from prism.machine.locks import claim
+from prism.machine.files import lock, write_atomically
 from prism.machine.run import OUTPUT
 from prism.reports.sections import build_sections
 from prism.reports.series import SHAPES
@@ -40,13 +39,13 @@ def report(
 
     Raises:
         ConfigError: there is nothing to show, or no list of it.
-        ResultError: a result file is missing or damaged.
+        ArtifactError: a result file is missing or damaged.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
     results, output = as_list(results, "result files"), as_path(output, OUTPUT)
     sheets = as_list(sheets, "sheets")
     loaded = load_results(results) if results or not sheets else []
-    with claim(output):
+    with lock(output):
         shown = [item.locate(path) for item in loaded for path in item.paths]
         check_output_kind(output, PAGE, overwrite, [*results, *shown])
         write_atomically(output, build_page(loaded, sheets).encode())

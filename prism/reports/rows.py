@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from prism.artifacts.results import METRICS, SEEDS, Result, Subject
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 from prism.networks.options import NETWORKS
 from prism.reports.text import Score
 
@@ -149,7 +149,7 @@ def network_of(config: dict[str, Any]) -> str:
     """The architecture that the options of an evaluation name, with its width where that is not the paper's."""
     model, sizes = str(config.get("model", "unknown")), {key: config.get(key) or 0 for key in ("width", "hidden")}
     # A result file is data: only our own networks are looked up, because that imports a module.
-    if model in NETWORKS.homes and sizes["width"] == getattr(NETWORKS.found(model)[0], "WIDTH", None):
+    if model in NETWORKS.registry and sizes["width"] == getattr(NETWORKS.resolve(model)[0], "WIDTH", None):
         sizes["width"] = 0
     return ", ".join([model, *(f"{key} {size}" for key, size in sizes.items() if size)])
 

@@ -11,7 +11,7 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.config import as_path
-from prism.errors import ConfigError, PrismError, ResultError
+from prism.errors import ArtifactError, ConfigError, PrismError
 from prism.reports.curves import Curves
 from prism.reports.text import sentence
 
@@ -38,7 +38,7 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
 
     Raises:
         ConfigError: there are none, or one is no path.
-        ResultError: one is missing or is not a result.
+        ArtifactError: one is missing or is not a result.
     """
     if not paths:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
@@ -114,7 +114,7 @@ def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
     try:
         told = Telemetry.load(path)
         curves = Curves.read(told)
-    except ResultError as error:
+    except ArtifactError as error:
         found.problems.append(sentence(str(error)))
         return
     if told.is_of(condensed):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from prism.artifacts.estimates import LEVEL, NO_INTERVAL
 from prism.artifacts.results import HEADINGS
-from prism.machine.texts import csv_text
+from prism.machine.text_io import csv_text
 from prism.reports.notes import TESTS
 from prism.reports.plots import Trade, trade_plot
 from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table

@@ -14,7 +14,7 @@ from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import BLOCK, NetworkStream, Numbers, clips_of_class
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS
-from prism.machine.devices import pick_device, repeatably
+from prism.machine.devices import deterministic, pick_device
 from prism.machine.randomness import generator
 from prism.networks.build import build_for
 from prism.networks.initial import initialise
@@ -58,7 +58,7 @@ class Minutes:
             num = chunk.size
             frames = store.clips("train").frames[:1].expand(num, -1, -1, -1, -1)
             clips = to_model_input(frames.to(self.device), store.normalisation)
-            with repeatably(self.device):
+            with deterministic(self.device):
                 turn = statistics.median(self._embed(network, clips, chunk) for _ in range(TURNS))
             # Networks are trained, and real clips embedded, side by side.
             side_by_side = torch.get_num_threads() if self.device.type == "cpu" else 1

@@ -18,7 +18,7 @@ from prism.evaluation.retrieve import retrieve
 from prism.machine.files import check_output_file, write_atomically
 from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
-from prism.machine.texts import first_difference
+from prism.machine.text_io import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, compare
 from prism.reproduction.lines import Made, Progress

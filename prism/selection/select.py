@@ -18,12 +18,11 @@ from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
-from prism.machine.files import discard
-from prism.machine.locks import claim
+from prism.machine.files import discard, lock
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
-from prism.machine.run import Run, parted
+from prism.machine.run import Run, split_options
 from prism.networks.embeddings import train_embeddings
 from prism.selection.methods import Selection
 from prism.selection.options import SELECTIONS, SelectConfig
@@ -45,10 +44,10 @@ def select(
 
     Raises:
         ConfigError: a class has fewer training clips than `vpc` · `takes`, or no encoder has the storage.
-        StoreError: the store is damaged, or was changed meanwhile.
+        ArtifactError: the store is damaged, or was changed meanwhile.
         OutputError: the output exists, cannot be written, or another run is writing it.
     """
-    config, run = parted(SelectConfig, config, run, options)
+    config, run = split_options(SelectConfig, config, run, options)
     store = ClipStore.of(store)
     method, device = SELECTIONS.make(config.method, config), pick_device(run.device)
     takes = takes_of(store, config)
@@ -57,12 +56,12 @@ def select(
     for option in STORAGES.idle(config.storage):
         if (value := getattr(config, option)) != getattr(SelectConfig, option):
             note(f"Caution: {option} = {value!r} is not used, because storage = {config.storage!r}.")
-    with claim(run.output):
+    with lock(run.output):
         if run.path is not None:
             check_output_kind(run.path, SET, run.overwrite, [store.path])
         chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         # Class by class, which spares memory; a custom encoding need not know how to join them.
-        parts = chosen.chunk(len(store.classes)) if STORAGES.ships(config.storage) else [chosen]
+        parts = chosen.chunk(len(store.classes)) if STORAGES.is_builtin(config.storage) else [chosen]
         clips, encodings = store.clips("train"), list[Encoding]()
         with progress_bar("Storing", len(parts), "classes", enabled=run.progress) as advance:
             for part in parts:

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from prism.artifacts import cache
 from prism.artifacts.cache import CacheFile
-from prism.machine.locks import claim, lock_path
+from prism.machine.files import lock, lock_path
 
 CPU = torch.device("cpu")
 
@@ -119,7 +119,7 @@ def test_the_claim_of_a_run_that_was_killed_after_the_file_had_its_name_is_taken
     lock_path(path).touch()
     remembered(store, "a", {}, CPU, (3, 2), compute)
     assert list((store.path / "cache").iterdir()) == [path]
-    with claim(path):
+    with lock(path):
         remembered(store, "a", {}, CPU, (3, 2), compute)
         assert lock_path(path).exists()
     assert compute.times == 1

@@ -21,7 +21,7 @@ from prism.artifacts.keyframes import enlarge
 from prism.artifacts.options import STORAGES
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
-from prism.errors import CondensedError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
 from prism.reports.gallery import _share_outside
@@ -201,7 +201,7 @@ def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_ren
     made = coded_set()
     condensed = CondensedSet.load(forge_of(made, tmp_path / "set", **UNDECODABLE[name](made)))
     assert describe(tmp_path / "set")["kind"] == "condensed set"
-    with pytest.raises(CondensedError, match=r"^video \d cannot be decoded as \w+: [^\n]*\.$"):
+    with pytest.raises(ArtifactError, match=r"^video \d cannot be decoded as \w+: [^\n]*\.$"):
         condensed.render()
 
 
@@ -217,7 +217,7 @@ def scaled_set(storage: str) -> CondensedSet:
     return replace(coded_set("uint8"), encoding=encoding)
 
 
-@pytest.mark.parametrize("storage", STORAGES.homes)
+@pytest.mark.parametrize("storage", STORAGES.registry)
 def test_a_set_with_a_scale_is_read_back_and_renders_to_larger_clips(tmp_path, storage):
     made = scaled_set(storage)
     made.save(tmp_path / "set")
@@ -228,7 +228,7 @@ def test_a_set_with_a_scale_is_read_back_and_renders_to_larger_clips(tmp_path, s
     assert loaded.float32_bytes == coded_set(storage).float32_bytes
 
 
-@pytest.mark.parametrize("storage", STORAGES.homes)
+@pytest.mark.parametrize("storage", STORAGES.registry)
 @pytest.mark.parametrize("scale", [0, -2, 5, 17, 10**30, 2.0, True, "2", None])
 def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
     made = scaled_set(storage)

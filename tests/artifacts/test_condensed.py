@@ -23,7 +23,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES
 from prism.artifacts.encodings.images import Encoded
 from prism.artifacts.options import STORAGES
-from prism.errors import ClipError, CondensedError, OutputError
+from prism.errors import ArtifactError, ClipError, OutputError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
@@ -401,7 +401,7 @@ INCONSISTENT: dict[str, dict[str, Any]] = {
 
 def refusal(path: Path) -> str:
     """The one sentence with which a file is refused."""
-    with pytest.raises(CondensedError) as caught:
+    with pytest.raises(ArtifactError) as caught:
         CondensedSet.load(path)
     sentence = str(caught.value)
     assert str(path) in sentence
@@ -459,7 +459,7 @@ def test_no_flipped_byte_is_read_as_other_data(tmp_path, storage, step):
         damaged = bytearray(whole)
         damaged[position] ^= (0x01, 0x20, 0xFF)[position // step % 3]
         path.write_bytes(damaged)
-        with suppress(CondensedError):
+        with suppress(ArtifactError):
             assert CondensedSet.load(path).to_bytes() == whole, f"byte {position} was read as other data"
 
 
@@ -545,7 +545,7 @@ def test_absurd_sizes_in_the_header_are_refused_without_allocating_them(tmp_path
 
 def test_a_set_in_memory_is_checked_like_one_on_disk():
     made = arithmetic_set("float32")
-    with pytest.raises(CondensedError, match="labels must ascend"):
+    with pytest.raises(ArtifactError, match="labels must ascend"):
         replace(made, labels=torch.tensor([1, 0, 0]))
 
 

@@ -12,7 +12,7 @@ from prism.artifacts.encodings import Encoding
 from prism.artifacts.encodings.storages import Storage
 from prism.artifacts.info import describe
 from prism.artifacts.options import STORAGES
-from prism.errors import CondensedError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.reports.gallery import _share_outside
 from prism.selection.select import select
@@ -77,7 +77,7 @@ def test_an_encoding_is_never_read_without_being_named(thrifty, tmp_path):
     assert "has the encoding 'every-second', but this PRISM reads keyframes, static-dynamic, h264." in refusal(
         tmp_path / "set"
     )
-    with pytest.raises(CondensedError, match="has the encoding 'every-second'"):
+    with pytest.raises(ArtifactError, match="has the encoding 'every-second'"):
         describe(tmp_path / "set")
 
 
@@ -96,7 +96,7 @@ SPOILED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SPOILED)
 def test_what_is_wrong_with_every_file_is_refused_for_the_encoding(thrifty, tmp_path, name):
     forge_of(thrifty, tmp_path / "set", **SPOILED[name])
-    with pytest.raises(CondensedError) as caught:
+    with pytest.raises(ArtifactError) as caught:
         CondensedSet.load(tmp_path / "set", encodings=[EverySecond])
     assert "checksum" not in str(caught.value)
 
@@ -122,7 +122,7 @@ UNREADABLE = [
 @pytest.mark.parametrize(("kind", "dtype", "sentence"), UNREADABLE)
 def test_what_could_not_be_read_again_is_not_written(store, thrifty, tmp_path, kind, dtype, sentence):
     encoding = kind(thrifty.encoding.levels.to(dtype), thrifty.num_frames)
-    with pytest.raises(CondensedError, match=rf"the encoding '{kind.NAME}' {sentence}"):
+    with pytest.raises(ArtifactError, match=rf"the encoding '{kind.NAME}' {sentence}"):
         replace(thrifty, encoding=encoding).save(tmp_path / "set")
 
     class Careless(Thrifty):

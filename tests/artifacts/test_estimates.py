@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import prism
 from prism.artifacts.estimates import Sample, _share_within, of_difference, of_mean, t_quantile
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
-from prism.errors import ResultError
+from prism.errors import ArtifactError
 
 DRUG = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
 OTHER_DRUG = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)
@@ -306,12 +306,12 @@ def test_networks_that_draw_their_own_clips_are_a_set_each():
     assert prism.lead(OURS, floor) == of_difference([fmean([0.2, 0.4]), 0.4, 0.6], values)
     assert prism.lead(OURS, floor[:1]) == of_difference([fmean([0.2, 0.4]), 0.4, 0.6], values[:3])
     with pytest.raises(
-        ResultError, match="two results of 'subset' are of one set, or of sets with the same seeds"
+        ArtifactError, match="two results of 'subset' are of one set, or of sets with the same seeds"
     ):
         prism.lead(OURS, [*floor, subsets(5, 0.2)])
-    with pytest.raises(ResultError, match="two sets or more on either side, got 3 and 1"):
+    with pytest.raises(ArtifactError, match="two sets or more on either side, got 3 and 1"):
         prism.lead(OURS, [subsets(0, 0.2)])
-    with pytest.raises(ResultError, match=r"its made\.videos is 8, not 4"):
+    with pytest.raises(ArtifactError, match=r"its made\.videos is 8, not 4"):
         prism.lead(OURS, [floor[0], subsets(3, 0.2, num_videos=8)])
 
 
@@ -331,10 +331,10 @@ def test_sets_that_another_seed_tells_apart_are_two_sets():
 def test_groups_may_have_schedules_of_their_own_but_not_networks():
     longer = [replace(one, config=one.config | {"epochs": 5}) for one in OURS]
     assert prism.lead(longer, THEIRS) == prism.lead(OURS, THEIRS)
-    with pytest.raises(ResultError, match=r"its config.epochs is 5, not 3\."):
+    with pytest.raises(ArtifactError, match=r"its config.epochs is 5, not 3\."):
         prism.lead([*OURS[:2], longer[2]], THEIRS)
     wider = [replace(one, config=one.config | {"width": 64}) for one in OURS]
-    with pytest.raises(ResultError, match=r"its network.width is None, not 64\."):
+    with pytest.raises(ArtifactError, match=r"its network.width is None, not 64\."):
         prism.lead(wider, THEIRS)
 
 
@@ -348,19 +348,19 @@ def test_groups_may_have_schedules_of_their_own_but_not_networks():
 )
 def test_a_group_of_sets_that_were_not_made_alike_is_refused(change, says):
     other = replace(OURS[1], subject=replace(OURS[1].subject, **change))
-    with pytest.raises(ResultError, match=says):
+    with pytest.raises(ArtifactError, match=says):
         prism.lead([OURS[0], other, OURS[2]], THEIRS)
 
 
 def test_a_group_of_sets_of_different_stores_is_refused_and_one_of_another_store_is_warned_of():
     elsewhere = [replace(one, subject=replace(one.subject, made_from="another")) for one in OURS]
-    with pytest.raises(ResultError, match=r"its made.store is 'another', not ''\."):
+    with pytest.raises(ArtifactError, match=r"its made.store is 'another', not ''\."):
         prism.lead([*OURS[:2], elsewhere[2]], THEIRS)
     with pytest.warns(UserWarning, match="made from another store than the one that scores"):
         assert prism.lead(elsewhere, THEIRS) == prism.lead(OURS, THEIRS)
     unseeded = [a_result(None, 0.1), a_result(None, 0.3)]
     unseeded[1] = replace(unseeded[1], subject=replace(unseeded[1].subject, made_from="another"))
-    with pytest.raises(ResultError, match=r"its made.store is 'another', not ''\."):
+    with pytest.raises(ArtifactError, match=r"its made.store is 'another', not ''\."):
         prism.lead(unseeded, THEIRS)
 
 
@@ -378,13 +378,13 @@ def test_a_group_of_sets_of_different_stores_is_refused_and_one_of_another_store
     ],
 )
 def test_what_is_no_group_of_sets_is_refused(ours, message):
-    with pytest.raises(ResultError, match=re.escape(message)):
+    with pytest.raises(ArtifactError, match=re.escape(message)):
         prism.lead(ours, THEIRS)
 
 
 def test_results_on_other_clips_are_refused_and_so_is_a_score_that_they_lack():
     elsewhere = [replace(one, data=replace(one.data, split="val")) for one in THEIRS]
-    with pytest.raises(ResultError, match="'random' must not be compared with 'takes': its split is 'val', not"):
+    with pytest.raises(ArtifactError, match="'random' must not be compared with 'takes': its split is 'val', not"):
         prism.lead(OURS, elsewhere)
-    with pytest.raises(ResultError, match="metric = 'r1', but the scores of classification are top1, top5"):
+    with pytest.raises(ArtifactError, match="metric = 'r1', but the scores of classification are top1, top5"):
         prism.lead(OURS, THEIRS, "r1")

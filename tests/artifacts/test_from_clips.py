@@ -9,7 +9,7 @@ import torch
 import prism
 from prism.artifacts.clips import Clips
 from prism.artifacts.encodings.storages import H264, Float32, UInt8
-from prism.errors import ClipError, CondensedError, ConfigError
+from prism.errors import ArtifactError, ClipError, ConfigError
 from prism.selection.methods import Selection
 
 TINY = {"width": 4, "epochs": 2, "seeds": 2, "device": "cpu"}
@@ -72,13 +72,13 @@ def test_sets_of_one_method_from_several_seeds_are_a_group_with_a_lead(store, ch
 @pytest.mark.parametrize(
     ("change", "error", "says"),
     [
-        ({"clips": {"classes": ("a", "b")}}, CondensedError, "classes of the clips are"),
+        ({"clips": {"classes": ("a", "b")}}, ArtifactError, "classes of the clips are"),
         (
             {"clips": {"frames": torch.zeros(2, 3, 3, 48, 48)}},
-            CondensedError,
+            ArtifactError,
             "frames of the clips are 3, but those",
         ),
-        ({"clips": {"labels": torch.tensor([0, 0])}}, CondensedError, "no video of class 'class1'"),
+        ({"clips": {"labels": torch.tensor([0, 0])}}, ArtifactError, "no video of class 'class1'"),
         ({"method": None}, ConfigError, "method = None, but it must be a finite number, a text"),
         ({"widths": [3]}, ConfigError, r"widths = \[3\], but it must be a finite number, a text"),
         ({"clips": {"frames": torch.full((2, 8, 3, 48, 48), torch.nan)}}, ConfigError, "not finite"),

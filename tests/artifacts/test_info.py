@@ -16,7 +16,7 @@ from prism.artifacts.telemetry import TelemetryWriter
 from prism.errors import ArtifactError
 from prism.evaluation.evaluate import evaluate
 from prism.exports.export import export
-from prism.machine.texts import canonical_json
+from prism.machine.text_io import canonical_json
 from prism.selection.select import select
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.artifacts.results import Data, NetworkRun, Result, Subject, percent, relative_to_result
-from prism.errors import ResultError
+from prism.errors import ArtifactError
 from prism.evaluation.evaluate import evaluate
 from prism.selection.select import select
 
@@ -183,7 +183,7 @@ HOSTILE = {
 def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
     path = tmp_path / "r.json"
     path.write_text(HOSTILE[name], encoding="utf-8")
-    with pytest.raises(ResultError) as caught:
+    with pytest.raises(ArtifactError) as caught:
         Result.load(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -191,7 +191,7 @@ def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
 
 def test_a_newer_result_says_what_to_do(tmp_path):
     (tmp_path / "r.json").write_text(edited(version=2))
-    with pytest.raises(ResultError, match=r"version 2, but this PRISM reads 1\. Update prism-condense"):
+    with pytest.raises(ArtifactError, match=r"version 2, but this PRISM reads 1\. Update prism-condense"):
         Result.load(tmp_path / "r.json")
 
 
@@ -208,7 +208,7 @@ def test_a_set_whose_encoding_stores_no_frames_has_a_result(tmp_path):
 def test_missing_binary_and_folder_are_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\x00\xfe")
     for path in (tmp_path / "missing", tmp_path / "binary", tmp_path):
-        with pytest.raises(ResultError):
+        with pytest.raises(ArtifactError):
             Result.load(path)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prism import testing
 from prism.artifacts.index import ClipSource, StoreHeader, clips_csv, ordered_classes
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError, StoreError
+from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 
@@ -94,7 +94,7 @@ def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, m
     assert store.splits == ("train", "val", "test")
     assert store.num_passes == 0
     assert "4 test, 8×" in repr(store)
-    with pytest.raises(StoreError, match="no test-random clips"):
+    with pytest.raises(ArtifactError, match="no test-random clips"):
         store.passes()
     assert "4 test, 8 test-random, 8×" in repr(make_store(random_test_windows=2))
 
@@ -105,7 +105,7 @@ def test_an_unknown_split_is_refused_with_those_that_exist(store):
 
 
 def test_an_empty_split_is_refused(make_store):
-    with pytest.raises(StoreError, match="no val clips"):
+    with pytest.raises(ArtifactError, match="no val clips"):
         make_store(val=0).clips("val")
 
 
@@ -222,7 +222,7 @@ def test_a_damaged_store_is_refused_in_one_sentence_that_names_the_part(tmp_path
     store = tmp_path / "store"
     shutil.copytree(GOLDEN, store)
     damage(store)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(ArtifactError) as caught:
         ClipStore.open(store)
     assert says in str(caught.value)
     assert str(store) in str(caught.value)
@@ -233,7 +233,7 @@ def test_what_is_no_store_is_refused(tmp_path):
     (tmp_path / "file").write_text("hello")
     (tmp_path / "empty").mkdir()
     for name, says in [("missing", "does not exist"), ("file", "not a clip store"), ("empty", "not a clip store")]:
-        with pytest.raises(StoreError, match=says):
+        with pytest.raises(ArtifactError, match=says):
             ClipStore.open(tmp_path / name)
 
 

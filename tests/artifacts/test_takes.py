@@ -12,7 +12,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import KeyFrameEncoding
 from prism.artifacts.info import describe
 from prism.artifacts.results import Result
-from prism.errors import CondensedError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
 from prism.recipes import read_recipe
@@ -82,7 +82,7 @@ def test_a_set_without_takes_does_not_speak_of_them(store):
 
 @pytest.mark.parametrize("takes", [0, -4, 3])
 def test_takes_that_do_not_fit_the_stored_clips_are_refused(taken, takes):
-    with pytest.raises(CondensedError, match=r"inconsistent|one take or more"):
+    with pytest.raises(ArtifactError, match=r"inconsistent|one take or more"):
         replace(taken, takes=takes)
 
 

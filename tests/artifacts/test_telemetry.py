@@ -3,7 +3,7 @@
 import pytest
 
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
-from prism.errors import DivergedError, OutputError, ResultError
+from prism.errors import ArtifactError, DivergedError, OutputError
 
 
 def write(path, iterations, keep_bytes=0) -> int:
@@ -58,12 +58,12 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
 @pytest.mark.parametrize("content", [b"not json\n", b"[1]\n", b"\xff\n", b"[" * 100_000 + b"\n", b"3\n"])
 def test_a_file_that_is_not_telemetry_is_refused(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
-    with pytest.raises(ResultError, match="not a telemetry file"):
+    with pytest.raises(ArtifactError, match="not a telemetry file"):
         Telemetry.load(tmp_path / "t")
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(ResultError, match="not a telemetry file"):
+    with pytest.raises(ArtifactError, match="not a telemetry file"):
         Telemetry.load(tmp_path / "t")
 
 

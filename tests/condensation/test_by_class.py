@@ -19,7 +19,7 @@ from prism.condensation.condense import condense, condense_classes
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig, settled
-from prism.errors import CheckpointError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.reports.curves import Curves
 
 TINY = PAPER | {
@@ -167,7 +167,7 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
         condense(uneven, output=unfinished, executor=executor, **TINY)
     with pytest.raises(ConfigError, match=r"was begun on an engine\. Continue it there with --resume"):
         condense(uneven, output=unfinished, resume=True, **TINY)
-    with pytest.raises(CheckpointError, match=r"belongs to another run: its config\.lr is 10\.0, not 3\.0"):
+    with pytest.raises(ArtifactError, match=r"belongs to another run: its config\.lr is 10\.0, not 3\.0"):
         condense(uneven, output=unfinished, executor=executor, resume=True, **(TINY | {"lr": 3.0}))
     merged = condense(uneven, output=unfinished, executor=Watching(1), resume=True, **TINY)
     # The third class may have been done while the second failed.
@@ -201,7 +201,7 @@ def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
     condense(uneven, output=other, **(TINY | {"seed": 5}))
     whole = CondensedSet.load(other)
     whole.save(shards_path(unfinished) / "00002.safetensors")
-    with pytest.raises(CheckpointError, match=r"00002\.safetensors' belongs to another run: its classes is None"):
+    with pytest.raises(ArtifactError, match=r"00002\.safetensors' belongs to another run: its classes is None"):
         condense(uneven, output=unfinished, executor=executor, resume=True, **TINY)
     assert not unfinished.exists()
 

@@ -34,7 +34,7 @@ from prism.condensation.method import Trainable, remedy
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.stream import PRECISIONS, DrawnNetwork, NetworkStream, Numbers
 from prism.condensation.videos import KeyFrames
-from prism.errors import CheckpointError, ConfigError, DivergedError, OutputError
+from prism.errors import ArtifactError, ConfigError, DivergedError, OutputError
 from prism.machine.files import partial_path
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
@@ -306,8 +306,8 @@ def test_a_run_shows_its_iterations_with_an_output_and_without(store, tmp_path, 
 
 VARIANTS: dict[str, dict[str, object]] = {
     "paper": {},
-    **{f"insertion {name}": {"insertion": name} for name in RULES.homes},
-    **{f"storage {name}": {"storage": name} for name in STORAGES.homes},
+    **{f"insertion {name}": {"insertion": name} for name in RULES.registry},
+    **{f"storage {name}": {"storage": name} for name in STORAGES.registry},
     "a relative rate that falls": {"lr": 0.0, "relative_lr": 0.3, "decay": "cosine"},
     "all real clips": {"batch_real": 0},
     "bfloat16": {"precision": "bfloat16"},
@@ -515,21 +515,21 @@ def test_a_checkpoint_without_resume_is_refused(store, tmp_path, crashing_at):
 def test_resuming_with_another_option_is_refused_by_name(store, tmp_path, crashing_at, change, says):
     interrupted(store, tmp_path / "set", crashing_at)
     before = checkpoint_path(tmp_path / "set").read_bytes()
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(ArtifactError, match=says):
         run_tiny(store, tmp_path / "set", resume=True, **change)
     assert checkpoint_path(tmp_path / "set").read_bytes() == before
 
 
 def test_resuming_on_another_store_is_refused(store, make_store, tmp_path, crashing_at):
     interrupted(store, tmp_path / "set", crashing_at)
-    with pytest.raises(CheckpointError, match="its store is"):
+    with pytest.raises(ArtifactError, match="its store is"):
         run_tiny(make_store(seed=9), tmp_path / "set", resume=True)
 
 
 def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
     interrupted(store, tmp_path / "set", crashing_at)
     monkeypatch.setattr(verb, "versions", lambda: versions() | {"torch": "9.9"})
-    with pytest.raises(CheckpointError, match=r"its versions\.torch is '.*', not '9\.9'"):
+    with pytest.raises(ArtifactError, match=r"its versions\.torch is '.*', not '9\.9'"):
         run_tiny(store, tmp_path / "set", resume=True)
 
 
@@ -561,10 +561,10 @@ def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, tmp_p
 
 def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path):
     written = run_tiny(store, tmp_path / "set").to_bytes()
-    with pytest.raises(CheckpointError, match=r"belongs to another run: its config\.seed is 0, not 7"):
+    with pytest.raises(ArtifactError, match=r"belongs to another run: its config\.seed is 0, not 7"):
         run_tiny(store, tmp_path / "set", resume=True, seed=7)
     select(store, output=tmp_path / "real")
-    with pytest.raises(CheckpointError, match="belongs to another run"):
+    with pytest.raises(ArtifactError, match="belongs to another run"):
         run_tiny(store, tmp_path / "real", resume=True)
     assert (tmp_path / "set").read_bytes() == written
     run_tiny(store, tmp_path / "set", resume=True, overwrite=True, seed=7)
@@ -603,7 +603,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashi
         ),
     }
     path.write_bytes(changed[damage])
-    with pytest.raises(CheckpointError, match="damaged") as caught:
+    with pytest.raises(ArtifactError, match="damaged") as caught:
         run_tiny(store, tmp_path / "set", resume=True)
     assert "\n" not in str(caught.value)
 

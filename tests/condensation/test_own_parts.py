@@ -19,7 +19,7 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.objectives import Compared, Objective
 from prism.condensation.rules import InsertionRule
-from prism.errors import CheckpointError, ConfigError, DivergedError
+from prism.errors import ArtifactError, ConfigError, DivergedError
 from prism.networks.build import build_for
 from prism.networks.network import Network
 from prism.networks.options import Schedule
@@ -115,7 +115,7 @@ def test_a_rule_of_ones_own_makes_one_set_as_an_object_and_by_its_name(store):
 def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crashing_at: CrashingAt):
     with crashing_at(3):
         condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", checkpoint_seconds=0, **TINY)
-    with pytest.raises(CheckpointError, match=r"config\.insertion is .*times=1\.1.*, not .*times=2\.0"):
+    with pytest.raises(ArtifactError, match=r"config\.insertion is .*times=1\.1.*, not .*times=2\.0"):
         condense(store, insertion=Loud(times=2.0), output=tmp_path / "set", resume=True, **TINY)
     resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
     assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()

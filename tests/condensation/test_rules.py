@@ -133,14 +133,14 @@ def test_the_never_rule_inserts_nothing(situation):
     assert not decide("never", gradients, mask, epsilon=1.0).any()
 
 
-@pytest.mark.parametrize("rule", RULES.homes)
+@pytest.mark.parametrize("rule", RULES.registry)
 @given(situations(), st.floats(-1, 1))
 def test_no_rule_proposes_a_keyframe_again(rule, situation, epsilon):
     gradients, mask = situation
     assert not (decide(rule, gradients, mask, epsilon) & mask).any()
 
 
-@pytest.mark.parametrize("rule", RULES.homes)
+@pytest.mark.parametrize("rule", RULES.registry)
 @given(situations())
 def test_no_rule_changes_what_it_judges(rule, situation):
     gradients, mask = situation
@@ -171,7 +171,7 @@ def test_a_gradient_of_zero_conflicts_with_nothing():
     mask = torch.tensor([[True, False, False, True]])
     still = occasion(torch.zeros(1, 4, 1, 1, 3), mask)
     assert (still.conflict.cosines == 0).all()
-    for rule in RULES.homes:
+    for rule in RULES.registry:
         assert not made(rule).propose(still).any()
 
 

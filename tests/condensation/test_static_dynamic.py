@@ -23,7 +23,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.options import CondenseConfig
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.stream import DrawnNetwork, NetworkStream, Numbers
-from prism.errors import CondensedError, DivergedError
+from prism.errors import ArtifactError, DivergedError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.randomness import generator
@@ -403,7 +403,7 @@ def test_no_flipped_byte_is_read_as_other_data(tmp_path):
         path.write_bytes(damaged)
         try:
             read = CondensedSet.load(path)
-        except CondensedError:
+        except ArtifactError:
             continue
         assert read.to_bytes() == whole, f"byte {position} was read as other data"
 
@@ -417,7 +417,7 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 def test_a_set_in_memory_is_checked_like_one_on_disk():
     made = arithmetic_set("float32")
-    with pytest.raises(CondensedError, match="2 static images"):
+    with pytest.raises(ArtifactError, match="2 static images"):
         replace(made, labels=torch.tensor([0, 1]))
 
 

@@ -296,7 +296,7 @@ def test_class_means_that_are_not_kept_are_computed_by_as_many_networks_as_there
     assert len({network for _, network in embedding[:3]}) == len({network for _, network in embedding}) == 3
 
 
-@pytest.mark.parametrize("model", NETWORKS.homes)
+@pytest.mark.parametrize("model", NETWORKS.registry)
 def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_does(make_store, model):
     frames = classes_of_their_own_shade(3, 4)
     store = make_store(classes=3, train=4, val=0, test=0, flip=False, frames=frames)
@@ -318,7 +318,7 @@ def test_bfloat16_moves_class_means_and_gradients_far_less_than_another_batch_do
     assert torch.equal(weights(network), weights(own.draw(0)).bfloat16().float())
 
 
-@pytest.mark.parametrize("model", NETWORKS.homes)
+@pytest.mark.parametrize("model", NETWORKS.registry)
 def test_a_class_has_the_same_means_to_the_bit_whichever_others_are_computed(make_store, model):
     drawn, _ = opened(make_store(classes=3, train=7), config(model=model, batch_real=7))
     every, two = (drawn.class_means(0, whole_clips, range(first, 3)) for first in (0, 1))
@@ -352,7 +352,7 @@ def test_bfloat16_embeds_real_clips_with_all_values_of_the_network_also_those_be
         assert own.tolist() == real.tolist() == [1.0]
 
 
-@pytest.mark.parametrize("model", NETWORKS.homes)
+@pytest.mark.parametrize("model", NETWORKS.registry)
 def test_class_means_of_every_network_do_not_depend_on_how_the_clips_are_chunked(make_store, monkeypatch, model):
     means = []
     for size in (2, 64):

@@ -19,7 +19,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import Float32, UInt8
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError, DivergedError, Interrupted, OutputError, ResultError, StoreError
+from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.retrieve import retrieve
@@ -318,7 +318,7 @@ def test_a_subset_larger_than_a_class_is_refused_by_name(store):
 
 def test_an_empty_split_is_refused(make_store):
     store = make_store(val=0)
-    with pytest.raises(StoreError, match="no val clips"):
+    with pytest.raises(ArtifactError, match="no val clips"):
         score(select(store), store, split="val")
 
 
@@ -469,7 +469,7 @@ def test_the_result_of_another_run_is_not_resumed_and_the_first_difference_is_na
 ):
     score(chosen, store, seeds=1, output=tmp_path / "r.json")
     before = (tmp_path / "r.json").read_bytes()
-    with pytest.raises(ResultError, match=f"belongs to another run: {says}. Repeat that run's options"):
+    with pytest.raises(ArtifactError, match=f"belongs to another run: {says}. Repeat that run's options"):
         score(chosen, store, output=tmp_path / "r.json", resume=True, **changes)
     assert (tmp_path / "r.json").read_bytes() == before
 
@@ -477,23 +477,23 @@ def test_the_result_of_another_run_is_not_resumed_and_the_first_difference_is_na
 def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(store, make_store, tmp_path):
     score(select(store), store, seeds=1, output=tmp_path / "r.json")
     resumed = {"output": tmp_path / "r.json", "resume": True}
-    with pytest.raises(ResultError, match=r"its data\.fingerprint is '[0-9a-f]{64}', not '[0-9a-f]{64}'"):
+    with pytest.raises(ArtifactError, match=r"its data\.fingerprint is '[0-9a-f]{64}', not '[0-9a-f]{64}'"):
         score(select(store), make_store(seed=1), **resumed)
     # The same options and the same size, but other frames.
     brighter = altered(select(store), source=select(store).source)
     same = altered(select(store), source=select(store).source, flip=False)
     score(brighter, store, seeds=1, output=tmp_path / "other.json")
-    with pytest.raises(ResultError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
+    with pytest.raises(ArtifactError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
         score(same, store, output=tmp_path / "other.json", resume=True)
     found = Result.load(tmp_path / "r.json")
     replace(found, provenance=found.provenance | {"torch": "1.0"}).save(tmp_path / "r.json")
-    with pytest.raises(ResultError, match=r"its versions\.torch is '1\.0', not "):
+    with pytest.raises(ArtifactError, match=r"its versions\.torch is '1\.0', not "):
         score(select(store), store, **resumed)
 
 
 def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
     (tmp_path / "r.json").write_text("precious")
-    with pytest.raises(ResultError, match="is text, not a result"):
+    with pytest.raises(ArtifactError, match="is text, not a result"):
         score(chosen, store, output=tmp_path / "r.json", resume=True)
     assert (tmp_path / "r.json").read_text() == "precious"
     with pytest.raises(ConfigError, match="label = 3, but it must be text"):
@@ -504,7 +504,7 @@ def test_what_is_no_result_is_not_resumed(store, chosen, tmp_path):
 
 # Every network.
 
-every_model = pytest.mark.parametrize("name", NETWORKS.homes)
+every_model = pytest.mark.parametrize("name", NETWORKS.registry)
 
 
 @every_model

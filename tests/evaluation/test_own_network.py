@@ -13,7 +13,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
-from prism.errors import ConfigError, ResultError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.networks import training_memory as memory
@@ -130,7 +130,7 @@ def test_a_result_is_not_resumed_with_another_network(roomy, chosen, tmp_path):
     evaluate(chosen, roomy, model=NAME, output=tmp_path / "r.json", **TINY)
     longer = evaluate(chosen, roomy, model=Own, output=tmp_path / "r.json", resume=True, **(TINY | {"seeds": 2}))
     assert [run.seed for run in longer.runs] == [0, 1]
-    with pytest.raises(ResultError, match=rf"its config\.model is '{NAME}', not '{NAME}\(depth=2\)'"):
+    with pytest.raises(ArtifactError, match=rf"its config\.model is '{NAME}', not '{NAME}\(depth=2\)'"):
         evaluate(chosen, roomy, model=f"{NAME}(depth=2)", output=tmp_path / "r.json", resume=True, **TINY)
 
 

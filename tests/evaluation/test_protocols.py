@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from prism.artifacts.clips import BatchStandardisation, Clips, to_model_input
 from prism.artifacts.results import Result
-from prism.errors import ConfigError, ResultError
+from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.randomness import generator
@@ -53,7 +53,7 @@ def test_one_set_and_one_store_are_judged_by_either_protocol(windows, chosen, tm
     assert (theirs.protocol, theirs.data.split, theirs.data.num_clips) == ("wang2024", "test-random", 18)
     assert ours.data.fingerprint == theirs.data.fingerprint
     assert Result.load(tmp_path / "r.json") == theirs
-    with pytest.raises(ResultError, match=r"its config\.protocol is 'wang2024', not 'clean'"):
+    with pytest.raises(ArtifactError, match=r"its config\.protocol is 'wang2024', not 'clean'"):
         score(chosen, windows, "clean", output=tmp_path / "r.json", resume=True)
 
 

@@ -12,7 +12,7 @@ from prism.artifacts.clips import shift_at_random
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError, OutputError, ResultError
+from prism.errors import ArtifactError, ConfigError, OutputError
 from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import chance_of_recall, recall_at, retrieve, supervised_contrastive
 from prism.machine.randomness import generator
@@ -263,7 +263,7 @@ def test_a_retrieval_resumes_to_the_runs_of_an_uninterrupted_one(gallery_store, 
     score(chosen, gallery_store, seeds=1, output=tmp_path / "r.json")
     resumed = score(chosen, gallery_store, seeds=3, output=tmp_path / "r.json", resume=True)
     assert without_seconds(resumed) == without_seconds(score(chosen, gallery_store, seeds=3))
-    with pytest.raises(ResultError, match=r"its config\.temperature is 0\.1, not 0\.2"):
+    with pytest.raises(ArtifactError, match=r"its config\.temperature is 0\.1, not 0\.2"):
         score(chosen, gallery_store, output=tmp_path / "r.json", resume=True, temperature=0.2)
 
 

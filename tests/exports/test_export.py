@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import UInt8, encoded
 from prism.artifacts.results import Result
-from prism.errors import CondensedError, ConfigError, OutputError, ResultError
+from prism.errors import ArtifactError, ConfigError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.exports import sheets
 from prism.exports.export import export
@@ -145,13 +145,13 @@ def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
     class Failing(Format):
         def write(self, condensed, path):
             (path / "half").write_text("half")
-            raise CondensedError("half-way.")
+            raise ArtifactError("half-way.")
             yield
 
     export(chosen, tmp_path / "out", to="tensors")
     before = files(tmp_path)
     for path in (tmp_path / "out", tmp_path / "new"):
-        with pytest.raises(CondensedError, match="half-way"):
+        with pytest.raises(ArtifactError, match="half-way"):
             export(chosen, path, to=Failing(), overwrite=True)
     assert files(tmp_path) == before
 
@@ -159,7 +159,7 @@ def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
 def test_a_set_may_be_given_by_its_file(chosen, tmp_path):
     chosen.save(tmp_path / "set")
     export(tmp_path / "set", tmp_path / "out", to="tensors")
-    with pytest.raises(CondensedError, match="does not exist"):
+    with pytest.raises(ArtifactError, match="does not exist"):
         export(tmp_path / "missing", tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
@@ -249,7 +249,7 @@ def test_a_result_of_another_set_or_for_a_picture_is_refused(chosen, scored, tmp
         export(chosen, tmp_path / "out", result=result)
     with pytest.raises(ConfigError, match=r"a card of a folder|card of a folder, which the format gif has not"):
         export(chosen, tmp_path / "out", to="gif", result=result)
-    with pytest.raises(ResultError, match="does not exist"):
+    with pytest.raises(ArtifactError, match="does not exist"):
         export(chosen, tmp_path / "out", result=tmp_path / "missing.json")
     assert list(tmp_path.iterdir()) == []
 

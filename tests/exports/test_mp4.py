@@ -14,7 +14,7 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.storages import H264, Float32, UInt8
-from prism.errors import CondensedError, ConfigError
+from prism.errors import ArtifactError, ConfigError
 from prism.exports.export import export
 from prism.exports.mp4 import decoded, encoded_exactly, muxed
 from prism.selection.select import select
@@ -128,7 +128,7 @@ def test_values_outside_the_range_of_pixels_are_clipped_and_counted(tmp_path):
 def test_packets_that_hold_something_else_are_refused_in_one_sentence(tmp_path):
     condensed = flat(H264())
     condensed.encoding.keyframes.packets[40:] = 0
-    with pytest.raises(CondensedError, match=r"video 0 cannot be decoded as h264: .*\.$"):
+    with pytest.raises(ArtifactError, match=r"video 0 cannot be decoded as h264: .*\.$"):
         export(condensed, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 

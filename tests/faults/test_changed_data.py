@@ -14,7 +14,7 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.checkpoint import checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
-from prism.errors import CheckpointError, SourceError, StoreError
+from prism.errors import ArtifactError, SourceError
 from prism.evaluation import trial
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
@@ -67,7 +67,7 @@ def test_a_store_that_changes_under_a_condensation_stops_it_and_the_checkpoint_s
     before: list[bytes] = []
     monkeypatch.setattr(Condensation, "step", step_then_change)
     with pytest.raises(
-        StoreError, match=r"store '.*store' was changed, replaced or moved while it was being used"
+        ArtifactError, match=r"store '.*store' was changed, replaced or moved while it was being used"
     ):
         condense(data, output=output, checkpoint_seconds=0, **TINY)
     assert not output.exists()
@@ -76,7 +76,7 @@ def test_a_store_that_changes_under_a_condensation_stops_it_and_the_checkpoint_s
 
 def test_a_store_that_changes_under_a_condensation_in_memory_stops_it_too(data, monkeypatch):
     monkeypatch.setattr(Condensation, "step", lambda run, step=Condensation.step: (step(run), change(data))[0])
-    with pytest.raises(StoreError, match="while it was being used"):
+    with pytest.raises(ArtifactError, match="while it was being used"):
         condense(data, **TINY)
 
 
@@ -91,7 +91,7 @@ def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monke
 
     run = trial.results.NetworkRun
     monkeypatch.setattr(trial.results, "NetworkRun", run_then_change)
-    with pytest.raises(StoreError, match="while it was being used"):
+    with pytest.raises(ArtifactError, match="while it was being used"):
         verb(None, data, train_store=train, output=tmp_path / "result.json", **SCHEDULE)
     assert not (tmp_path / "result.json").exists()
 
@@ -99,7 +99,7 @@ def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monke
 def test_a_store_that_changes_under_a_selection_stops_it(data, tmp_path, monkeypatch):
     positions = ClipStore.positions
     monkeypatch.setattr(ClipStore, "positions", lambda store, split: (change(data), positions(store, split))[1])
-    with pytest.raises(StoreError, match="while it was being used"):
+    with pytest.raises(ArtifactError, match="while it was being used"):
         select(data, output=tmp_path / "set")
     assert not (tmp_path / "set").exists()
 
@@ -108,7 +108,7 @@ def test_a_store_that_changes_under_a_selection_stops_it(data, tmp_path, monkeyp
 def test_a_store_that_changes_between_opening_and_reading_is_refused(data, happens):
     store = ClipStore.open(data)
     happens(data)
-    with pytest.raises(StoreError, match="while it was being used"):
+    with pytest.raises(ArtifactError, match="while it was being used"):
         store.clips("train")
 
 
@@ -125,10 +125,10 @@ def test_a_store_that_changed_between_two_runs_is_refused_by_its_checksum_or_its
         with pytest.raises(KeyboardInterrupt):
             condense(data, output=tmp_path / "set", checkpoint_seconds=0, **TINY)
     replace(data)
-    with pytest.raises(CheckpointError, match="belongs to another run: its store is"):
+    with pytest.raises(ArtifactError, match="belongs to another run: its store is"):
         condense(data, output=tmp_path / "set", resume=True, **TINY)
     change(data)
-    with pytest.raises(StoreError, match="has changed frames"):
+    with pytest.raises(ArtifactError, match="has changed frames"):
         condense(data, output=tmp_path / "set", resume=True, **TINY)
 
 

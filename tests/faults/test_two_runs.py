@@ -1,4 +1,4 @@
-"""Two runs, one output: the second is told who the first is, and the lock of a dead one is none."""
+"""Two runs, one output: the second is refused, and the lock of a dead one is none."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from prism.evaluation.retrieve import retrieve
 from prism.exports.export import export
 from prism.ingestion.build import ingest
 from prism.ingestion.motion import write_motion
-from prism.machine.locks import claim
+from prism.machine.files import lock
 from prism.reports import page
 from prism.reports.page import report
 from prism.selection.select import select
@@ -63,8 +63,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def another_run(output: Path, does: str = "") -> Iterator[subprocess.Popen[str]]:
     """A process that holds what a run of any verb on this output would hold, until it is killed."""
     script = (
-        "import os, sys\nfrom prism.machine.locks import claim\n"
-        f"with claim(sys.argv[1]):\n    {does}\n    print('held', flush=True)\n    sys.stdin.read()\n"
+        "import os, sys\nfrom prism.machine.files import lock\n"
+        f"with lock(sys.argv[1]):\n    {does}\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", script, output],
@@ -83,14 +83,12 @@ def another_run(output: Path, does: str = "") -> Iterator[subprocess.Popen[str]]
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_second_run_names_the_first_and_the_lock_of_a_dead_run_does_not_block(
-    name, inputs, tmp_path, monkeypatch
-):
+def test_a_second_run_is_refused_and_the_lock_of_a_dead_run_does_not_block(name, inputs, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "build_page", lambda loaded, sheets: "<p>")
     run, output = RUNS[name], tmp_path / "output"
     with another_run(output) as first:
         before = sorted(tmp_path.rglob("*"))
-        with pytest.raises(OutputError, match=rf"another run is writing .* \(process {first.pid}\)\. Wait for it"):
+        with pytest.raises(OutputError, match=r"another run is writing '.*/output'\. Wait for it"):
             run(inputs, output)
         assert sorted(tmp_path.rglob("*")) == before
         first.send_signal(signal.SIGKILL)
@@ -101,14 +99,14 @@ def test_a_second_run_names_the_first_and_the_lock_of_a_dead_run_does_not_block(
 
 
 @pytest.mark.parametrize("num_threads", [0, 1])
-def test_a_run_is_named_before_what_it_has_left_so_far(num_threads, inputs, tmp_path):
+def test_a_run_is_reported_before_what_it_has_left_so_far(num_threads, inputs, tmp_path):
     output = tmp_path / "output"
     checkpoint_path(output).touch()
     shards_path(output).mkdir()
     options = {"width": 4, "batch_real": 1, "iterations": 1, "device": "cpu"}
-    with another_run(output) as first, ThreadPoolExecutor(1) as pool:
+    with another_run(output), ThreadPoolExecutor(1) as pool:
         executor = pool if num_threads else None
-        with pytest.raises(BusyError, match=rf"\(process {first.pid}\)"):
+        with pytest.raises(BusyError, match="another run is writing"):
             condense(inputs / "store", output=output, executor=executor, **options)
 
 
@@ -120,7 +118,7 @@ def test_a_resumed_run_beside_one_that_has_kept_nothing_yet_says_that_alone(inpu
             main(words)
         told = capsys.readouterr()
         assert told.out == ""
-        assert f"another run is writing '{output}' (process {first.pid})" in told.err
+        assert f"another run is writing '{output}'" in told.err
         first.kill()
         first.wait()
         tiny = ["--width", "4", "--batch-real", "1", "--iterations", "1", "--device", "cpu"]
@@ -132,41 +130,23 @@ def test_a_resumed_run_beside_one_that_has_kept_nothing_yet_says_that_alone(inpu
 def test_a_process_that_a_dead_run_has_forked_keeps_nobody_off(tmp_path):
     # The parent waits for its end; its child says that it is there.
     with another_run(tmp_path / "output", does="os.fork() and sys.stdin.read()") as first:
-        with pytest.raises(BusyError), claim(tmp_path / "output"):
+        with pytest.raises(BusyError), lock(tmp_path / "output"):
             raise AssertionError("two runs hold one output")
         first.kill()
         first.wait()
-        with claim(tmp_path / "output"):
+        with lock(tmp_path / "output"):
             pass
 
 
-def test_a_claim_ends_with_its_block_and_leaves_nothing(tmp_path):
+def test_a_lock_ends_with_its_block_and_leaves_nothing(tmp_path):
     for _ in range(2):
-        with claim(tmp_path / "output"), pytest.raises(OutputError), claim(tmp_path / "output"):
+        with lock(tmp_path / "output"), pytest.raises(OutputError), lock(tmp_path / "output"):
             raise AssertionError("two runs hold one output")
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_claim_on_a_file_that_its_holder_took_along_is_made_again(tmp_path, monkeypatch):
-    """The file is opened, its holder ends and removes it, and only then is it locked: it locks nothing."""
-    from prism.machine import locks
-
-    hold, lock = locks.hold, tmp_path / ".output.lock"
-    gone: list[bool] = []
-
-    def hold_late(descriptor: int, path: Path) -> None:
-        if not gone:
-            gone.append(True)
-            lock.unlink()
-        hold(descriptor, path)
-
-    monkeypatch.setattr(locks, "hold", hold_late)
-    with claim(tmp_path / "output"):
-        assert lock.exists()
-
-
-def test_nothing_is_claimed_without_an_output():
-    with claim(None), claim(None):
+def test_nothing_is_locked_without_an_output():
+    with lock(None), lock(None):
         pass
 
 

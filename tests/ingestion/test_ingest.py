@@ -31,8 +31,7 @@ from prism.ingestion.sampling import Sampling, Window
 from prism.ingestion.task import Outcome, Task
 from prism.ingestion.working import WorkingFolder, working_folder
 from prism.machine import files as runtime
-from prism.machine.files import partial_path
-from prism.machine.locks import claim
+from prism.machine.files import lock, partial_path
 from prism.machine.run import Run
 
 CONFIG = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
@@ -382,7 +381,7 @@ def test_a_foreign_folder_in_the_way_is_left_alone(source, tmp_path):
 
 
 def test_two_runs_do_not_write_one_store(source, tmp_path):
-    with claim(tmp_path / "store"), pytest.raises(OutputError, match=r"another run is writing '.*/store'"):
+    with lock(tmp_path / "store"), pytest.raises(OutputError, match=r"another run is writing '.*/store'"):
         make(source, tmp_path / "store")
 
 

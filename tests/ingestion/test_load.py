@@ -7,7 +7,7 @@ import torch
 from videos import shown_number, write_classes, write_numbered, write_numbered_images
 
 import prism
-from prism.errors import CondensedError, ConfigError, SourceError
+from prism.errors import ArtifactError, ConfigError, SourceError
 from prism.selection.select import select
 
 CLIP = {"num_frames": 4, "stride": 1, "size": 32, "window": "centre"}
@@ -77,7 +77,7 @@ def test_a_video_that_is_skipped_is_named(videos, tmp_path, capsys):
 
 def test_what_is_neither_is_refused(store, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CondensedError, match="does not exist"):
+    with pytest.raises(ArtifactError, match="does not exist"):
         prism.load(tmp_path / "missing.safetensors")
     with pytest.raises(SourceError, match=r"has no videos: the folder is empty\. Expected <class>"):
         prism.load(tmp_path / "empty")

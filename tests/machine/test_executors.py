@@ -22,7 +22,7 @@ from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
-from prism.errors import ConfigError, DivergedError, EngineError, StoreError
+from prism.errors import ArtifactError, ConfigError, DivergedError, EngineError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.ingestion.build import ingest
@@ -255,7 +255,7 @@ def test_a_store_that_is_another_one_there_is_refused(make_store):
     store = make_store()
     arrived, (path, fingerprint) = store.__reduce__()
     assert arrived(path, fingerprint).fingerprint == store.fingerprint
-    with pytest.raises(StoreError, match="holds other clips here than where the run was begun"):
+    with pytest.raises(ArtifactError, match="holds other clips here than where the run was begun"):
         arrived(path, "0" * 64)
 
 

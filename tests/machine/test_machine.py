@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 from prism.errors import ConfigError, Interrupted, OutputError
 from prism.machine import progress
-from prism.machine.devices import let_waiting_threads_sleep, pick_device, repeatably
+from prism.machine.devices import deterministic, let_waiting_threads_sleep, pick_device
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
-from prism.machine.signals import stop_signal, stoppable
-from prism.machine.texts import as_text, canonical_json, csv_text
+from prism.machine.text_io import as_text, canonical_json, csv_text
+from prism.machine.threads import stop_signal, stoppable
 
 
 def test_a_new_consumer_of_randomness_changes_no_other_stream():
@@ -238,7 +238,7 @@ def test_convolutions_on_a_gpu_have_no_race_while_prism_computes_and_the_users_c
     cudnn = torch.backends.cudnn
     for benchmark in (True, False):
         monkeypatch.setattr(cudnn, "benchmark", benchmark)
-        with suppress(ConfigError), repeatably(torch.device("cuda")):
+        with suppress(ConfigError), deterministic(torch.device("cuda")):
             assert (cudnn.deterministic, cudnn.benchmark) == (True, False)
             raise ConfigError("stopped")
         assert (cudnn.deterministic, cudnn.benchmark) == (False, benchmark)
@@ -265,7 +265,7 @@ def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(call, kept
     code = (
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from resource import RUSAGE_SELF, getrusage\n"
-        "from prism.machine.allocation import keep_freed_memory\n"
+        "from prism.machine.devices import keep_freed_memory\n"
         f"{call}\n"
         "work = lambda: [bytearray(2**24), bytearray(2**26)] and getrusage(RUSAGE_SELF).ru_minflt\n"
         "work(); print(-work() + work(), -work() + ThreadPoolExecutor(1).submit(work).result())"
@@ -289,7 +289,7 @@ def test_threads_that_wait_sleep_unless_the_user_says_otherwise(monkeypatch):
 def test_memory_that_one_verb_has_freed_is_free_when_the_next_one_asks():
     code = (
         "from pathlib import Path\n"
-        "from prism.machine.allocation import keep_freed_memory\n"
+        "from prism.machine.devices import keep_freed_memory\n"
         "keep_freed_memory()\n"
         "import torch\n"
         "from prism.networks.build import build\n"

@@ -9,8 +9,7 @@ from torch import nn
 
 from prism.errors import Interrupted
 from prism.machine.executors import completed
-from prism.machine.signals import Stopped
-from prism.machine.threads import end_where_stopped, side_by_side
+from prism.machine.threads import Stopped, end_where_stopped, side_by_side
 
 CPU = torch.device("cpu")
 

@@ -16,7 +16,7 @@ from prism.condensation.condense import condense
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic
 from prism.machine.randomness import generator
 from prism.networks.build import allocate, build
 from prism.networks.dropout import Dropout, use_generator
@@ -79,12 +79,12 @@ def test_the_embedding_is_the_flattened_output_of_the_blocks(num_frames, size, e
 
 # What every network promises: a new one gets these tests by having a name.
 
-every_model = pytest.mark.parametrize("name", NETWORKS.homes)
+every_model = pytest.mark.parametrize("name", NETWORKS.registry)
 CLIP = {"num_classes": 3, "num_frames": 8, "size": 48, "width": 4}
 
 
 def network_type(name: str) -> type[Network]:
-    return NETWORKS.found(name)[0]
+    return NETWORKS.resolve(name)[0]
 
 
 def drawn(name: str, seed: int = 0, **options: object) -> Network:
@@ -356,7 +356,7 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
         embedding = network.embed(part)
         return embedding.detach(), torch.autograd.grad(embedding.square().sum(), part)[0]
 
-    with repeatably(torch.device("cpu")):
+    with deterministic(torch.device("cpu")):
         alone = [torch.cat(values) for values in zip(*map(embedded, clips.split(1)), strict=True)]
         for first, last in ((0, 6), (0, 2), (1, 4), (2, 6), (1, 6)):
             for together, single in zip(embedded(clips[first:last]), alone, strict=True):
@@ -368,7 +368,7 @@ def test_in_one_thread_many_clips_round_like_each_alone(num_frames, size):
     network = build("convnet3d", "cpu", num_classes=2, num_frames=num_frames, size=size, width=8).eval()
     initialise(network, generator(0, "init"))
     clips = torch.randn(MOST_REAL, 3, num_frames, size, size, generator=generator(0, "clips"))
-    with repeatably(torch.device("cpu")), torch.no_grad():
+    with deterministic(torch.device("cpu")), torch.no_grad():
         alone = torch.cat([network.embed(clip) for clip in clips.split(1)])
         assert torch.equal(network.embed(clips), alone)
 

@@ -63,7 +63,7 @@ def test_the_count_of_convnet3d_is_that_of_the_meta_device_and_a_subclass_has_it
     assert deeper.kept_bytes(deeper) - Network.kept_bytes(network, network) == clip
 
 
-@pytest.mark.parametrize("name", NETWORKS.homes)
+@pytest.mark.parametrize("name", NETWORKS.registry)
 def test_the_count_is_what_a_real_forward_pass_keeps(name):
     shape = {"num_classes": 3, "num_frames": 8, "size": 48, "width": 8}
     network, kept = build(name, **shape), {}
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_refused_with_what_it_takes_and_a_remedy(monkeypatc
         check_memory(build(name, "meta", **PAPER), batch_size, CPU)
 
 
-@pytest.mark.parametrize("name", NETWORKS.homes)
+@pytest.mark.parametrize("name", NETWORKS.registry)
 def test_what_fits_to_the_byte_is_not_refused_and_one_byte_less_is_with_what_it_takes(monkeypatch, name):
     network = build(name, "meta", **PAPER)
     needs = training_memory(network, 2)
@@ -176,7 +176,7 @@ def test_the_smaller_of_machine_and_control_group_is_what_is_free(monkeypatch):
     assert available_memory_bytes(CPU) == 12345
 
 
-@pytest.mark.parametrize("name", NETWORKS.homes)
+@pytest.mark.parametrize("name", NETWORKS.registry)
 def test_the_table_of_the_documentation_says_what_is_counted(name):
     needs = training_memory(build(name, "meta", **PAPER), 1)
     lines = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8").splitlines()

@@ -24,7 +24,7 @@ from prism.artifacts.hallucinator import KERNEL
 from prism.artifacts.results import Result, Subject, percent
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app
-from prism.errors import ConfigError, OutputError, PrismError, ResultError
+from prism.errors import ArtifactError, ConfigError, OutputError, PrismError
 from prism.evaluation.evaluate import evaluate
 from prism.reports.advice import conclusion_of, next_command
 from prism.reports.curves import Curves, binned
@@ -683,7 +683,7 @@ def test_no_results_is_an_error(tmp_path):
 
 
 def test_a_missing_result_is_an_error(tmp_path):
-    with pytest.raises(ResultError, match="does not exist"):
+    with pytest.raises(ArtifactError, match="does not exist"):
         report([tmp_path / "no.json"], tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 

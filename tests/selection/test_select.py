@@ -23,7 +23,7 @@ def select(store, **options):
     return prism.select(store, **(SMALL | options))
 
 
-@pytest.mark.parametrize("method", SELECTIONS.homes)
+@pytest.mark.parametrize("method", SELECTIONS.registry)
 @pytest.mark.parametrize("vpc", [1, 3])
 def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method, vpc):
     chosen = select(store, method=method, vpc=vpc)
@@ -44,7 +44,7 @@ def test_without_options_one_exact_clip_stands_for_each_video_as_in_the_recipes_
     assert replace(config, method="random") == SelectConfig()
 
 
-@pytest.mark.parametrize("method", SELECTIONS.homes)
+@pytest.mark.parametrize("method", SELECTIONS.registry)
 def test_every_frame_of_a_selected_clip_is_a_keyframe(store, method):
     chosen = select(store, method=method)
     assert chosen.mask.all()

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from prism.artifacts.encodings import h264
 from prism.artifacts.encodings.images import Encoded, Images, level_ranges, levels_are_finite, offsets_of
-from prism.errors import CondensedError
-from prism.machine.devices import repeatably
+from prism.errors import ArtifactError
+from prism.machine.devices import deterministic
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Coded(Images):
         """
         packets, ranges = [], []
         # A video is so small that several threads wait for each other six times as long as one computes.
-        with repeatably(frames.device):
+        with deterministic(frames.device):
             # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
             for video in frames.split(counts.tolist()):
                 scale, minimum = level_ranges(video.min(), video.max())
@@ -99,19 +99,17 @@ class Coded(Images):
         """Some of the images, decompressed.
 
         Raises:
-            CondensedError: the packets of one of their videos do not decode to what the set says.
+            ArtifactError: the packets of one of their videos do not decode to what the set says.
         """
         wanted = torch.arange(len(self))[where]
         videos = torch.bucketize(wanted, self.offsets[1:], right=True)
         levels = torch.empty(len(wanted), 3, *self.size)
-        with repeatably(levels.device):
+        with deterministic(levels.device):
             for video in videos.unique().tolist():
                 try:
                     images = h264.decode(self.packets_of(video), self.size)
                 except h264.UndecodableError as problem:
-                    raise CondensedError(
-                        f"video {video} cannot be decoded as {self.storage}: {problem}."
-                    ) from None
+                    raise ArtifactError(f"video {video} cannot be decoded as {self.storage}: {problem}.") from None
                 mine = videos == video
                 levels[mine] = images[wanted[mine] - self.offsets[video]]
         return Encoded(levels, self.scale[videos], self.minimum[videos])

@@ -14,7 +14,7 @@ from prism.artifacts.encodings.coded import Coded
 from prism.artifacts.encodings.encoding import Encoding, checked, extent_problem
 from prism.artifacts.encodings.images import Encoded, Images, offsets_of
 from prism.artifacts.keyframes import enlarge, render
-from prism.machine.devices import repeatably
+from prism.machine.devices import deterministic
 
 MAX_SCALE = 16
 
@@ -148,7 +148,7 @@ class KeyFrameEncoding(Encoding):
         dense = torch.zeros(len(videos), self.num_frames, *self.keyframes.shape[1:])
         dense[row, self.times[packed]] = self.keyframes[packed].decode()
         # Several threads round some sizes otherwise than one.
-        with repeatably(dense.device):
+        with deterministic(dense.device):
             return enlarge(render(dense, self.mask[videos]), self.scale)
 
 

@@ -10,7 +10,7 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings.encoding import Encoding, checked, extent_problem
 from prism.artifacts.encodings.images import Encoded
 from prism.artifacts.hallucinator import KERNEL, MEMORIES, combine, hallucinate
-from prism.errors import CondensedError
+from prism.errors import ArtifactError
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class StaticDynamicEncoding(Encoding):
         """The encoding in a file; its tensors say how long and how large a clip is.
 
         Raises:
-            CondensedError: the file has a scale, though images and memories are as large as the clips.
+            ArtifactError: the file has a scale, though images and memories are as large as the clips.
         """
         if checked(metadata.get("scale", 1), int) != 1:
-            raise CondensedError("its metadata names another size or length than its tensors have.")
+            raise ArtifactError("its metadata names another size or length than its tensors have.")
         static, dynamic = Encoded.of(tensors, "static"), Encoded.of(tensors, "dynamic")
         return cls(static, dynamic, tensors["weight"], tensors["bias"])
 
