@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import gpu, growth, ingest, memory, overhead, peers, scale, seeds, table, utilisation
+from benchmarks import gpu, growth, ingest, overhead, peers, scale, seeds, table, utilisation
 from benchmarks.measure import Sizes, read_arguments, report, save, where
 from prism.machine.files import write_atomically
 
@@ -20,7 +20,6 @@ BENCHMARKS = {
     "overhead": overhead,
     "growth": growth,
     "seeds": seeds,
-    "memory": memory,
     "ingest": ingest,
     "scale": scale,
 }

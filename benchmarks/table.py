@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from benchmarks.measure import GOAL, ON_GPU, Sizes, Spread
-from benchmarks.memory import SHARE
 
 HEADINGS = ("goal", "ours", "peers' loop", "limit", "ratio or share", "reached?")
 GPU = "gpu"
@@ -136,14 +135,6 @@ GOALS = (
     ),
     _growth("classes", "the classes"),
     _growth("batch_real", "the real batch"),
-    Goal(
-        "memory of a condensation: counted within 15 % of its peak",
-        "memory",
-        SHARE,
-        least=0.85,
-        most=1.15,
-        is_kept=True,
-    ),
     Goal(
         "several seeds: sooner side by side than one after the other",
         "seeds",

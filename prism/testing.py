@@ -44,7 +44,6 @@ from prism.networks.dropout import use_generator
 from prism.networks.initial import initialise
 from prism.networks.network import check_embeddings, check_logits
 from prism.networks.options import NETWORKS
-from prism.networks.training_memory import embedding_bytes, training_memory
 from prism.parts import Parts
 from prism.selection.options import SELECTIONS
 from prism.selection.select import checked_choice
@@ -217,8 +216,6 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     """A network embeds and classifies clips, one by one, from values that a generator draws, and learns."""
     check_name(NETWORKS, network)
     shape: dict[str, Any] = {"num_classes": 3, "num_frames": num_frames, "size": size}
-    training_memory(build(network, "meta", **shape), 2)
-    embedding_bytes(build(network, "meta", **shape))
     made = [build(network, **shape).eval() for _ in range(2)]
     use_generator(made[0], generator(0, "dropout"))
     for one in made:

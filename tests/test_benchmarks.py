@@ -1,11 +1,9 @@
 """The benchmarks run, and measure what they say: our work in the peers' loop, every multiply-add."""
 
 import json
-import mmap
 import os
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +16,6 @@ from benchmarks.accuracy import EMPTY, FILLED, OURS, PEERS, PEERS_OUR_RATE, Poin
 from benchmarks.accuracy import verdicts as verdicts_of_race
 from benchmarks.court import ALL, MEANS, RANDOM, mean_clips, verdicts
 from benchmarks.measure import QUICK, Mean, Sizes, Spread, ratios, report
-from benchmarks.memory import METHODS, PUBLISHED, SECONDS, STATM, Peak
 from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.scale import (
     Problem,
@@ -57,24 +54,6 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
     assert all(row["ratio or share"] != "–" for row in measured)
     assert {"–", "yes (other sizes)", "no (other sizes)"} >= {row["reached?"] for row in measured}
     assert found["table"]["provenance"]["commit"] in (tmp_path / "table.md").read_text()
-    figures = found["memory"]["figures"]
-    for (name, num), classes in zip(PUBLISHED.items(), (2, 8), strict=True):
-        for method in METHODS if STATM.exists() else ():
-            label = f"{name}, {method}, {classes} classes"
-            assert figures[f"{label}: ratio"] == figures[f"{label}: predicted"] / figures[f"{label}: measured"] > 0
-            assert figures[f"{name}, {method}, all {num} classes: predicted"] > 5 * figures[f"{label}: predicted"]
-
-
-@pytest.mark.skipif(not STATM.exists(), reason="the system does not tell what no file backs")
-def test_the_largest_memory_of_a_process_is_seen():
-    peak = Peak()
-    # Memory of the system's, for what PyTorch gave back may be kept; a busy machine looks when it finds time.
-    with mmap.mmap(-1, 2**26, flags=mmap.MAP_PRIVATE) as held:
-        held.write(b"1" * 2**26)
-        until = time.monotonic() + 20
-        while peak.largest - peak.before < 60 * 2**20 and time.monotonic() < until:
-            time.sleep(SECONDS)
-    assert peak.num_bytes() > 60 * 2**20
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(2.49, "no"), (2.5, "yes"), (9.0, "yes")])

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.cache import KEPT_BYTES
+from prism.condensation.chunk import threads_for
 from prism.condensation.class_means import View, whole_clips
-from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.stream import DrawnNetwork, Need, NetworkStream
 from prism.machine.devices import pick_device, send
 from prism.machine.executors import completed
@@ -53,7 +53,7 @@ def keep_ahead(stream: NetworkStream, needs: Collection[Need], run: Run) -> None
             for _ in completed(run.executor, keep, missing):
                 advance(stream.block)
             return
-        num = networks_side_by_side(stream.store, stream.config, device)
+        num = threads_for(device)
         with stop_signal() as stopped, side_by_side(num, device, stopped) as threads:
             for _ in completed(threads, keep, missing):
                 advance(stream.block)
@@ -103,7 +103,7 @@ class ClassMeans:
 
     def _computed(self, first: int, view: View) -> dict[int, Tensor]:
         """Those of a network, and of as many of the next ones in its block as are embedded side by side."""
-        num = networks_side_by_side(self.stream.store, self.stream.config, self.device)
+        num = threads_for(self.device)
         numbers = range(first, self.stream.numbers(first // self.stream.block).stop)[:num]
         # They stay, with the memory that they have, and with the size of a chunk that they have found.
         self._networks += [DrawnNetwork(self.stream, self.device) for _ in numbers[len(self._networks) :]]

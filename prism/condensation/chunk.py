@@ -10,12 +10,16 @@ import torch
 
 from prism.errors import ConfigError
 from prism.machine.devices import deterministic
-from prism.machine.free_memory import available_memory_bytes
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
-from prism.networks.training_memory import embedding_bytes, gib
 
 T = TypeVar("T")
+
+
+def threads_for(device: torch.device) -> int:
+    """Networks, or parts of a batch, that a device computes at a time: each in a thread of a CPU, one on a GPU."""
+    return torch.get_num_threads() if device.type == "cpu" else 1
+
 
 FIRST_CHUNK = {"cpu": 8, "cuda": 512}
 """Clips that are tried together first, by device type. On a CPU few: memory that outgrows the caches, and that the
@@ -27,8 +31,9 @@ REAL_BYTES, MOST_REAL = 64 * 2**20, 64
 """Memory that a CPU gives to real clips which it embeds together, and their number from which on more gain
 nothing. Threads that share a pool of memory take from it what lies in the other core's cache; less so in large
 pieces."""
-PIXEL_COPIES = 4
-"""Of a real clip as float32, beside what the network keeps: bytes, normalised, in another layout, in mixtures."""
+REAL_COPIES = 8
+"""Memory of a real clip that is embedded, as a multiple of its pixels as float32: bytes, normalised, in another
+layout, and the values of the largest layers. (ConvNet3D of width 16; a factor of two does not matter.)"""
 
 
 class Chunk:
@@ -52,8 +57,7 @@ class Chunk:
     def of_real_clips(cls, network: Network, device: torch.device) -> "Chunk":
         """As many real clips as are tried first: their gradients are not asked for.
 
-        On a CPU that depends on their size, but for a network that rounds by the clips beside a clip, and for one
-        of your own, of which nobody knows what embedding takes.
+        On a CPU that depends on their size, but for a network that rounds by the clips beside a clip.
 
         Args:
             network: the one that embeds them, frozen.
@@ -62,8 +66,7 @@ class Chunk:
         if device.type != "cpu":
             first = min(first, max(1, FED_BYTES // pixels))
         elif network.IS_BATCH_INVARIANT and NETWORKS.is_builtin(type(network)):
-            taken = embedding_bytes(network) + PIXEL_COPIES * 4 * pixels
-            first = max(first, min(MOST_REAL, REAL_BYTES // taken))
+            first = max(first, min(MOST_REAL, REAL_BYTES // (REAL_COPIES * 4 * pixels)))
         return cls(first, device)
 
     def each(
@@ -150,12 +153,10 @@ class Chunk:
     def _halve(self, units: int, clips: int) -> None:
         """Remember that so many units were too many."""
         if units == 1:
-            free = available_memory_bytes(self.device)
-            left = "" if free is None else f" ({gib(free)} free)"
             what = "one clip" if clips == 1 else f"the {clips} videos of one class"
             remedy = "--width" if clips == 1 else "--vpc or --width"
             raise ConfigError(
-                f"{self.device.type} has no memory left for {what}{left}. Pass a smaller {remedy}, or "
+                f"{self.device.type} has no memory left for {what}. Pass a smaller {remedy}, or "
                 "ingest smaller clips."
             )
         self.size = units // 2 * clips

@@ -1,17 +1,18 @@
 """The verb `prism condense`: checks, one run of the loop or one for each class, and the finished set."""
 
 import shutil
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
 from prism.condensation.checkpoint import checkpoint_path, run_path, shards_path
-from prism.condensation.condensing_memory import check_memory
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, overruled, settled
@@ -26,12 +27,9 @@ from prism.machine.run import Run, split_options
 from prism.machine.threads import Stopped, stop_signal
 from prism.networks.build import build_for
 
-ENOUGH_EQUATIONS = 5
-PUBLISHED_FEATURES = 2048
-"""Of the embedding for which the paper's learning rates are."""
-SLOW = 0.25
-"""A rate that moves no videos at so many features; the lowest published one is 0.7. It goes with the features,
-over which the loss sums."""
+VIDEO_COPIES = 5
+"""Of all synthetic clips as float32: they, their gradients, and what is trained with its gradients and momentum;
+within a factor of two of what any method takes."""
 
 
 def condense(
@@ -112,7 +110,6 @@ def condense_classes(
 
 def prepared(store: ClipStore, config: CondenseConfig, run: Run) -> Unseen:
     """Do what comes before the first iteration of a whole set; returns what judges its videos."""
-    say_prospects(store, config, run)
     OBJECTIVES.make(config.objective, config).ahead(store, config, run)
     return Unseen(store, config, run)
 
@@ -187,32 +184,30 @@ def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> 
     return found
 
 
-def say_prospects(store: ClipStore, config: CondenseConfig, run: Run) -> None:
-    """Say how well the networks determine the videos, and whether a published rate moves them at all.
+def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
+    """Refuse, before anything long, videos of so many classes that plainly cannot fit into memory.
 
-    What bodes ill is said without a progress bar, too.
+    Raises:
+        ConfigError: they take more than twice what the device has free.
     """
-    method, objective = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
-    asked = objective.equations(build_for(store, config.model, "meta", width=config.width))
-    unknowns = method.unknowns(store, config)
-    if not (asked and unknowns and config.iterations):
-        return
-    if 0 < config.lr * asked < SLOW * PUBLISHED_FEATURES:
-        note(
-            f"Caution: lr = {config.lr:g} is an absolute rate. The published ones belong to "
-            f"{PUBLISHED_FEATURES:,} features, and here are {asked:,}, so the videos will hardly move. Try the "
-            "relative rate, --lr 0."
+    give_back_freed_memory()
+    needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
+    if free is not None and needs > 2 * free:
+        raise ConfigError(
+            f"{config.vpc} videos for each of {num_classes} classes, with gradients and momentum, take about "
+            f"{needs / 2**30:,.1f} GiB, and {device.type} has {free / 2**30:,.1f} GiB free. Pass a smaller --vpc, "
+            "or ingest smaller clips."
         )
-    ratio = config.iterations * asked / unknowns
-    said = f"{ratio:.3g} equations for each unknown ({config.iterations:,} × {asked:,} to {unknowns:,})"
-    if ratio >= ENOUGH_EQUATIONS:
-        return note(f"{said}.", enabled=run.progress)
-    if config.init != "noise":
-        return note(f"{said}: the videos will keep much of the real clips that they start from.")
-    note(
-        f"Caution: {said} are too few. The videos will hold much that no network asked for. Try "
-        f"{' or '.join(['more --iterations', *method.fewer_unknowns()])}."
-    )
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Memory that a device can still give, in bytes; None where the system does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    with suppress(OSError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    return None
 
 
 def check_fits(store: ClipStore, config: CondenseConfig) -> Encoding:

@@ -17,12 +17,6 @@ from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.errors import DivergedError
 
-TRAINED_COPIES = 4
-"""Of what is trained: its values, where they were, and two gradients, while the curvature of the loss is measured.
-Later it is one less: its values, their gradients and their momentum."""
-RENDERED_COPIES = 2
-"""Of the clips as float32: they and their gradients in parts, which are joined when the network is done. (With
-the joined ones all are 6.1 copies for 200 and 400 videos of 8×64×64 on a CPU, and 3.2 with keyframe_scale 4.)"""
 HOPELESS = 1e6
 """No rate from here on makes sense: a thousand times the highest that is published."""
 
@@ -126,12 +120,6 @@ class Videos(ABC):
         return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
 
 
-FEWER_UNKNOWNS = {
-    "keyframe_scale": "smaller key-frames (--keyframe-scale)",
-    "initial_keyframes": "fewer of them (--initial-keyframes)",
-}
-
-
 class Method(ABC):
     """What synthetic videos are made of; the base of your own.
 
@@ -147,11 +135,6 @@ class Method(ABC):
     fixed: ClassVar[dict[str, Any]] = {}
     independent_classes: ClassVar[bool] = True
     other_rates: ClassVar[str] = "a --relative-lr three times as large or small"
-
-    @classmethod
-    def fewer_unknowns(cls) -> list[str]:
-        """The options that the method leaves open by which less is trained, in words."""
-        return [text for option, text in FEWER_UNKNOWNS.items() if option not in cls.fixed]
 
     @abstractmethod
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Videos:
@@ -182,18 +165,6 @@ class Method(ABC):
     def view(self, config: CondenseConfig, iteration: int) -> View:
         """How the real clips are shown that an iteration's are compared with; by default whole."""
         return whole_clips
-
-    def unknowns(self, store: ClipStore, config: CondenseConfig) -> int:
-        """Numbers that are trained for each class at the start; 0 where that cannot be said."""
-        return 0
-
-    def clips_together(self, config: CondenseConfig) -> int:
-        """The clips of one class that an iteration renders, at most."""
-        return config.vpc
-
-    def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
-        """The memory that the videos take while their clips are compared, with all that is as large, in bytes."""
-        return (RENDERED_COPIES + TRAINED_COPIES) * clip_bytes(store, config)
 
 
 def grey_video(store: ClipStore, config: CondenseConfig, num_keyframes: int, scale: int = 1) -> Encoding:

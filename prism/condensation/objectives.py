@@ -1,6 +1,5 @@
 """Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4)."""
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,24 +10,12 @@ from torch import Tensor
 
 from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import ClassMeans, keep_ahead
-from prism.condensation.chunk import Chunk
+from prism.condensation.chunk import Chunk, threads_for
 from prism.condensation.class_means import View, between_class_energy
-from prism.condensation.condensing_memory import parts_side_by_side
 from prism.condensation.options import CondenseConfig
-from prism.condensation.recorded import Recorded
-from prism.condensation.stream import BLOCK, DrawnNetwork, NetworkStream, Numbers
-from prism.config import short_repr
-from prism.errors import ConfigError
-from prism.machine.free_memory import available_memory_bytes
+from prism.condensation.stream import DrawnNetwork, NetworkStream, Numbers
 from prism.machine.run import Run
-from prism.networks.build import build_for
 from prism.networks.network import Network
-from prism.networks.training_memory import embedding_bytes
-
-RECORDED_SHARE = 0.25
-"""Of the memory that is free, what a recording may keep of synthetic clips in the network."""
-PASSES = 2
-"""The forward pass keeps activations, and as much for their gradients. (Measured: 1.9 at width 32, 16×112×112.)"""
 
 
 @dataclass(frozen=True)
@@ -88,95 +75,33 @@ class Objective(ABC):
             classes: the labels that are condensed.
         """
 
-    def equations(self, network: Network) -> int:
-        """Numbers that an iteration asks of each class; 0 where that cannot be said."""
-        return 0
-
     def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:  # noqa: B027
         """Compute and keep, before the first iteration, what later runs can share; by default nothing."""
-
-    def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
-        """The bytes that it takes, by default those of one network.
-
-        Args:
-            network: the one of the options for clips of the store, on the meta device.
-            config: the options of the run.
-            together: synthetic clips that are differentiated at a time.
-
-        Returns:
-            Bytes for these clips, and bytes that stay the same whatever their number.
-        """
-        weights = sum(parameter.nbytes for parameter in network.parameters())
-        # In bfloat16 the real clips have a copy of the weights of their own, of half the bytes.
-        weights += 0 if config.precision == "float32" else weights // 2
-        return PASSES * together * embedding_bytes(network), weights
 
 
 @dataclass(frozen=True)
 class DistributionMatching(Objective):
-    """The squared distance between the mean embeddings of each class under random networks (paper, equation 8).
-
-    Attributes:
-        graph: whether a GPU records the work on the synthetic clips once, and then repeats it, as a CUDA graph:
-            the same values sooner where the network is small, and memory of its own for all that it keeps.
-
-    Raises:
-        ConfigError: `graph` is neither True nor False.
-    """
-
-    graph: bool = False
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.graph, bool):
-            raise ConfigError(f"graph = {short_repr(self.graph)}, but it must be True or False.")
+    """The squared distance between the mean embeddings of each class under random networks (paper, equation 8)."""
 
     def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
-        """A network of its own for every iteration, from a stream that all sets share.
-
-        Raises:
-            ConfigError: a graph is asked for on a CPU.
-        """
-        if self.graph and device.type == "cpu":
-            raise ConfigError("objective 'distribution' with graph = True needs a GPU. Leave it out on a CPU.")
+        """A network of its own for every iteration, from a stream that all sets share."""
         drawn, numbers = DrawnNetwork(NetworkStream(store, config), device), Numbers(config)
         means = ClassMeans(drawn, classes)
-        chunk = Chunk.on(device, parts_side_by_side(store, config, device, len(classes)))
-        if self.graph and (free := available_memory_bytes(device)) is not None:
-            counted = build_for(store, config.model, "meta", width=config.width)
-            most = int(RECORDED_SHARE * free) // (PASSES * embedding_bytes(counted))
-            chunk.size = max(1, min(chunk.size, most))
-
-        def distances(real: Tensor, clips: Tensor) -> tuple[Tensor, Tensor]:
-            return match(drawn.network, real, clips, squared_distance, chunk=chunk)
-
-        matched = Recorded(distances) if self.graph else distances
+        chunk = Chunk.on(device, min(len(classes), threads_for(device)))
 
         def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
             number = numbers.of(iteration)
             drawn.draw(number)
             real = means.of(number, view)
-            losses, gradients = matched(real, clips)
+            losses, gradients = match(drawn.network, real, clips, squared_distance, chunk=chunk)
             is_whole = len(classes) == len(store.classes)
             return Compared(losses, gradients, {"between_class": between_class_energy(real) if is_whole else None})
 
         return compare
 
-    def equations(self, network: Network) -> int:
-        """The features of a mean embedding."""
-        return network.embed_dim
-
     def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
         """The class means of the networks of all iterations, which are kept in the store."""
         keep_ahead(NetworkStream(store, config), Numbers(config).needs(), run)
-
-    def memory(self, network: Network, config: CondenseConfig, together: int) -> tuple[int, int]:
-        """Also the class means of a block of networks."""
-        of_clips, fixed = super().memory(network, config, together)
-        if self.graph:
-            # A recording keeps its memory while real clips are embedded, with all clips and their gradients.
-            pixels = 3 * network.num_frames * math.prod(network.size)
-            fixed += of_clips + 2 * 4 * pixels * network.num_classes * config.vpc
-        return of_clips, fixed + 4 * network.num_classes * network.embed_dim * BLOCK
 
 
 def squared_distance(real: Tensor, syn: Tensor) -> Tensor:

@@ -13,15 +13,13 @@ from prism.artifacts.hallucinator import MEMORIES, combine, hallucinate
 from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, held_frames, whole_clips
-from prism.condensation.method import Method, Trainable, Videos, check_storable, clip_bytes
+from prism.condensation.method import Method, Trainable, Videos, check_storable
 from prism.condensation.options import CondenseConfig
 from prism.machine.devices import send
 from prism.machine.randomness import generator
 from prism.networks.initial import initialise
 
 LARGEST_FLOAT = 1e38
-HALLUCINATED_COPIES = 5
-"""Of the clips as float32, joined gradients apart; measured on a CPU (docs/performance.md)."""
 
 
 class StaticDynamicVideos(Videos):
@@ -128,14 +126,6 @@ class StaticDynamic(Method):
     def view(self, config: CondenseConfig, iteration: int) -> View:
         """Single frames while the static images are learned, then whole clips."""
         return held_frames if iteration < self.static_iterations else whole_clips
-
-    def clips_together(self, config: CondenseConfig) -> int:
-        """The still images are matched all at once."""
-        return MEMORIES * config.vpc
-
-    def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
-        """The hallucinator's convolution works on all clips at once."""
-        return HALLUCINATED_COPIES * clip_bytes(store, config)
 
     def start(
         self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None

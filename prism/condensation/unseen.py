@@ -13,9 +13,8 @@ from torch import Tensor
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.ahead import ClassMeans, keep_ahead
-from prism.condensation.chunk import Chunk
+from prism.condensation.chunk import Chunk, threads_for
 from prism.condensation.class_means import between_class_energy, whole_clips
-from prism.condensation.condensing_memory import networks_side_by_side
 from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.stream import DrawnNetwork, NetworkStream
 from prism.errors import DivergedError
@@ -74,9 +73,8 @@ def sentence_of(condensed: CondensedSet) -> str:
     )
     if likeness.alignment >= LOW_ALIGNMENT:
         return said
-    method = METHODS.resolve(condensed.source["method"])[0]
-    tries = " or ".join(["more --iterations", method.other_rates, *method.fewer_unknowns()])
-    return f"{said}\nCaution: the videos say little of their classes. Try {tries}."
+    rates = METHODS.resolve(condensed.source["method"])[0].other_rates
+    return f"{said}\nCaution: the videos say little of their classes. Try more --iterations or {rates}."
 
 
 class Unseen:
@@ -93,7 +91,7 @@ class Unseen:
         stream, device = NetworkStream(store, judging, "unseen", block=1), pick_device(run.device)
         keep_ahead(stream, [(number, whole_clips) for number in range(NUM_NETWORKS)], replace(run, progress=False))
         self.judge = DrawnNetwork(stream, device)
-        self.chunk = Chunk.on(device, networks_side_by_side(store, config, device))
+        self.chunk = Chunk.on(device, threads_for(device))
         means = ClassMeans(self.judge)
         self.real = [means.of(number) for number in range(NUM_NETWORKS)]
 

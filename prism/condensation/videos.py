@@ -10,14 +10,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.artifacts.store import ClipStore
-from prism.condensation.method import (
-    RENDERED_COPIES,
-    TRAINED_COPIES,
-    Method,
-    Videos,
-    clip_bytes,
-    grey_video,
-)
+from prism.condensation.method import Method, Videos, grey_video
 from prism.condensation.options import RULES, CondenseConfig
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
@@ -72,17 +65,6 @@ class KeyFrameVideos(Videos):
 
 class KeyFrames(Method):
     """Videos of interpolated key-frames, the paper's representation (section 3.1)."""
-
-    def unknowns(self, store: ClipStore, config: CondenseConfig) -> int:
-        """The values of the key-frames."""
-        is_every = config.fully_learnable or not config.initial_keyframes
-        num_keyframes = store.num_frames if is_every else config.initial_keyframes
-        return config.vpc * num_keyframes * 3 * store.size[0] * store.size[1] // config.keyframe_scale**2
-
-    def video_bytes(self, store: ClipStore, config: CondenseConfig) -> int:
-        """What is trained is as small as the key-frames."""
-        copies = RENDERED_COPIES + TRAINED_COPIES / config.keyframe_scale**2
-        return int(copies * clip_bytes(store, config))
 
     def check(self, store: ClipStore, config: CondenseConfig) -> None:
         """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide."""

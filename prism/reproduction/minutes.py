@@ -90,7 +90,7 @@ class Minutes:
     def _synthetic_clips(self, store: ClipStore, config: CondenseConfig) -> int:
         method = METHODS.make(config.method, config)
         classes, preparation = len(store.classes), method.preparation(config)
-        return classes * (preparation * method.clips_together(config) + config.iterations * config.vpc)
+        return classes * (preparation * config.vpc + config.iterations * config.vpc)
 
     def _clips_of_score(self, step: ScoreStep, store: ClipStore) -> int:
         """The clips that training and scoring its networks takes, counted as those of one."""

@@ -68,8 +68,7 @@ def test_more_small_real_clips_go_together_than_large_ones_in_networks_that_are_
         return Chunk.of_real_clips(network, device).size
 
     assert size("convnet3d", 2, 4, 48) == MOST_REAL
-    assert MOST_REAL > size("convnet3d", 16, 8, 64) > size("convnet3d", 64, 8, 64) > FIRST_CHUNK["cpu"]
-    assert size("convnet3d", 64, 16, 112) == FIRST_CHUNK["cpu"]
+    assert MOST_REAL > size("convnet3d", 16, 8, 64) > size("convnet3d", 64, 16, 112) == FIRST_CHUNK["cpu"]
     assert size("cnn-gru", 2, 4, 48) == size(Own, 2, 4, 48) == FIRST_CHUNK["cpu"]
     gpu = torch.device("cuda")
     assert size("convnet3d", 2, 4, 48, gpu) == FIRST_CHUNK["cuda"]
@@ -127,3 +126,11 @@ def test_where_not_even_the_least_fits_one_sentence_says_what_to_try(store, monk
     running_out(monkeypatch, room)
     with pytest.raises(ConfigError, match=rf"^cpu has no memory left for {what}.*--width.*\.$"):
         run.step()
+
+
+def test_videos_that_plainly_cannot_fit_are_refused_before_the_first_iteration(store, monkeypatch):
+    monkeypatch.setattr("prism.condensation.condense.free_bytes", lambda device: 2**20)
+    with pytest.raises(
+        ConfigError, match=r"^3 videos for each of 2 classes.* GiB free\. Pass a smaller --vpc.*\.$"
+    ):
+        condense(store, vpc=3, width=2)
