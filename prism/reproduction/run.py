@@ -22,7 +22,6 @@ from prism.machine.text_io import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, compare
 from prism.reproduction.lines import Made, Progress
-from prism.reproduction.minutes import Minutes, in_words, total
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import Place, ScoreStep, SetStep, command, plan
 from prism.selection.options import SelectConfig
@@ -78,9 +77,11 @@ def reproduce(
     done, table = Progress(), folder / "-".join((name, scale, *of))
     steps = _steps(places)
     missing = [pair for pair in steps if not _take(*pair, done)]
-    if dry_run or (run.progress and missing):
-        _say(missing, done, run.device, commands=dry_run)
     if dry_run:
+        if not missing:
+            note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
+        for pair in missing:
+            note(command(*pair))
         return compare(chosen, scale, places, done, table)
     for count, (step, store) in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.
@@ -92,21 +93,6 @@ def reproduce(
     _write(found)
     _write_page(found, done)
     return found
-
-
-def _say(
-    missing: Sequence[tuple[SetStep | ScoreStep, ClipStore]], done: Progress, device: str, *, commands: bool
-) -> None:
-    """Say how long the missing steps will take, or that there are none."""
-    if not missing:
-        note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
-        return
-    minutes = Minutes(device)
-    needed = [minutes.of(*pair) for pair in missing]
-    if commands:
-        for pair, time in zip(missing, needed, strict=True):
-            note(f"{command(*pair)}  # {in_words(time)}")
-    note(total(needed, minutes.device))
 
 
 def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:

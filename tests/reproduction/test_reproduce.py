@@ -480,9 +480,8 @@ def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, mo
 def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
     reproduced(store, tmp_path / "out", tiny, dry_run=True)
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 7 + 1
-    assert all(line.startswith("prism ") for line in said[:-1])
-    assert "on this CPU" in said[-1]
+    assert len(said) == 7
+    assert all(line.startswith("prism ") for line in said)
     assert not (tmp_path / "out").exists()
 
 
