@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from prism.cli.commands import call, command
 from prism.cli.options import LOCAL, WHERE, Output, Running
-from prism.cli.said import next_is, say, wrote
+from prism.cli.said import say, wrote
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.ingestion.options import IngestConfig, MotionConfig
@@ -29,8 +29,6 @@ def motion(*, output: Output, run: Running = LOCAL, config: MotionConfig | None 
 
     call(write_motion, output, config=config, run=run)
     wrote(output)
-    size = (config or MotionConfig()).size
-    next_is("ingest", output, "-o", output.parent / "store", "--num-frames", 8, "--size", size, run=run)
 
 
 @command(IngestConfig)
@@ -74,5 +72,3 @@ def ingest(
         build_for(store, model, "meta")
     except ConfigError as error:
         say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
-        return
-    next_is("condense", output, "-o", output.parent / "prism.safetensors", run=run)

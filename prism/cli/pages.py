@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from prism.cli.commands import call, command
 from prism.cli.options import LOCAL, Flag, Output, Paths, Running
-from prism.cli.said import next_is, say, wrote
+from prism.cli.said import say, wrote
 from prism.errors import ConfigError
 
 
@@ -28,22 +28,16 @@ def report(
     """
     from rich.console import Console
 
-    from prism.reports.advice import next_command
     from prism.reports.page import report as write
-    from prism.reports.rows import build_rows, groups
     from prism.reports.sources import load_results
     from prism.reports.tables import summary_tables
 
     page = write(results, output, overwrite=run.overwrite)
-    loaded = load_results(results)
-    found = [item.result for item in loaded]
-    for table, cautions in summary_tables(found):
+    for table, cautions in summary_tables(item.result for item in load_results(results)):
         Console().print(table)
         for caution in cautions:
             say(caution)
     wrote(page.resolve(), "open it in a browser")
-    if following := next_command(loaded, groups(build_rows(found))[0]):
-        say(f"Next: {following}")
 
 
 @command()
@@ -103,7 +97,6 @@ def reproduce(
     if not dry_run:
         Console().print(found.summary_table())
         wrote(found.file(".html").resolve(), "the table as a page")
-        next_is("reproduce", "--list")
 
 
 @command()

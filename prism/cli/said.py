@@ -1,18 +1,11 @@
 """What the commands say to their user."""
 
-import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from prism.cli.options import LOCAL, Running
-from prism.machine.devices import pick_device
+from prism.cli.options import Running
 from prism.machine.files import lock, lock_path
-from prism.recipes import recipe_tables
 from prism.reports.text import printable
-
-if TYPE_CHECKING:
-    from prism.artifacts.condensed import CondensedSet
 
 
 def say(text: str) -> None:
@@ -37,34 +30,6 @@ def resumes(run: Running, output: Path, *kept: Path) -> None:
             with lock(output):
                 pass
         say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
-
-
-def next_is(*words: object, run: Running = LOCAL) -> None:
-    """Say the command to go on with, to be pasted, with the recipes of the run that have options of it.
-
-    Where none has, and no GPU is there, it has recipe small: the paper's size takes hours of a CPU.
-    """
-    shared = [recipe for recipe in run.recipe or () if words[0] in recipe_tables(recipe)]
-    if not shared and words[0] in recipe_tables("small") and pick_device("auto").type == "cpu":
-        shared = ["small"]
-    recipes = [word for recipe in shared for word in ("--recipe", recipe)]
-    say(f"Next: {shlex.join(map(str, ('prism', *words, *recipes)))}")
-
-
-def evaluate_next(made: "CondensedSet", output: Path, store: Path, run: Running) -> None:
-    """Say how a set is evaluated, or how it is read where no command can."""
-    from prism.artifacts.encodings import ENCODINGS
-
-    if isinstance(encoding := made.encoding, ENCODINGS):
-        return next_is("evaluate", output, "--data", store, "-o", output.with_suffix(".json"), run=run)
-    load = f"prism.CondensedSet.load({str(output)!r}, encodings=[{type(encoding).__name__}])"
-    say(f"Read it in Python: {load}. No command imports an encoding.")
-
-
-def report_next(output: Path) -> None:
-    """Say how a result becomes a page beside it."""
-    page = output.parent / "page.html"
-    next_is("report", output, "-o", page, *(["--overwrite"] if page.exists() else []))
 
 
 def complain(text: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from prism.cli.commands import call, command
 from prism.cli.options import Scoring
-from prism.cli.said import report_next, resumes, say, wrote
+from prism.cli.said import resumes, say, wrote
 from prism.config import Options
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
 
@@ -64,4 +64,3 @@ def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, confi
         say("Nothing was written; -o RESULT.json keeps the result.")
         return
     wrote(run.output)
-    report_next(run.output)

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from prism.cli.commands import call, command
 from prism.cli.options import LOCAL, WHERE, Output, Running
-from prism.cli.said import evaluate_next, resumes, say, wrote
+from prism.cli.said import resumes, say, wrote
 from prism.condensation.options import CondenseConfig
 from prism.exports.options import ExportConfig
 from prism.selection.options import SelectConfig
@@ -45,7 +45,6 @@ def condense(
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     wrote(output, condensed.contents)
     say(sentence_of(condensed))
-    evaluate_next(condensed, output, store, run)
 
 
 @command(SelectConfig)
@@ -72,7 +71,6 @@ def select(
 
     made = call(verb, store, config=config, run=run, output=output)
     wrote(output, made.contents)
-    evaluate_next(made, output, store, run)
 
 
 @command(ExportConfig)
@@ -105,5 +103,5 @@ def export(
     if made.loss.psnr < float("inf"):
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")
     if made.path.is_dir():
-        say(f"Next: fill in the licence in {made.path / 'README.md'}.")
+        say(f"Fill in the licence in {made.path / 'README.md'}.")
         say(f"Then: {shlex.join(('hf', 'upload', 'NAME', str(made.path), '--repo-type', 'dataset'))}")

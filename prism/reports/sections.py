@@ -2,6 +2,7 @@
 
 import json
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,8 +12,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import HEADINGS, percent
 from prism.artifacts.store import ClipStore
 from prism.evaluation.protocols import PROTOCOLS
-from prism.reports.advice import conclusion_of, next_command
-from prism.reports.alike import alike, sheet_of
+from prism.reports.alike import Alike, alike, best_of, sheet_of
 from prism.reports.gallery import Gallery, galleries
 from prism.reports.histories import history_plots
 from prism.reports.notes import notes_on
@@ -39,7 +39,6 @@ class Group(Sheet):
         marks: the mark of each row, in the order of the rows.
         conclusion: the best set in one sentence; empty without a set.
         lead: the scale on which to read the table, and its protocol.
-        following: the command to go on with, or empty.
     """
 
     alike: Sheet | None
@@ -47,7 +46,6 @@ class Group(Sheet):
     marks: list[Mark]
     conclusion: str
     lead: str
-    following: str
 
 
 @dataclass(frozen=True)
@@ -147,10 +145,36 @@ def _group(rows: list[Row], loaded: list[Loaded]) -> Group:
         marks=[next(one.mark for one in series if row in one.rows) for row in rows],
         conclusion=conclusion_of(rows, together),
         lead=" ".join(filter(None, [_lead(rows), protocol and protocol.words])),
-        following=next_command(loaded, rows),
         notes=notes_on(mine, rows),
         plots=score_plots(series),
     )
+
+
+def conclusion_of(rows: Sequence[Row], together: Sequence[Alike] = ()) -> str:
+    """The best set between floor and ceiling; sets that were made alike count by their mean."""
+    if group := best_of(together):
+        # The best of several seeds would be the luckiest.
+        named, score, text = "best sets over seeds are", group.sample.mean, group.sample.in_percent
+        label, network = group.label, group.network
+        scale = [(one.role, one.sample.mean) for one in together if one.network == network]
+    elif sets := [row for row in rows if not row.role]:
+        best = max(sets, key=lambda row: row.lead[0])
+        named, score, text, label, network = (
+            "best set is",
+            best.lead[0],
+            percent(best.lead),
+            best.label,
+            best.network,
+        )
+        scale = [(row.role, row.lead[0]) for row in rows if row.network == network]
+    else:
+        return ""
+    places = []
+    for role, word, lies_so in (("floor", "above", operator.gt), ("ceiling", "below", operator.lt)):
+        if limit := max((other for its_role, other in scale if its_role == role), default=0.0):
+            places.append(f"{'' if lies_so(score, limit) else 'not '}{word} the {role} ({100 * limit:.1f} %)")
+    where = f", {' and '.join(places)}" if places else ""
+    return f"The {named} “{label}”: {HEADINGS[rows[0].metric]} {text} %{where}."
 
 
 def _lead(rows: list[Row]) -> str:

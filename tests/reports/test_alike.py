@@ -1,6 +1,5 @@
 """Sets that were made alike count by their mean, never by the luckiest of them."""
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import Sample
 from prism.artifacts.results import Result, Subject
-from prism.reports.advice import conclusion_of, next_command
 from prism.reports.alike import alike, best_of, lead_over_floor, sheet_of
 from prism.reports.page import build_page
 from prism.reports.rows import build_rows
+from prism.reports.sections import conclusion_of
 from prism.reports.sources import load_results
 from prism.reports.tables import summary_tables
 
@@ -172,8 +171,7 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
         )
         paths.append(exhibit.save(subject, "ours", shares=shares, first_seed=10 * seed))
     page = build_page(load_results([*paths, *made(exhibit, "random", FLOOR)]))
-    assert "The best sets that were made alike are “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
-    assert "points over the floor" in page
+    assert "The best sets over seeds are “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
     assert "Each set alone:" in page
     assert "set0" in page.partition('class="gallery"')[2].partition("<h3>")[0]
     assert "(set1)" not in page
@@ -186,45 +184,6 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
 
 def exhibit_bytes(path: Path) -> int:
     return prism.CondensedSet.load(path).float32_bytes
-
-
-def test_the_next_set_has_a_seed_that_none_has(exhibit):
-    paths = [
-        *made(exhibit, "prism", OURS),
-        exhibit.of_store("subset", 2, shares=(0.1,)),
-        exhibit.of_store("full", 8),
-    ]
-    loaded = load_results(paths)
-    words = shlex.split(next_command(loaded, build_rows([one.result for one in loaded])))
-    assert words[-2:] == ["--seed", "3"]
-    assert "set-3.safetensors" in words[4]
-
-
-def test_the_next_set_is_like_the_best_one_of_its_name(exhibit):
-    sets = [
-        Subject(
-            "condensed", f"set{vpc}", "herding", 2 * vpc, 4, 100, 400, {"method": "herding", "vpc": vpc, "seed": 0}
-        )
-        for vpc in (1, 5)
-    ]
-    paths = [exhibit.save(one, "herding", shares=(0.1 * one.num_videos / 2,)) for one in sets]
-    loaded = load_results([*paths, exhibit.of_store("subset", 2, shares=(0.1,)), exhibit.of_store("full", 8)])
-    words = next_command(loaded, build_rows([one.result for one in loaded]))
-    assert "--vpc 5" in words
-
-
-@pytest.mark.parametrize("own", [{"from_list": "chosen.txt", "storage": "uint8"}, {}, {"seed": 3, "gain": 0.5}])
-def test_no_command_makes_another_set_like_one_of_a_list_or_of_another_method(exhibit, own):
-    method = "list" if "from_list" in own else "mine" if own else "unknown"
-    paths = [
-        exhibit.save(Subject("condensed", "set", method, 2, 4, 100, 400, own, "set"), "best"),
-        exhibit.of_store("subset", 2, shares=(0.1,)),
-        exhibit.of_store("full", 8),
-    ]
-    loaded = load_results(paths)
-    assert next_command(loaded, build_rows([one.result for one in loaded])) == ""
-    assert "<h3>Next</h3>" not in build_page(loaded)
-    assert "<h3>Next</h3>" in build_page(loaded[:2])
 
 
 def test_the_terminal_has_the_table_too(exhibit, capsys):
@@ -280,23 +239,11 @@ def test_random_clips_of_another_store_alone_make_no_table(exhibit):
     assert "“prism”" in conclusion_of(build_rows([subset, ours]), alike([subset, ours]))
 
 
-def test_the_conclusion_names_what_may_be_better_and_lies_on_the_scale(exhibit):
+def test_the_conclusion_lies_on_the_scale(exhibit):
     ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
-    lonely = load(made(exhibit, "dm", {0: (0.85, 0.95)}))
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
     said = conclusion_of(build_rows(results), alike(results))
-    assert "over sets, not above the floor (80.0 %) and below the ceiling (80.0 %), for" in said
-    assert said.endswith("in an epoch.")
-    results += [*lonely, *load(made(exhibit, "random", {1: (0.7,), 2: (0.9,)}))]
-    said = conclusion_of(build_rows(results), alike(results))
-    assert "points over the floor and below the ceiling (80.0 %), for" in said
-    assert said.endswith(" “dm” has 90.0 ± 7.1 (2) %, but is one set, which says little of the next one.")
-
-
-def test_the_conclusion_counts_the_bytes_of_all_the_sets(exhibit):
-    results = load(made(exhibit, "prism", {0: (0.5,), 1: (0.6,)}))
-    results[1] = replace(results[1], subject=replace(results[1].subject, num_bytes=300))
-    assert "for 200 B on disk" in conclusion_of(build_rows(results), alike(results))
+    assert said.endswith("(3 × 2) %, not above the floor (80.0 %) and below the ceiling (80.0 %).")
 
 
 def test_one_network_judges_and_several_judge(exhibit):
@@ -322,31 +269,6 @@ def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
     assert "ours (set1)" in gallery
     assert "ours (set2)" not in gallery
     assert "The set cannot be shown" in page
-
-
-def test_the_next_set_differs_in_all_that_told_the_others_apart(exhibit):
-    scale = [exhibit.of_store("subset", 2, shares=(0.1,)), exhibit.of_store("full", 8)]
-    paths = []
-    for seed in range(2):
-        config = {"iterations": 5, "seed": seed, "network_seed": seed + 3}
-        subject = Subject("condensed", f"set{seed}", "prism", 2, 4, 100, 400, config, str(seed))
-        paths.append(exhibit.save(subject, "ours"))
-    loaded = load_results([*paths, *scale])
-    words = shlex.split(next_command(loaded, build_rows([one.result for one in loaded])))
-    assert words[-4:] == ["--seed", "5", "--network-seed", "5"]
-
-
-@pytest.mark.parametrize(("own", "seed"), [({"embedder_seed": 0}, 1), ({"seed": 2, "embedder_seed": 4}, 5)])
-def test_the_next_choice_of_a_method_that_draws_nothing_is_by_another_network(exhibit, own, seed):
-    config = {"method": "herding", "vpc": 1, **own}
-    paths = [
-        exhibit.save(Subject("condensed", "set", "herding", 2, 4, 100, 400, config, "set"), "best"),
-        exhibit.of_store("subset", 2, shares=(0.1,)),
-        exhibit.of_store("full", 8),
-    ]
-    loaded = load_results(paths)
-    words = shlex.split(next_command(loaded, build_rows([one.result for one in loaded])))
-    assert words[5:] == ["--method", "herding", "--seed", str(seed), "--embedder-seed", str(seed)]
 
 
 @pytest.mark.parametrize("label", ["prism", "a-label-that-is-long-and-has-no-space"])

@@ -1,11 +1,9 @@
 """The report shows what the files say, names what is missing, and needs nothing beside itself."""
 
 import base64
-import html
 import io
 import json
 import re
-import shlex
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -23,18 +21,16 @@ from prism.artifacts.encodings import StaticDynamicEncoding
 from prism.artifacts.hallucinator import KERNEL
 from prism.artifacts.results import Result, Subject, percent
 from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.cli import app
 from prism.errors import ArtifactError, ConfigError, OutputError, PrismError
 from prism.evaluation.evaluate import evaluate
-from prism.reports.advice import conclusion_of, next_command
 from prism.reports.curves import Curves, binned
 from prism.reports.histories import _unseen, history_plots
 from prism.reports.notes import notes_on
 from prism.reports.page import report
 from prism.reports.plots import Trade, _dodges, _trades
 from prism.reports.rows import build_rows, groups, role_of
+from prism.reports.sections import conclusion_of
 from prism.reports.series import series_of
-from prism.reports.sources import load_results
 from prism.reports.tables import summary_tables
 from prism.reports.text import in_bytes, in_seconds, printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
@@ -86,7 +82,7 @@ def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_tabl
     said = (
         "The best set is “PRISM”: top-1 50.0 ± 10.0 (3) %, above the floor (30.0 %) and below the ceiling (90.0 %)"
     )
-    assert re.search(rf"{re.escape(said)}, for [\d.]+ KiB on disk and 2 clips in an epoch\.", words)
+    assert said in words
     assert page.index("The best set is") < page.index('class="gallery"') < page.index('<table class="results">')
     assert "<h1>store</h1>" in page
     header = exhibit.folder / "store" / "store.json"
@@ -102,50 +98,6 @@ def test_a_score_as_high_as_the_floor_or_the_ceiling_lies_neither_above_nor_belo
     made = exhibit.of_set(exhibit.condensed("set.safetensors"), shares=(share,))
     scale = [exhibit.of_store("subset", 2, shares=(0.3,)), exhibit.of_store("full", 8, shares=(0.9,))]
     assert says in conclusion_of(build_rows(map(Result.load, [made, *scale])))
-
-
-def test_the_page_ends_with_the_command_for_what_is_missing(exhibit):
-    ours, floor, ceiling = exhibit.everything()
-    ends = [page_of(paths).rpartition("<pre>")[2] for paths in ([ours], [ours, floor], [ours, floor, ceiling])]
-    for end, says in zip(ends, ["--train-vpc 1 -o", "/ceiling.json", "--seed 1"], strict=True):
-        command = html.unescape(end.partition("</pre>")[0])
-        assert says in command
-        app.parse_args(shlex.split(command)[1:], exit_on_error=False, print_error=False)
-
-
-def test_beside_a_lone_ceiling_the_floor_that_is_missing_has_one_clip_of_each_class(exhibit):
-    # As many as all clips have is more than the smallest class has, or the ceiling again.
-    loaded = load_results([exhibit.of_store("full", 7)])
-    assert "--train-vpc 1 -o" in next_command(loaded, build_rows([loaded[0].result]))
-
-
-def test_no_command_makes_another_set_like_one_of_another_store(exhibit):
-    paths = exhibit.everything()
-    made = {"iterations": 400, "seed": 3}
-    best = Subject("condensed", "set.safetensors", "prism", 2, 4, 100, 400, made, made_from="elsewhere")
-    loaded = load_results([*paths[1:], exhibit.save(best, "best")])
-    assert next_command(loaded, build_rows([one.result for one in loaded])) == ""
-
-
-@pytest.mark.parametrize(
-    ("made", "words"),
-    [
-        (
-            {"iterations": 400, "width": 16, "init": "mean", "seed": 3},
-            ["condense", "--iterations", "400", "--width", "16"],
-        ),
-        ({"method": "random", "takes": 1, "vpc": 2, "seed": 0}, ["select", "--vpc", "2"]),
-    ],
-)
-def test_the_set_of_another_seed_is_made_by_the_options_of_the_best_one(exhibit, made, words):
-    paths = exhibit.everything()
-    best = Subject("condensed", "set.safetensors", "prism", 2, 4, 100, 400, made)
-    loaded = load_results([*paths[1:], exhibit.save(best, "best")])
-    _, verb, store, _, output, *options = shlex.split(
-        next_command(loaded, build_rows([one.result for one in loaded]))
-    )
-    assert (Path(store).name, Path(output).name) == ("store", f"set-{made.get('seed', 0) + 1}.safetensors")
-    assert [verb, *options] == [*words, "--seed", str(made.get("seed", 0) + 1)]
 
 
 def test_a_take_says_of_how_many_it_is_the_first(exhibit):
