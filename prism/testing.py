@@ -40,9 +40,7 @@ from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build
-from prism.networks.dropout import use_generator
-from prism.networks.initial import initialise
-from prism.networks.network import check_embeddings, check_logits
+from prism.networks.network import check_embeddings, check_logits, use_generator
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
 from prism.selection.options import SELECTIONS
@@ -216,10 +214,8 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     """A network embeds and classifies clips, one by one, from values that a generator draws, and learns."""
     check_name(NETWORKS, network)
     shape: dict[str, Any] = {"num_classes": 3, "num_frames": num_frames, "size": size}
-    made = [build(network, **shape).eval() for _ in range(2)]
+    made = [_drawing_nothing_global(lambda: build(network, **shape).eval()) for _ in range(2)]
     use_generator(made[0], generator(0, "dropout"))
-    for one in made:
-        _drawing_nothing_global(lambda one=one: initialise(one, generator(0, "init")))
     clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
     embeddings, logits = _drawing_nothing_global(lambda: (made[0].embed(clips), made[0](clips)))
     check_embeddings(made[0], embeddings, clips)

@@ -148,7 +148,7 @@ def finish(run: Condensation, unseen: Unseen | None, source: dict[str, Any]) -> 
     """The finished set, judged where all classes are in it."""
     run.store.check_unchanged()
     # Storing the videos takes memory, for which their last gradients make room, and all that the networks had.
-    run.descent.forget()
+    run.optimizer.zero_grad()
     give_back_freed_memory()
     # A method of one's own may render its frames for the last time here.
     with deterministic(run.device):

@@ -21,8 +21,8 @@ from prism.config import short_repr
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, give_back_freed_memory
 from prism.machine.randomness import generator, skip
-from prism.networks.descent import Descent
 from prism.networks.options import NETWORKS
+from prism.networks.training import SGD
 
 OWN_NAMES = ("kind", "iteration", "loss", "keyframes", "lr", "seconds")
 """In the record of an iteration; an objective can give `between_class` and any others."""
@@ -72,7 +72,7 @@ class Condensation:
         self.videos = videos_of(self.method, *started)
         self.compare = comparing(objective, *started)
         self.rule = RULES.make(config.insertion, config)
-        self.descent = Descent([part.tensors for part in self.videos.trainable], config.momentum)
+        self.optimizer = SGD([part.tensors for part in self.videos.trainable], config.momentum)
         self.parameters = [tensor for part in self.videos.trainable for tensor in part.tensors]
 
     @property
@@ -90,11 +90,11 @@ class Condensation:
         loss, recorded = self.read(compared)
 
         # Without gradients, not with zero ones: momentum must not move what these clips were not rendered from.
-        self.descent.forget()
+        self.optimizer.zero_grad()
         share = self.share_of_rate
         with deterministic(self.device):
             clips.backward(compared.gradients)
-            self.descent.step([share * rate for rate in rates])
+            self.optimizer.step([share * rate for rate in rates])
             conflict, inserted = self.insert(compared.gradients)
         self.iteration += 1
         return Step(loss, self.videos.mean_keyframes(), share * rates[0], recorded, conflict, inserted)
@@ -227,8 +227,8 @@ class Condensation:
         """What a checkpoint must hold, beside the iteration: streams of randomness have no state."""
         state = dict(self.videos.state())
         for i, parameter in enumerate(self.parameters):
-            if parameter in self.descent.velocities:
-                state[f"momentum.{i}"] = self.descent.velocities[parameter]
+            if parameter in self.optimizer.momentum_buffers:
+                state[f"momentum.{i}"] = self.optimizer.momentum_buffers[parameter]
         return state
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -242,7 +242,7 @@ class Condensation:
         self.videos.restore(checkpoint.tensors)
         for i, parameter in enumerate(self.parameters):
             if f"momentum.{i}" in checkpoint.tensors:
-                self.descent.velocities[parameter] = checkpoint.tensors[f"momentum.{i}"].to(self.device)
+                self.optimizer.momentum_buffers[parameter] = checkpoint.tensors[f"momentum.{i}"].to(self.device)
 
     def _check_restorable(self, checkpoint: Checkpoint) -> None:
         wanted = dict(self.videos.state())

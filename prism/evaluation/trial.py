@@ -2,12 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
-from concurrent.futures import Executor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
-
-import torch
 
 from prism.artifacts import results
 from prism.artifacts.clips import Clips
@@ -18,11 +14,10 @@ from prism.evaluation.options import JudgeConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
 from prism.machine.devices import deterministic, pick_device
 from prism.machine.progress import Advance, no_progress
-from prism.machine.threads import end_where_stopped, side_by_side
+from prism.machine.threads import end_where_stopped
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
-from prism.networks.training import Draw
-from prism.networks.training_memory import TrainingMemory, check_memory, num_side_by_side, within_memory
+from prism.networks.training import Draw, within_memory
 
 
 @dataclass(frozen=True)
@@ -103,30 +98,17 @@ class Trial:
         Raises:
             DivergedError: the loss is not finite.
             ArtifactError: a store was changed meanwhile.
-            Interrupted: the threads of `trainings_side_by_side` were stopped, of which this is one.
+            Interrupted: the threads of `side_by_side` were stopped, of which this is one.
         """
         started, device = time.monotonic(), pick_device(self.device)
-        network = allocate(self.blank(), device)
-        end_where_stopped(network, "stopped.")
-        with deterministic(device), within_memory(network):
+        with deterministic(device), within_memory():
+            network = allocate(self.blank(), device)
+            end_where_stopped(network, "stopped.")
             loss, scores = self.examination.judge(network, self.material.clips(seed), seed, self.advance)
         run = results.NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
         for read in (self.examination.store, self.material):
             read.check_unchanged()
         return run
-
-    def elsewhere(self, seed: int) -> results.NetworkRun:
-        """Like a call, on a machine whose memory was not asked before."""
-        self.check_memory()
-        return self(seed)
-
-    def check_memory(self) -> TrainingMemory:
-        """The memory that training one network takes.
-
-        Raises:
-            ConfigError: that is more than this machine has.
-        """
-        return check_memory(self.blank(), self.examination.batch_size, pick_device(self.device))
 
     def blank(self) -> Network:
         """The network on the meta device."""
@@ -143,12 +125,3 @@ def workers_for(num_networks: int, num_threads: int) -> int:
     """
     rounds = max(1, num_networks // num_threads)
     return -(-num_networks // rounds)
-
-
-def trainings_side_by_side(
-    needs: TrainingMemory, device: torch.device, most: int
-) -> AbstractContextManager[Executor | None]:
-    """Threads that train up to `most` networks, as far as memory suffices; None for one after the other."""
-    # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
-    num = num_side_by_side(needs, device, most) if device.type == "cpu" else 1
-    return side_by_side(num, device)

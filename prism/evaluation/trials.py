@@ -15,7 +15,7 @@ from prism.config import as_dict
 from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.materials import TRAIN_STORE, set_material, store_material
 from prism.evaluation.options import JudgeConfig
-from prism.evaluation.trial import Examination, Trial, trainings_side_by_side, workers_for
+from prism.evaluation.trial import Examination, Trial, workers_for
 from prism.machine.devices import pick_device
 from prism.machine.executors import completed
 from prism.machine.files import lock
@@ -23,7 +23,7 @@ from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.run import Run
 from prism.machine.text_io import as_text
-from prism.machine.threads import stoppable
+from prism.machine.threads import side_by_side, stoppable
 
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 RENAMED = {"train": "train_store"}
@@ -40,7 +40,7 @@ class Trials:
         train_store: train on real clips of this store instead: on all of them (the ceiling), or on
             `config.train_vpc` random ones of each class, drawn anew for each seed (the floor).
         label: the row's name in tables; the method by default.
-        workers: how many networks are trained side by side at most, where memory suffices; by default what
+        workers: how many networks are trained side by side at most; by default what
             `workers_for` says. On a GPU it is always one, and an executor has workers of its own. The scores do
             not depend on it.
     """
@@ -85,7 +85,7 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
         run: how it runs.
 
     Raises:
-        ConfigError: the set and the data do not fit each other, or training would take more memory than there is.
+        ConfigError: the set and the data do not fit each other, or training takes more memory than there is.
         ArtifactError: the split is empty, or a store was changed meanwhile.
         ArtifactError: `run.resume` finds the result of another run.
         OutputError: the output exists, cannot be written, or another run is writing it.
@@ -128,11 +128,13 @@ def run_trials(trials: Trials, examination_type: type[Examination], config: Judg
         with progress_bar(examination.DOING, total, "epochs", enabled=run.progress, done=done) as advance:
             if run.executor is not None:
                 # Nobody here sees the epochs of an executor: those of a network are counted when it is done.
-                found = completed(run.executor, trial.elsewhere, seeds)
+                found = completed(run.executor, trial, seeds)
                 return _grown(result, found, run, advance, config.epochs)
             most = trials.workers or workers_for(len(seeds), torch.get_num_threads())
             trial = replace(trial, advance=advance)
-            with trainings_side_by_side(trial.check_memory(), pick_device(run.device), most) as threads:
+            device = pick_device(run.device)
+            # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
+            with side_by_side(most if device.type == "cpu" else 1, device) as threads:
                 return _grown(result, completed(threads, trial, seeds), run, advance)
 
 

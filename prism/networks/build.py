@@ -1,14 +1,14 @@
-"""Building networks: from a part, for clips of a shape, with or without memory for their weights."""
+"""Building networks: from a part, for clips of a shape, with or without memory for their values."""
 
 import inspect
 from functools import partial
 
 import torch
-from torch import nn
-from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, PrismError
+from prism.machine.randomness import generator
+from prism.networks.initial import initialise
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
@@ -23,21 +23,23 @@ def build(
     num_classes: int,
     num_frames: int,
     size: int | tuple[int, int],
+    seed: int = 0,
     **options: int,
 ) -> Network:
-    """A network without values, which `initialise` fills.
+    """A network with the initial values of a seed.
 
     Args:
         model: a name, as `convnet3d` or `module:MyNetwork(depth=3)`, or a subclass of `Network`.
-        device: where its parameters live; on `meta` it takes no memory.
+        device: where its parameters live; on `meta` it has neither memory nor values.
         num_classes: number of logits.
         num_frames: frames per clip (T).
         size: height and width in pixels.
+        seed: of the values; those from which `prism.networks.training.train` starts with this seed.
         options: `width`, `hidden`; 0 leaves one as published.
 
     Raises:
-        ConfigError: there is no such network, it has no such option, it lacks a method, two of its parameters are
-            one tensor, it sets values that would be lost, or the clips are too small for it.
+        ConfigError: there is no such network, it has no such option, no initial values are known for a layer of
+            it, or the clips are too small for it.
     """
     network_type, own = NETWORKS.resolve(model)
     name = NETWORKS.name_of(model)
@@ -46,8 +48,6 @@ def build(
             f"the network '{name}' must be a class that derives from prism.networks.network.Network. "
             "docs/extending.md shows one."
         )
-    for lacking in sorted(network_type.__abstractmethods__):
-        raise ConfigError(f"the network '{name}' has no {lacking}(…). docs/extending.md shows one.")
     given = {option: value for option, value in options.items() if value}
     for option, value in given.items():
         if not _takes(network_type, option):
@@ -62,63 +62,23 @@ def build(
         raise
     except Exception as error:
         raise NETWORKS.unmade(model, error) from error
-    if not hasattr(network, "size"):
-        begins = "super().__init__(num_classes=…, num_frames=…, size=…)"
-        raise ConfigError(f"the network '{name}' does not begin with {begins}. docs/extending.md shows one.")
     if not hasattr(network, "embed_dim"):
         raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
-    _check_untied(network)
-    _check_unwritten(network, network.name)
-    return allocate(network, torch.device(device))
+    device = torch.device(device)
+    if device.type != "meta":
+        initialise(allocate(network, device), generator(seed, "init"))
+    return network
 
 
-def _check_untied(network: Network) -> None:
-    """Refuse two parameters that are one tensor: each would be given memory of its own."""
-    names: dict[torch.Tensor, str] = {}
-    # A layer that stands in two places is visited once, and stays one layer.
-    for prefix, layer in network.named_modules():
-        for name, parameter in layer.named_parameters(prefix, recurse=False, remove_duplicate=False):
-            if parameter in names:
-                raise ConfigError(
-                    f"the parameters {names[parameter]} and {name} of network '{network.name}' share one tensor; "
-                    "training would give them different values. Use one layer in both places."
-                )
-            names[parameter] = name
-
-
-@torch.no_grad()
-def _check_unwritten(module: nn.Module, network: str, prefix: str = "") -> None:
-    """Refuse values that a network sets where it is built, as by `nn.init`: it is built without memory.
-
-    PyTorch counts what writes into a tensor, on the meta device, too. More writes than those of a layer's own
-    `reset_parameters` are the network's. Whatever has a method `initialise` may set them again there.
-    """
-    if callable(getattr(module, "initialise", None)):
-        return
-    # The last layer of an attention, a class of its own, is written by the attention as well.
-    reset = getattr(module, "reset_parameters", None)
-    if callable(reset) and not isinstance(module, NonDynamicallyQuantizableLinear):
-        held = dict([*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)])
-        before = {name: value._version for name, value in held.items()}
-        reset()
-        for name, value in held.items():
-            if before[name] > value._version - before[name]:
-                raise ConfigError(
-                    f"the values that network '{network}' gives {prefix}{name} in __init__ would be lost: the "
-                    "seed of a run draws all values anew. Give it a method initialise(generator)."
-                )
-    for name, child in module.named_children():
-        _check_unwritten(child, network, f"{prefix}{name}.")
-
-
-def _takes(network_type: type[Network], option: str) -> bool:
-    return option in inspect.signature(network_type).parameters
+def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu", **options: int) -> Network:
+    """Like `build`, for the clips and the classes of a store."""
+    return build(
+        model, device, num_classes=len(store.classes), num_frames=store.num_frames, size=store.size, **options
+    )
 
 
 def allocate(network: Network, device: torch.device) -> Network:
-    """Give a network on the meta device memory where it is to run, in the layout that is fast there; no values."""
-    if device.type == "meta":
-        return network
+    """Give a network on the meta device memory in a fast layout, whose values `initialise` draws."""
     # As `to_empty` does, which would import symbolic shapes: a third of a second of `prism evaluate`.
     network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
     if device.type == "cpu":
@@ -128,8 +88,5 @@ def allocate(network: Network, device: torch.device) -> Network:
     return network
 
 
-def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu", **options: int) -> Network:
-    """Like `build`, for the clips and the classes of a store."""
-    return build(
-        model, device, num_classes=len(store.classes), num_frames=store.num_frames, size=store.size, **options
-    )
+def _takes(network_type: type[Network], option: str) -> bool:
+    return option in inspect.signature(network_type).parameters

@@ -1,14 +1,12 @@
 """ConvNet3D, the network of the paper's main tables."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prism.networks.dropout import Dropout
-from prism.networks.network import Network
+from prism.networks.network import Dropout, Network
 from prism.networks.strided import StridedConv3d
 
 
@@ -27,8 +25,8 @@ class ConvNet3D(Network):
         ConfigError: the clips are too small or too short for its pooling.
     """
 
+    NAME = "convnet3d"
     WIDTH = 64
-    SHRUNK_BY = "width"
     MIN_FRAMES = 4
     MIN_SIZE = 43
     IS_BATCH_INVARIANT = True
@@ -60,28 +58,6 @@ class ConvNet3D(Network):
         """Clips (N, C, T, H, W) to embeddings (N, D)."""
         return self.blocks(clips).flatten(1)
 
-    def kept_bytes(self, output_of: Callable[[Tensor], Tensor]) -> int:
-        """Counted from the sides of the layers: the meta device would import PyTorch's compiler, for a second."""
-        if type(self) not in (ConvNet3D, BlocksOfConvNet3D):
-            return super().kept_bytes(output_of)
-        sides = [self.num_frames, *self.size]
-        channels, num_bytes = 3, 4 * 3 * math.prod(sides)
-        for layer in self.blocks:
-            if isinstance(layer, nn.Conv3d):
-                sides = [-(-side // step) for side, step in zip(sides, layer.stride, strict=True)]
-                channels = layer.out_channels
-                num_bytes += 4 * channels * math.prod(sides)
-            elif isinstance(layer, nn.MaxPool3d):
-                pooled = layer.kernel_size if isinstance(layer.kernel_size, tuple) else 3 * (layer.kernel_size,)
-                sides = [side // step for side, step in zip(sides, pooled, strict=True)]
-                # The positions of the largest values are 64-bit integers; ReLU keeps its result.
-                num_bytes += (8 + 4) * channels * math.prod(sides)
-        if output_of == self.embed:
-            return num_bytes
-        # Pooled embedding, dropout mask and their product; logits and the largest of them over time.
-        times = max(1, sides[0] - 1)
-        return num_bytes + 4 * (3 * channels * times + self.classifier.out_channels * (times + 1))
-
     def forward(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to logits (N, num_classes), the largest over time."""
         logits = self.classifier(self.dropout(self.pool(self.blocks(clips))))
@@ -95,6 +71,7 @@ class BlocksOfConvNet3D(ConvNet3D):
     its own, so that the embeddings of real classes lie about as far apart in each. Logits are those of ConvNet3D.
     """
 
+    NAME = "convnet3d-blocks"
     SIDE = 3
     SCALES = (0.027, 0.0475, 1.0)
     """Of the blocks. With random weights and a width of 16 their energies between classes, averaged so, are 12 to

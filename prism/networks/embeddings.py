@@ -15,13 +15,10 @@ from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import initialise
 from prism.networks.network import Network, check_embeddings
 from prism.networks.options import NETWORKS, Schedule
-from prism.networks.training import outputs_of, train
-from prism.networks.training_memory import check_memory, within_memory
+from prism.networks.training import outputs_of, train, within_memory
 
 BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
-REMEDY = "--width or another --model"
-"""What needs less memory, as errors say it."""
 DRAWS = 10
 """Networks that are drawn one after the other, until one tells clips apart."""
 
@@ -73,7 +70,7 @@ def train_embeddings(
         (N, D) float32 on the CPU, in the order of the training split.
 
     Raises:
-        ConfigError: training the network would take more memory than there is.
+        ConfigError: training the network takes more memory than there is.
         DivergedError: ten networks have died.
     """
     network = build_for(store, model, "meta", width=width)
@@ -81,10 +78,8 @@ def train_embeddings(
 
     def compute() -> Tensor:
         clips = store.clips("train")
-        if epochs:
-            check_memory(network, min(BATCH_SIZE, len(clips)), device, remedy=REMEDY)
-        allocate(network, device)
-        with deterministic(device), within_memory(network, remedy=REMEDY):
+        with deterministic(device), within_memory():
+            allocate(network, device)
             for draw in range(DRAWS):
                 # Not the seed itself: it would choose clips by a network that an evaluation then trains.
                 drawn = derive_seed(seed, "embedder", draw)

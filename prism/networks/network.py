@@ -1,21 +1,12 @@
-"""The interface of every network: `embed` and `forward` on float clips, for clips of one shape."""
+"""Networks: `embed` and `forward` on float clips, for clips of one shape."""
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import saved_tensors_hooks
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from prism.errors import ConfigError, PrismError
-from prism.networks.dropout import use_generator
-from prism.networks.options import NETWORKS
-
-LACKING = re.compile(r"\b(register_)?meta\b", re.IGNORECASE)
-"""How PyTorch says that the meta device has no such operation: it names the device."""
+from prism.errors import ConfigError
 
 
 class Network(nn.Module, ABC):
@@ -40,11 +31,12 @@ class Network(nn.Module, ABC):
     A network keeps these promises:
 
     - In eval mode no clip's embedding or logits depend on the others in its batch.
-    - All its tensors are parameters or buffers. It is made without values, which are drawn later by
-      `prism.networks.initial.initialise`. That knows the layers of PyTorch. Any other module that holds values
-      itself draws them in a method `initialise(generator)`, which is called after those of the modules inside.
+    - All its tensors are parameters or buffers, each in one place. It is made without memory, so values that
+      `__init__` sets are lost. `prism.networks.initial.initialise` draws them; it knows the layers of PyTorch. Any
+      other module that holds values itself draws them in a method `initialise(generator)`, which is called after
+      those of the modules inside.
     - A layer that draws numbers while it trains draws them from its attribute `generator`, which training sets, as
-      in `prism.networks.dropout.Dropout`.
+      in `Dropout`.
 
     Args:
         num_classes: number of logits.
@@ -52,9 +44,9 @@ class Network(nn.Module, ABC):
         size: height and width in pixels.
 
     Attributes:
+        NAME: its short name, if it is one of PRISM's.
         WIDTH: channels of its first block, as published; 0 for a network without an option `width`.
         MIN_FRAMES, MIN_SIZE: the shortest and smallest clips it takes.
-        SHRUNK_BY: `width` or `hidden`, where a smaller one saves most memory; empty without such an option.
         IS_BATCH_INVARIANT: whether, in one thread of a CPU, the clips beside a clip change no bit of its embedding
             or gradient. Otherwise each class is condensed with no other beside it, which takes longer.
         CPU_LAYOUT: how the weights of 3D convolutions lie in a CPU's memory; their outputs lie alike.
@@ -64,10 +56,10 @@ class Network(nn.Module, ABC):
         ConfigError: the clips are too small or too short for it.
     """
 
+    NAME: ClassVar[str] = ""
     WIDTH: ClassVar[int] = 0
     MIN_FRAMES: ClassVar[int] = 1
     MIN_SIZE: ClassVar[int] = 1
-    SHRUNK_BY: ClassVar[str] = ""
     IS_BATCH_INVARIANT: ClassVar[bool] = False
     CPU_LAYOUT: ClassVar[torch.memory_format] = torch.preserve_format
     embed_dim: int
@@ -93,101 +85,62 @@ class Network(nn.Module, ABC):
 
     @property
     def name(self) -> str:
-        """Its name in options and messages."""
-        return NETWORKS.name_of(type(self))
+        """Its name in messages: NAME, which a subclass does not inherit, or `module:Class`."""
+        own = type(self)
+        return vars(own).get("NAME", f"{own.__module__}:{own.__qualname__}")
 
     @property
     def num_parameters(self) -> int:
         """Trainable values."""
         return sum(parameter.numel() for parameter in self.parameters())
 
-    def kept_bytes(self, output_of: Callable[[Tensor], Tensor]) -> int:
-        """Bytes that computing an output of one clip keeps for the backward pass, weights apart.
 
-        They are counted on the meta device, where nothing is computed. A network with operations that are not
-        possible there has a method of its own.
+class Dropout(nn.Module):
+    """Dropout that draws from its own generator, so that training depends on nothing but its seed."""
 
-        Args:
-            output_of: the network itself, or its `embed`.
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+        self.generator: torch.Generator | None = None
 
-        Raises:
-            ConfigError: it has such operations, and no method of its own; or its code fails on any device, or
-                gives something else than it should, or draws numbers that no seed repeats.
-        """
-        kept: dict[int, Tensor] = {}
-
-        def keep(tensor: Tensor) -> Tensor:
-            # Views share their storage, which counts once.
-            kept[_storage(tensor)] = tensor
-            return tensor
-
-        if self.training:
-            use_generator(self, torch.Generator())
-        # Half of two: layers that standardise a batch refuse to train on a single clip.
-        clips = torch.empty(2, 3, self.num_frames, *self.size, device="meta", requires_grad=True)
-        try:
-            with _NothingDrawnGlobally(self.name), saved_tensors_hooks(keep, lambda tensor: tensor):
-                # The result holds on to the storages, so that none of them can take the place of another.
-                output = output_of(clips)
-        except PrismError:
-            raise
-        except Exception as error:
-            if not (isinstance(error, RuntimeError | TypeError) and LACKING.search(str(error))):
-                raise NETWORKS.failed(type(self), error) from error
-            raise ConfigError(
-                f"the memory of network '{self.name}' cannot be counted: {error}. Write its kept_bytes(…), or use "
-                "operations that the meta device of PyTorch has."
-            ) from error
-        (check_logits if output_of is self else check_embeddings)(self, output, clips)
-        weights = {_storage(parameter) for parameter in self.parameters()}
-        num_bytes = sum(kept[key].untyped_storage().nbytes() for key in kept.keys() - weights)
-        del output
-        return num_bytes // 2
+    def forward(self, x: Tensor) -> Tensor:
+        """Zero each value with the given probability and scale the others up, while training."""
+        if not self.training:
+            return x
+        kept = torch.rand(x.shape, generator=self.generator, device=x.device) >= self.probability
+        return x * kept / (1 - self.probability)
 
 
-class _NothingDrawnGlobally(TorchDispatchMode):
-    """Refuses operations that draw from PyTorch's global generator.
+def use_generator(network: nn.Module, generator: torch.Generator) -> None:
+    """Let every layer of a network that draws while it trains draw from `generator`.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: a layer of PyTorch's would draw from the global generator, so that no seed repeats a training.
     """
-
-    def __init__(self, network: str) -> None:
-        super().__init__()
-        self.network = network
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        is_given = any(isinstance(value, torch.Generator) for value in (*args, *kwargs.values()))
-        if torch.Tag.nondeterministic_seeded in func.tags and not is_given:
-            raise ConfigError(
-                f"network '{self.network}' draws from PyTorch's global generator ({func}), so no seed would "
-                "repeat what it gives. Let it draw by prism.networks.dropout.Dropout, or from a `generator` that "
-                "training sets."
-            )
-        return func(*args, **kwargs)
-
-
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    for module in network.modules():
+        match module:
+            case nn.Module(generator=_):
+                module.generator = generator  # pyright: ignore[reportArgumentType]
+            case (
+                nn.modules.dropout._DropoutNd(p=rate)
+                | nn.RNNBase(dropout=rate)
+                | nn.MultiheadAttention(dropout=rate)
+            ) if rate > 0:
+                raise ConfigError(
+                    f"dropout = {rate} of the layer {type(module).__name__} does not depend on the seed. "
+                    "Set it to 0, or use prism.networks.network.Dropout."
+                )
+            case nn.RReLU() | nn.FractionalMaxPool2d() | nn.FractionalMaxPool3d():
+                raise ConfigError(f"what the layer {type(module).__name__} draws does not depend on the seed.")
 
 
 def check_embeddings(network: Network, embeddings: Any, clips: Tensor) -> None:
-    """Refuse what `embed` must not return, without a look at a value.
-
-    Args:
-        network: whose they are.
-        embeddings: what it returned.
-        clips: (N, C, T, H, W) that were embedded.
-
-    Raises:
-        ConfigError: they are not (N, embed_dim), or neither float32 nor in the number format of the clips.
-    """
+    """Refuse embeddings that are not (N, embed_dim), or neither float32 nor in the number format of the clips."""
     _check_output(network, "embed", "embed_dim", embeddings, (len(clips), network.embed_dim), clips.dtype)
 
 
 def check_logits(network: Network, logits: Any, clips: Tensor) -> None:
-    """Refuse what `forward` must not return: `check_embeddings` for logits (N, num_classes)."""
+    """Refuse logits that are not (N, num_classes), or neither float32 nor in the number format of the clips."""
     _check_output(network, "forward", "num_classes", logits, (len(clips), network.num_classes), clips.dtype)
 
 
@@ -200,6 +153,6 @@ def _check_output(
             return
         got = f"{tuple(output.shape)} of {output.dtype}"
     raise ConfigError(
-        f"{method} of the network '{NETWORKS.name_of(type(network))}' must give (N, {width}) = {shape} of "
+        f"{method} of the network '{network.name}' must give (N, {width}) = {shape} of "
         f"{torch.float32}, got {got}. docs/extending.md shows one."
     )

@@ -30,7 +30,6 @@ class RecurrentNetwork(Network):
 
     WIDTH = 128
     MIN_SIZE = 8
-    SHRUNK_BY = "hidden"
     LAYER: type[nn.GRU] | type[nn.LSTM]
     FEATURES_PER_HIDDEN: int
 
@@ -84,6 +83,7 @@ class RecurrentNetwork(Network):
 class CnnGru(RecurrentNetwork):
     """CNN+GRU: the hidden size is an eighth of the features of a frame, 1024 at 64×64."""
 
+    NAME = "cnn-gru"
     LAYER = nn.GRU
     FEATURES_PER_HIDDEN = 8
 
@@ -91,5 +91,6 @@ class CnnGru(RecurrentNetwork):
 class CnnLstm(RecurrentNetwork):
     """CNN+LSTM: the hidden size is that of the features of a frame, 8192 at 64×64: half a billion weights."""
 
+    NAME = "cnn-lstm"
     LAYER = nn.LSTM
     FEATURES_PER_HIDDEN = 1

@@ -26,8 +26,8 @@ class R2Plus1D18(Network):
         ConfigError: the clips are too small.
     """
 
+    NAME = "r2plus1d-18"
     WIDTH = 64
-    SHRUNK_BY = "width"
     # The last stage sees a sixteenth of each side. From 17 pixels on that is more than one value, which
     # batch normalisation needs even where a batch is a single clip.
     MIN_SIZE = 17

@@ -1,11 +1,13 @@
 """Training: one network learns from clips by a schedule, and its outputs are scored."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.optim.sgd import sgd
 
 from prism.artifacts.clips import (
     Clips,
@@ -19,11 +21,9 @@ from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import send
 from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
-from prism.networks.descent import Descent
-from prism.networks.dropout import use_generator
 from prism.networks.feed import Feed, feed_of
 from prism.networks.initial import initialise
-from prism.networks.network import Network, check_logits
+from prism.networks.network import Network, check_logits, use_generator
 from prism.networks.options import Schedule
 
 MOMENTUM = 0.9
@@ -31,6 +31,69 @@ WEIGHT_DECAY = 5e-4
 
 Draw = Callable[[torch.Generator], Clips]
 """Clips that are drawn anew in every epoch; their number and labels stay."""
+
+
+class SGD:
+    """Stochastic gradient descent with momentum, in place: v ← momentum · v + gradient, then x ← x − rate · v.
+
+    PyTorch's function computes it. Its class `torch.optim.SGD` would import PyTorch's compiler when it is made,
+    which takes a second of every command.
+
+    Args:
+        groups: leaves, each of them once; those of a group move at one rate.
+        momentum: at least 0 and below 1.
+        weight_decay: multiple of x that is added to its gradient.
+
+    Attributes:
+        momentum_buffers: v of each tensor, from its first step on.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[Tensor]], momentum: float, weight_decay: float = 0.0) -> None:
+        tensors = [tensor for group in groups for tensor in group]
+        assert all(tensor.is_leaf for tensor in tensors)
+        assert len({*tensors}) == len(tensors)
+        self.groups = groups
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.momentum_buffers: dict[Tensor, Tensor] = {}
+
+    def zero_grad(self) -> None:
+        """Drop the gradients. A tensor without one rests: its momentum does not move it."""
+        for group in self.groups:
+            for tensor in group:
+                tensor.grad = None
+
+    @torch.no_grad()
+    def step(self, rates: Sequence[float]) -> None:
+        """Move every tensor that has a gradient, at the rate of its group."""
+        for group, rate in zip(self.groups, rates, strict=True):
+            moved = [(tensor, tensor.grad) for tensor in group if tensor.grad is not None]
+            tensors, gradients = [tensor for tensor, _ in moved], [gradient for _, gradient in moved]
+            buffers = [self.momentum_buffers.get(tensor) for tensor in tensors]
+            sgd(
+                *(tensors, gradients, buffers),
+                weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
+                dampening=0.0, nesterov=False, maximize=False,
+            )  # fmt: skip
+            found = zip(tensors, buffers, strict=True)
+            self.momentum_buffers |= {tensor: buffer for tensor, buffer in found if buffer is not None}
+
+
+@contextmanager
+def within_memory() -> Iterator[None]:
+    """Name the options that save memory where a device has run out of it.
+
+    Raises:
+        ConfigError: it has.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        reason = str(error).split(". ")[0]
+        raise ConfigError(
+            f"the network ran out of memory ({reason}). Pass a smaller --batch-size, --width or --hidden."
+        ) from None
 
 
 def train(
@@ -73,7 +136,7 @@ def train(
     initialise(network, generator(seed, "init"))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    descent, feed = Descent([list(network.parameters())], MOMENTUM, WEIGHT_DECAY), feed_of(device)
+    optimizer, feed = SGD([list(network.parameters())], MOMENTUM, WEIGHT_DECAY), feed_of(device)
     mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
@@ -82,11 +145,11 @@ def train(
         for frames, labels in _steps(shown, feed, schedule, flip, order, flips, shifts):
             inputs = to_model_input(frames, normalisation)
             loss = criterion(_learning(network, inputs, schedule), labels)
-            descent.forget()
+            optimizer.zero_grad()
             loss.backward()
             if schedule.max_grad_norm:
                 nn.utils.clip_grad_norm_(network.parameters(), schedule.max_grad_norm)
-            descent.step([schedule.rate(epoch)])
+            optimizer.step([schedule.rate(epoch)])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(labels) // schedule.views)
         mean_loss = float(total) / len(shown)

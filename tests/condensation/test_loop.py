@@ -189,12 +189,12 @@ def test_inserting_changes_neither_the_clip_nor_what_momentum_holds(store):
     for _ in range(10):
         run.step()
         mask, clips = run.videos.mask.clone(), run.videos.render().detach()
-        velocity = run.descent.velocities[run.videos.frames].clone()
+        velocity = run.optimizer.momentum_buffers[run.videos.frames].clone()
         new = ~mask & (torch.rand(mask.shape, generator=torch.Generator().manual_seed(run.iteration)) < 0.2)
         run.videos.insert(new)
         inserted += int(new.sum())
         torch.testing.assert_close(run.videos.render().detach(), clips, rtol=0, atol=1e-5)
-        assert torch.equal(run.descent.velocities[run.videos.frames], velocity)
+        assert torch.equal(run.optimizer.momentum_buffers[run.videos.frames], velocity)
         assert (velocity[new] == 0).all()
     assert inserted > 5
 

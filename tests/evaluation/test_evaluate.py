@@ -24,7 +24,6 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.retrieve import retrieve
 from prism.machine.randomness import generator
-from prism.networks import training_memory as memory
 from prism.networks.options import NETWORKS
 from prism.selection.select import select
 from prism.testing import write_store
@@ -531,32 +530,14 @@ def test_the_hidden_size_is_an_option_of_the_networks_that_have_one(store, chose
         score(chosen, store, hidden=3)
 
 
-def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(store, chosen, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**30)
-    with pytest.raises(ConfigError, match=r"training cnn-lstm takes 3.3 GiB: 3.2 GiB for .* --hidden"):
-        score(chosen, store, model="cnn-lstm", width=0, output=tmp_path / "r.json")
-    assert not list(tmp_path.iterdir())
-
-
 def test_training_that_runs_out_of_a_gpus_memory_ends_with_what_to_make_smaller(store, chosen, monkeypatch):
     def train(*_: object, **__: object) -> float:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a capacity of …")
 
     monkeypatch.setattr(module, "train", train)
-    says = (
-        r"training convnet3d ran out of memory \(CUDA out of memory\)\. Pass a smaller --width or --batch-size\."
-    )
+    says = r"ran out of memory \(CUDA out of memory\)\. Pass a smaller --batch-size, --width or --hidden\."
     with pytest.raises(ConfigError, match=says):
         score(chosen, store, seeds=1)
-
-
-def test_the_memory_of_a_batch_is_that_of_the_clips_there_are(store, chosen, monkeypatch):
-    seen = []
-    original = memory.training_memory
-    monkeypatch.setattr(memory, "training_memory", lambda n, size: seen.append(size) or original(n, size))
-    score(chosen, store, epochs=1, seeds=1)
-    score(None, store, train_store=store, epochs=1, seeds=1, batch_size=3)
-    assert seen == [4, 3]
 
 
 def test_a_set_whose_classes_stand_in_another_order_is_refused(store, chosen):

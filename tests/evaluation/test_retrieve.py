@@ -16,7 +16,6 @@ from prism.errors import ArtifactError, ConfigError, OutputError
 from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import chance_of_recall, recall_at, retrieve, supervised_contrastive
 from prism.machine.randomness import generator
-from prism.networks import training_memory as memory
 from prism.selection.select import select
 
 module = sys.modules["prism.evaluation.retrieve"]
@@ -233,12 +232,6 @@ def test_queries_are_never_flipped_or_shifted(gallery_store, chosen, monkeypatch
     assert results[0] == results[1] == results[2]
     # Unpatched, in the batches of training, whose memory is counted: two views of each of four clips.
     assert set(seen) == {8}
-
-
-def test_training_that_does_not_fit_into_memory_is_refused_before_it_starts(gallery_store, chosen, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**30)
-    with pytest.raises(ConfigError, match=r"training cnn-lstm takes 3.4 GiB: 3.2 GiB for .* --hidden"):
-        score(chosen, gallery_store, model="cnn-lstm", width=0, epochs=10**9)
 
 
 @pytest.mark.parametrize(("vpc", "method", "num_videos"), [(0, "full", 20), (1, "subset", 2)])

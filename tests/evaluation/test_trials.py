@@ -21,9 +21,6 @@ from prism.evaluation.retrieve import retrieve
 from prism.evaluation.trial import workers_for
 from prism.machine import progress
 from prism.machine.executors import completed
-from prism.networks import training_memory as memory
-from prism.networks.build import build_for
-from prism.networks.training_memory import training_memory
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
@@ -136,13 +133,6 @@ def test_one_worker_trains_them_in_the_order_of_their_seeds_in_the_callers_threa
     training.begin = lambda seed: seen.append((seed, threading.current_thread()))
     train_on_all(evaluate, roomy, workers=1)
     assert seen == [(seed, threading.current_thread()) for seed in range(3)]
-
-
-def test_no_more_networks_are_trained_side_by_side_than_memory_allows(roomy, training, monkeypatch):
-    whole = training_memory(build_for(roomy, "convnet3d", "meta", width=8), 20).total_bytes
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2 * whole - 1)
-    train_on_all(evaluate, roomy, workers=3)
-    assert training.most == 1
 
 
 @given(num_networks=st.integers(0, 40), num_threads=st.integers(1, 16))

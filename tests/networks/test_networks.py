@@ -12,16 +12,13 @@ from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Normalisation
 from prism.condensation.chunk import MOST_REAL
-from prism.condensation.condense import condense
 from prism.errors import ConfigError
-from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import deterministic
 from prism.machine.randomness import generator
-from prism.networks.build import allocate, build
-from prism.networks.dropout import Dropout, use_generator
+from prism.networks.build import allocate, build, build_for
 from prism.networks.initial import initialise
-from prism.networks.network import Network
+from prism.networks.network import Dropout, Network, use_generator
 from prism.networks.options import NETWORKS
 from prism.networks.training import outputs_of, train
 
@@ -136,46 +133,17 @@ def test_a_network_built_directly_is_ready_to_train(name):
     assert all(parameter.grad.abs().max() > 0 for parameter in network.classifier.parameters())
 
 
-class Pair(Network):
-    """Two linear layers."""
-
-    embed_dim = 6
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.first, self.second = nn.Linear(6, 6), nn.Linear(6, self.num_classes)
-
-    def embed(self, clips):
-        return torch.cat([clips.mean(dim=(2, 3, 4)), clips[:, :, 0].mean(dim=(2, 3))], dim=1)
-
-    def forward(self, clips):
-        return self.second(self.first(self.embed(clips)))
-
-
-class Tied(Pair):
-    """Both have one weight."""
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.second.weight = self.first.weight
-
-
-class Twice(Pair):
-    """Both are one layer."""
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.second = self.first
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_a_network_whose_layers_share_a_tensor_is_refused_and_the_two_are_named(device):
-    shape = {"num_classes": 6, "num_frames": 8, "size": 48}
-    with pytest.raises(ConfigError, match=r"first\.weight and second\.weight of .*Tied' share one tensor;"):
-        build(Tied, device, **shape)
-    twice = build(Twice, device, **shape)
-    assert twice.first.weight is twice.second.weight
-    assert build(Pair, device, **shape).num_parameters == 2 * twice.num_parameters
+@every_model
+def test_a_network_that_is_built_has_the_values_of_a_seed_and_carries_its_name(store, name):
+    shape = {"num_classes": len(store.classes), "num_frames": store.num_frames, "size": store.size, "width": 4}
+    for seed in (0, 1):
+        expected = allocate(build(name, "meta", **shape), torch.device("cpu"))
+        initialise(expected, generator(seed, "init"))
+        built = build(name, **shape, seed=seed) if seed else build_for(store, name, width=4)
+        values = built.state_dict()
+        assert all(torch.equal(values[key], value) for key, value in expected.state_dict().items())
+    assert built.name == NETWORKS.name_of(type(built)) == name
+    assert type("Deeper", (type(built),), {"__module__": "theirs"})(**shape).name == "theirs:Deeper"
 
 
 @every_model
@@ -394,93 +362,3 @@ def test_the_embedding_of_all_blocks_ends_with_that_of_the_last(size):
     first = plain.blocks[:3](clips)
     area = blocks.SCALES[0] * functional.adaptive_avg_pool3d(first, (first.shape[2], 3, 3)).flatten(1)
     torch.testing.assert_close(found[:, : area.shape[1]], area)
-
-
-class Zeroed(Pair):
-    """Starts with a bias of its own, which is lost where it is built without memory."""
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        nn.init.zeros_(self.first.bias)
-
-
-class Pretrained(Pair):
-    """Has learned something elsewhere."""
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.second.load_state_dict({"weight": torch.ones(3, 6), "bias": torch.ones(3)})
-
-
-class Zeroing(Zeroed):
-    """Sets the bias where a run draws its values."""
-
-    def initialise(self, generator):
-        nn.init.zeros_(self.first.bias)
-
-
-class Attending(Pair):
-    """Layers of PyTorch that write into each other, and copies of one, set no values of the network's."""
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        layer = nn.TransformerEncoderLayer(6, 2, 6, dropout=0.0, batch_first=True)
-        self.coder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
-        self.attention = nn.MultiheadAttention(6, 2, add_bias_kv=True)
-        self.words = nn.Embedding(4, 6, padding_idx=0)
-        self.batch = nn.BatchNorm1d(6)
-
-
-@pytest.mark.filterwarnings("ignore:for .*meta parameter")
-def test_values_that_a_network_sets_where_it_is_built_are_not_lost_without_a_word():
-    shape = {"num_classes": 3, "num_frames": 8, "size": 48}
-    for network, value in ((Zeroed, r"first\.bias"), (Pretrained, r"second\.weight")):
-        with pytest.raises(ConfigError, match=rf"that network '.*{network.__name__}' gives {value} in __init__"):
-            build(network, **shape)
-    network = build(Zeroing, **shape)
-    initialise(network, generator(0, "init"))
-    assert not network.first.bias.any()
-    assert network.second.bias.any()
-    build(Attending, **shape)
-
-
-class Forgetful(Pair):
-    """Leaves out embeddings while it trains, without asking for a generator."""
-
-    def forward(self, clips):
-        return super().forward(functional.dropout(clips, 0.5, self.training))
-
-
-class Noisy(Pair):
-    """Embeds other values each time."""
-
-    def embed(self, clips):
-        return super().embed(clips) + torch.randn(len(clips), 6, device=clips.device)
-
-
-class Thinned(Pair):
-    """Draws by a layer of PRISM's."""
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.dropout = Dropout(0.5)
-
-    def forward(self, clips):
-        return super().forward(self.dropout(clips))
-
-
-def test_a_network_that_draws_from_the_global_generator_is_refused_before_it_trains(store):
-    for network, drawing in ((Forgetful, "bernoulli_"), (Noisy, "randn")):
-        with pytest.raises(ConfigError, match=rf"{network.__name__}' draws from PyTorch's global .*{drawing}"):
-            evaluate(None, store, model=network, train_store=store, epochs=1)
-    torch.manual_seed(0)
-    before = torch.get_rng_state()
-    evaluate(None, store, model=Thinned, train_store=store, epochs=1, seeds=1)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_a_network_that_embeds_by_the_global_generator_is_refused_before_it_condenses(store):
-    with pytest.raises(ConfigError, match=r"Noisy' draws from PyTorch's global generator"):
-        condense(store, model=Noisy, iterations=1)
-    # It draws while it trains, and condensation does not train it.
-    assert len(condense(store, model=Forgetful, iterations=1)) == len(store.classes)

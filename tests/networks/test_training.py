@@ -1,6 +1,8 @@
 """Training one network: the published schedule, nothing but its seed, and it learns."""
 
 import math
+import subprocess
+import sys
 from itertools import permutations
 
 import pytest
@@ -13,9 +15,8 @@ from prism.evaluation.options import EvaluateConfig
 from prism.machine.randomness import generator
 from prism.networks import training as module
 from prism.networks.build import build
-from prism.networks.descent import Descent
 from prism.networks.initial import initialise
-from prism.networks.training import outputs_of, top_k, train
+from prism.networks.training import SGD, outputs_of, top_k, train
 
 PLAIN = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
@@ -75,7 +76,7 @@ def test_training_is_sgd_with_momentum_and_weight_decay_by_hand():
 )
 def test_the_learning_rate_falls_to_a_tenth_halfway(monkeypatch, epochs, expected):
     found: list[float] = []
-    monkeypatch.setattr(Descent, "step", lambda self, rates: found.extend(rates))
+    monkeypatch.setattr(SGD, "step", lambda self, rates: found.extend(rates))
     train(network(), random_clips(2), PLAIN, EvaluateConfig(epochs=epochs, lr=0.1).schedule, seed=0, flip=False)
     assert found == pytest.approx(expected)
 
@@ -260,3 +261,55 @@ def test_a_stratified_epoch_shows_every_clip_once_and_the_clips_of_a_class_in_a_
     orders = [module._order(labels, schedule, generator(seed, "order")).tolist() for seed in range(40)]
     assert all(sorted(order) == list(range(6)) for order in orders)
     assert {tuple(clip for clip in order if labels[clip] == 1) for order in orders} == set(permutations((0, 2, 3)))
+
+
+# SGD is PyTorch's, without what its class imports.
+
+
+def tensors() -> list[torch.Tensor]:
+    return [torch.randn(4, generator=generator(seed, "init")).requires_grad_() for seed in range(3)]
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_every_step_is_that_of_sgd_to_the_last_bit(momentum, weight_decay):
+    ours, theirs = tensors(), tensors()
+    optimizer = SGD([ours[:2], ours[2:]], momentum, weight_decay)
+    groups = [{"params": theirs[:2], "lr": 0.1}, {"params": theirs[2:], "lr": 0.02}]
+    reference = torch.optim.SGD(groups, momentum=momentum, weight_decay=weight_decay)
+    for step in range(5):
+        optimizer.zero_grad()
+        reference.zero_grad()
+        for group in (ours, theirs):
+            # The first tensor rests now and then.
+            sum(tensor.pow(3).sum() for tensor in group[step % 2 :]).backward()
+        optimizer.step([0.1, 0.02])
+        reference.step()
+        assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def test_a_tensor_without_a_gradient_rests_whatever_its_momentum():
+    (tensor,) = moved = tensors()[:1]
+    optimizer = SGD([moved], momentum=0.9)
+    tensor.sum().backward()
+    optimizer.step([0.1])
+    before, momentum = tensor.detach().clone(), optimizer.momentum_buffers[tensor].clone()
+    optimizer.zero_grad()
+    optimizer.step([0.1])
+    assert torch.equal(tensor, before)
+    assert torch.equal(optimizer.momentum_buffers[tensor], momentum)
+
+
+@pytest.mark.parametrize(
+    ("call", "absent"),
+    [
+        ("condense({store!r}, width=4, iterations=1, batch_real=2, progress=False)", {"torch._dynamo"}),
+        (
+            "evaluate(None, {store!r}, train_store={store!r}, width=4, epochs=1, seeds=1)",
+            {"torch._dynamo", "sympy"},
+        ),
+    ],
+)
+def test_neither_condensing_nor_evaluating_imports_the_compiler_of_pytorch(make_store, call, absent):
+    code = f"import sys, prism\nprism.{call.format(store=str(make_store().path))}\n"
+    subprocess.run([sys.executable, "-c", f"{code}assert not sys.modules.keys() & {absent}"], check=True)

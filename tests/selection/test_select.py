@@ -10,7 +10,6 @@ from prism.errors import ConfigError, DivergedError
 from prism.machine import progress
 from prism.machine.randomness import generator
 from prism.networks import embeddings
-from prism.networks import training_memory as memory
 from prism.networks.embeddings import train_embeddings
 from prism.recipes import read_recipe
 from prism.selection.methods import Herding, KCenter, Selection
@@ -135,15 +134,6 @@ def test_networks_that_all_die_are_told_and_nothing_is_chosen(make_store, tmp_pa
     ):
         select(store, method="herding", output=tmp_path / "set")
     assert not (tmp_path / "set").exists()
-
-
-def test_a_network_that_does_not_fit_into_memory_is_refused_before_it_is_trained(store, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "available_memory_bytes", lambda device: 2**30)
-    options = {"method": "herding", "model": "cnn-lstm", "width": 0, "epochs": 10**9}
-    remedy = r"Pass a smaller --width or another --model\.$"
-    with pytest.raises(ConfigError, match=rf"training cnn-lstm takes 3\.4 GiB: 3\.2 GiB .* {remedy}"):
-        select(store, output=tmp_path / "set", **options)
-    assert not list(tmp_path.iterdir())
 
 
 def test_another_network_has_embeddings_of_its_own(store):
