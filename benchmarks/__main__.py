@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import gpu, growth, ingest, overhead, peers, scale, seeds, table, utilisation
+from benchmarks import gpu, growth, ingest, overhead, peers, seeds, table, utilisation
 from benchmarks.measure import Sizes, read_arguments, report, save, where
 from prism.machine.files import write_atomically
 
@@ -21,7 +21,6 @@ BENCHMARKS = {
     "growth": growth,
     "seeds": seeds,
     "ingest": ingest,
-    "scale": scale,
 }
 if torch.cuda.is_available():
     BENCHMARKS[table.GPU] = gpu
@@ -44,7 +43,6 @@ if __name__ == "__main__":
     rows = table.rows(figures, sizes)
     print(f"\n{table.markdown(rows)}")
     if output:
-        growth.draw(output / "growth.json", output / "growth.png")
         save("table", sizes, rows, output / "table.json")
         write_atomically(output / "table.md", table.page(rows, sizes, where()).encode())
     if lost := table.fallen(figures, sizes):

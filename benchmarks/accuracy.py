@@ -1,11 +1,10 @@
-"""Claim: ours soon teach what the peers' whole run does: 20 times sooner, 60 with kept class means.
+"""Claim: our videos score what those of the peers' whole run do 20 times sooner, 60 with kept class means.
 
 The peers' loop trains every frame of random real clips, one class after the other, with 64 real clips of each
 class for each network. It has one run, and its videos are scored as its iterations pass. A run of ours ends where
 its learning rate does. So each point is a whole run of that many iterations: from an empty cache, and then again
-with the class means that are there by then, as another VPC, rule or seed of the same store finds them. The default
-starts from mean clips; beside it stands a start from noise. Seconds are of condensation alone, with all of
-PyTorch's threads. Every set trains networks of its own.
+with the class means that are there by then, as another VPC, rule or seed of the same store finds them. Seconds are
+of condensation alone, with all of PyTorch's threads. Every set trains networks of its own.
 """
 
 import itertools
@@ -29,15 +28,11 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.storages import Float32
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
-from prism.condensation.loop import Condensation
-from prism.condensation.options import CondenseConfig, settled
 from prism.evaluation.evaluate import evaluate
 from prism.machine.devices import keep_freed_memory
 
-PEERS, PEERS_OUR_RATE = "peers' loop", "peers' loop at our rate"
-EMPTY, FILLED = "empty cache", "kept class means"
-OURS = {"ours": "mean", "ours from noise": "noise"}
-"""How our videos start."""
+PEERS = "peers' loop"
+EMPTY, FILLED = "ours, empty cache", "ours, kept class means"
 GOALS = {EMPTY: 20, FILLED: 60}
 """How many times sooner."""
 
@@ -85,7 +80,7 @@ Timed = tuple[int, float, CondensedSet]
 
 @dataclass(frozen=True)
 class Point:
-    """A set: the seconds of its condensation, and what it teaches in per cent."""
+    """A set: the seconds of its condensation, and the accuracy of networks trained on it, in per cent."""
 
     seconds: float
     accuracy: Mean
@@ -113,11 +108,11 @@ def whole_clips(store: ClipStore, frames: Tensor, race: Race) -> CondensedSet:
     return CondensedSet(encoding, labels, store.classes, store.normalisation, store.flip, {"method": "peers"})
 
 
-def peers(store: ClipStore, race: Race, lr: float, momentum: float) -> list[Timed]:
+def peers(store: ClipStore, race: Race) -> list[Timed]:
     """The peers' loop from random real clips."""
     torch.manual_seed(race.seed)
     sizes = Sizes(len(store.classes), race.peers_batch_real, race.vpc, store.num_frames, store.size, race.width)
-    loop = PeersLoop(store, sizes, lr, momentum)
+    loop = PeersLoop(store, sizes, race.peers_lr, race.peers_momentum)
     for syn, clips in zip(loop.syn.detach().split(race.vpc), loop.of_class, strict=True):
         syn.copy_(loop.clips[clips[torch.randperm(len(clips))[: race.vpc]]])
     found, seconds = [(0, 0.0, whole_clips(store, loop.syn, race))], 0.0
@@ -137,25 +132,15 @@ def ours(race: Race, fresh: Callable[[], ClipStore]) -> dict[str, list[Timed]]:
         race: the sizes.
         fresh: gives a copy of the store without a cache.
     """
-    found: dict[str, list[Timed]] = {f"{name}, {cache}": [] for name in OURS for cache in GOALS}
-    for (name, init), iterations in itertools.product(OURS.items(), lengths(race.iterations)):
+    found: dict[str, list[Timed]] = {name: [] for name in GOALS}
+    options = {"vpc": race.vpc, "width": race.width, "batch_real": race.batch_real, "seed": race.seed}
+    for iterations in lengths(race.iterations):
         copy = fresh()
-        for cache in GOALS:
+        for name in GOALS:
             started = time.perf_counter()
-            condensed = condense(copy, our_options(race, iterations=iterations, init=init), progress=False)
-            found[f"{name}, {cache}"].append((iterations, time.perf_counter() - started, condensed))
+            condensed = condense(copy, iterations=iterations, progress=False, **options)
+            found[name].append((iterations, time.perf_counter() - started, condensed))
     return found
-
-
-def our_options(race: Race, **options: Any) -> CondenseConfig:
-    """The default, at the sizes of the race."""
-    return CondenseConfig(vpc=race.vpc, width=race.width, batch_real=race.batch_real, seed=race.seed, **options)
-
-
-def transferred_rate(store: ClipStore, race: Race) -> float:
-    """What our relative rate comes to for the peers' videos."""
-    config = settled(our_options(race, method="dm"))
-    return config.relative_lr * Condensation(store, config, torch.device("cpu")).unit_rate
 
 
 def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> Mean:
@@ -178,7 +163,8 @@ def score(store: ClipStore, race: Race, condensed: CondensedSet, index: int) -> 
 def measure(race: Race) -> dict[str, Any]:
     """Seconds and accuracy of every set, and how much sooner ours have what the peers' loop ends with."""
     with tempfile.TemporaryDirectory() as folder:
-        given = Path(race.store) if race.store else _glyphs(Path(folder), race)
+        counts = race.train_per_class, race.test_per_class
+        given = Path(race.store) if race.store else glyphs(Path(folder), race.seed, *counts, val_fraction=0.0).path
         copies = (Path(folder) / f"copy{i}" for i in itertools.count())
 
         def fresh() -> ClipStore:
@@ -186,8 +172,7 @@ def measure(race: Race) -> dict[str, Any]:
 
         store = fresh()
         runs = {
-            PEERS: peers(store, race, race.peers_lr, race.peers_momentum),
-            PEERS_OUR_RATE: peers(store, race, transferred_rate(store, race), CondenseConfig().momentum),
+            PEERS: peers(store, race),
             **ours(race, fresh),
         }
         for name, timed in runs.items():
@@ -198,16 +183,12 @@ def measure(race: Race) -> dict[str, Any]:
     )
 
 
-def _glyphs(folder: Path, race: Race) -> Path:
-    return glyphs(folder, race.seed, race.train_per_class, race.test_per_class, val_fraction=0.0).path
-
-
 def _scored(store: ClipStore, race: Race, runs: Mapping[str, Sequence[Timed]]) -> dict[tuple[str, int], Point]:
     points: dict[tuple[str, int], Point] = {}
     for name, timed in runs.items():
         for iterations, seconds, condensed in timed:
             # Kept class means change no byte of a set, so that it need not be scored again.
-            twin = points.get((name.replace(FILLED, EMPTY), iterations))
+            twin = points.get((EMPTY, iterations)) if name == FILLED else None
             found = twin.accuracy if twin else score(store, race, condensed, len(points))
             points[name, iterations] = Point(seconds, found)
     return points
@@ -217,7 +198,7 @@ def verdicts(points: Mapping[tuple[str, int], Point]) -> dict[str, Any]:
     """How many times sooner ours have the accuracy of the peers' last videos, and whether that is the goal."""
     whole = [point for (name, _), point in points.items() if name == PEERS][-1]
     said: dict[str, Any] = {}
-    for name, goal in ((f"{name}, {cache}", goal) for name in OURS for cache, goal in GOALS.items()):
+    for name, goal in GOALS.items():
         own = [point for (who, _), point in points.items() if who == name]
         soonest = min((p.seconds for p in own if p.accuracy.mean >= whole.accuracy.mean), default=None)
         sooner = whole.seconds / soonest if soonest else 0.0
@@ -230,8 +211,7 @@ def draw(report: Path, picture: Path) -> None:
     found = json.loads(report.read_text(encoding="utf-8"))["figures"]
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots()
-    names = [PEERS, PEERS_OUR_RATE, *(f"{name}, {cache}" for name in OURS for cache in GOALS)]
-    for name, marker in zip(names, "osD^vP", strict=True):
+    for name, marker in zip((PEERS, *GOALS), "osD", strict=True):
         points = [row for label, row in found.items() if label.startswith(f"{name}, ") and row["seconds"]]
         points.sort(key=lambda row: row["seconds"])
         seconds, means = [row["seconds"] for row in points], [row["accuracy"]["mean"] for row in points]

@@ -51,7 +51,7 @@ def measure(sizes: Sizes, device: torch.device = CUDA, matrix: int = MATRIX) -> 
             f"GPU: matrix rate in {name}, GMAC/s": rate,
             f"GPU: utilisation in {name}": Spread.of([macs / time / rate.median for time in ours]),
         }
-    return rows | {"GPU: kept iteration, s": Spread.of([time / BLOCK for time in found["kept"]])}
+    return rows | {"GPU: iteration with kept class means, s": Spread.of([time / BLOCK for time in found["kept"]])}
 
 
 def block_of(run: Condensation) -> Callable[[], None]:

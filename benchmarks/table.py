@@ -14,20 +14,17 @@ Figures = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Goal:
-    """What is promised, and which figures tell whether it is kept.
+    """A promise, and the figures that tell whether it is kept.
 
     Attributes:
         goal: the promise.
-        benchmark: whose figures they are; a goal whose benchmark has not run has no row; those of `GPU` always
-            have one.
+        benchmark: whose figures they are; a goal whose benchmark has not run has no row, but for those of `GPU`.
         figure: the ratio or share, whose median decides.
         least: the smallest median that keeps the promise.
         most: the largest.
         is_kept: it was reached once; a run that falls back behind it by more than its spread fails.
         unit: of the figure.
-        ours: our side of it, where there is one.
-        peers: the other side.
-        limit: what cannot be passed.
+        ours: label of our side, where there is one; `peers` and `limit` likewise.
     """
 
     goal: str
@@ -42,88 +39,52 @@ class Goal:
     limit: str = ""
 
 
-def _iteration(precision: str, limit: str, is_kept: bool) -> Goal:
+def _faster(precision: str, least: float, benchmark: str = "peers", start: str = "", **more: Any) -> Goal:
+    work = "the same on a GPU, 16×112×112" if start else "an iteration of the peers' work"
     return Goal(
-        f"an iteration of the peers' work, {precision}: at least 2.5 times as fast",
-        "peers",
-        f"ratio in {precision}",
-        least=2.5,
-        is_kept=is_kept,
+        f"{work}, {precision}: at least {least:g} times as fast",
+        benchmark,
+        f"{start}ratio in {precision}",
+        least=least,
         unit="×",
-        ours=f"our iteration in {precision}, s",
-        peers="peers' iteration, s",
-        limit=limit,
+        ours=f"{start}our iteration in {precision}, s",
+        peers=f"{start}peers' iteration, s",
+        **more,
     )
 
 
-def _on_gpu(precision: str) -> Goal:
-    return Goal(
-        f"the same on a GPU, 16×112×112, {precision}: at least 5 times as fast",
-        GPU,
-        f"GPU: ratio in {precision}",
-        least=5.0,
-        unit="×",
-        ours=f"GPU: our iteration in {precision}, s",
-        peers="GPU: peers' iteration, s",
-    )
+def _share_on_gpu(precision: str) -> Goal:
+    goal = f"on a GPU, 16×112×112, {precision}: at least 40 % of the rate of a matrix product"
+    return Goal(goal, GPU, f"GPU: utilisation in {precision}", least=0.4)
 
 
-def _utilisation_of_gpu(precision: str) -> Goal:
-    return Goal(
-        f"on a GPU, 16×112×112, {precision}: at least 40 % of the rate of a matrix product",
-        GPU,
-        f"GPU: utilisation in {precision}",
-        least=0.4,
-    )
+def _near_the_limit(real: str, what: str) -> Goal:
+    sides = {"ours": f"{real} iteration, s", "limit": f"{real} iteration at the matrix rate, s"}
+    return Goal(f"an iteration, {what}: near the arithmetic limit", "utilisation", f"{real} utilisation", **sides)
 
 
-REAL_CLIPS = {"fresh": "a fresh real batch", "kept": "class means kept"}
-"""What an iteration has of the real clips, in words."""
-
-
-def _utilisation(real: str) -> Goal:
-    return Goal(
-        f"an iteration, {REAL_CLIPS[real]}: near the arithmetic limit",
-        "utilisation",
-        f"{real} utilisation",
-        ours=f"{real} iteration, s",
-        limit=f"{real} iteration at the matrix rate, s",
-    )
-
-
-def _overhead(real: str) -> Goal:
-    return Goal(
-        f"insertion, telemetry and checkpoints, {REAL_CLIPS[real]}: at most 3 % of a run",
-        "overhead",
-        f"{real}, together, %",
-        most=3.0,
-        is_kept=True,
-        unit=" %",
-    )
+def _overhead(real: str, what: str) -> Goal:
+    goal = f"insertion, telemetry and checkpoints, {what}: at most 3 % of a run"
+    return Goal(goal, "overhead", f"{real}, together, %", most=3.0, is_kept=True, unit=" %")
 
 
 def _growth(field: str, what: str) -> Goal:
     # The time for one and the same number of clips varies by a few per cent from run to run.
-    return Goal(
-        f"an iteration's growth with {what}: a power of about 1 (at most 1.1)",
-        "growth",
-        f"{field}: power (1 is linear)",
-        most=1.1,
-        is_kept=True,
-    )
+    goal = f"an iteration's growth with {what}: a power of about 1 (at most 1.1)"
+    return Goal(goal, "growth", f"{field}: power (1 is linear)", most=1.1, is_kept=True)
 
 
 GOALS = (
-    _iteration("float32", "fresh iteration at the matrix rate, s", is_kept=False),
-    _iteration("bfloat16", "", is_kept=True),
-    _on_gpu("float32"),
-    _on_gpu("bfloat16"),
-    _utilisation_of_gpu("float32"),
-    _utilisation_of_gpu("bfloat16"),
-    _utilisation("fresh"),
-    _utilisation("kept"),
-    _overhead("fresh"),
-    _overhead("kept"),
+    _faster("float32", 2.5, limit="fresh iteration at the matrix rate, s"),
+    _faster("bfloat16", 2.5, is_kept=True),
+    _faster("float32", 5.0, GPU, "GPU: "),
+    _faster("bfloat16", 5.0, GPU, "GPU: "),
+    _share_on_gpu("float32"),
+    _share_on_gpu("bfloat16"),
+    _near_the_limit("fresh", "a fresh real batch"),
+    _near_the_limit("kept", "class means kept"),
+    _overhead("fresh", "a fresh real batch"),
+    _overhead("kept", "class means kept"),
     Goal(
         "ingest: at least 90 % of a bare loop's rate",
         "ingest",
@@ -149,14 +110,13 @@ GOALS = (
 )
 
 
-def rows(figures: Figures, sizes: Sizes) -> list[dict[str, str]]:
-    """A row for each goal whose benchmark has run, by heading; also for those of a GPU, where there is none.
+def _by_label(figures: Figures) -> dict[str, Any]:
+    return {label: value for benchmark in figures.values() for label, value in benchmark.items()}
 
-    Args:
-        figures: of all benchmarks that have run.
-        sizes: the work that they timed.
-    """
-    found = {label: value for benchmark in figures.values() for label, value in benchmark.items()}
+
+def rows(figures: Figures, sizes: Sizes) -> list[dict[str, str]]:
+    """A row by heading for each goal whose benchmark has run; also for those of a GPU, where there is none."""
+    found = _by_label(figures)
     cells = [_cells(goal, found, sizes) for goal in GOALS if goal.benchmark in (GPU, *figures)]
     return [dict(zip(HEADINGS, row, strict=True)) for row in cells]
 
@@ -173,32 +133,23 @@ def reached(goal: Goal, found: Any, sizes: Sizes) -> str:
     """Whether the median keeps the promise; – where the goal names no number."""
     if found is None:
         return "not measured"
-    if isinstance(found, str):
-        return found
     if goal.least == float("-inf") and goal.most == float("inf"):
         return "–"
-    verdict = "yes" if goal.least <= _median(found) <= goal.most else "no"
+    median = found["median"] if isinstance(found, Mapping) else found
+    verdict = "yes" if goal.least <= median <= goal.most else "no"
     return verdict if is_goals_size(sizes) else f"{verdict} (other sizes)"
 
 
 def fallen(figures: Figures, sizes: Sizes) -> list[str]:
-    """The goals that were reached before, and that not even the best turn reaches now.
-
-    Args:
-        figures: of all benchmarks that have run.
-        sizes: the work that they timed; at other sizes than the goals' nothing has fallen back.
-    """
-    found = {label: value for benchmark in figures.values() for label, value in benchmark.items()}
+    """The goals that were reached before, and that not even the best turn reaches now; none at other sizes."""
+    found = _by_label(figures)
     if not is_goals_size(sizes):
         return []
     return [goal.goal for goal in GOALS if goal.is_kept and _is_missed(goal, found.get(goal.figure))]
 
 
 def _is_missed(goal: Goal, found: Any) -> bool:
-    if found is None or isinstance(found, str):
-        return False
-    smallest, largest = (found["smallest"], found["largest"]) if isinstance(found, Mapping) else (found, found)
-    return largest < goal.least or smallest > goal.most
+    return found is not None and (found["largest"] < goal.least or found["smallest"] > goal.most)
 
 
 def is_goals_size(sizes: Sizes) -> bool:
@@ -214,19 +165,14 @@ def sizes_of(benchmark: str, sizes: Sizes) -> Sizes:
     return replace(sizes, num_frames=ON_GPU.num_frames, size=ON_GPU.size)
 
 
-def _median(found: Any) -> float:
-    return found["median"] if isinstance(found, Mapping) else found
-
-
 def _unit(label: str) -> str:
-    """What a label ends with behind a comma."""
     _, comma, unit = label.rpartition(", ")
     return f" {unit}" if comma else ""
 
 
 def _cell(found: Any, unit: str) -> str:
-    if found is None or isinstance(found, str):
-        return found or "–"
+    if found is None:
+        return "–"
     return f"{Spread(**found) if isinstance(found, Mapping) else format(found, '.3g')}{unit}"
 
 
