@@ -259,7 +259,10 @@ def nearest(word: str, allowed: Iterable[str], said: Callable[[str], str] = str)
         allowed: those that are.
         said: how the sentence writes one of them.
     """
-    found = difflib.get_close_matches(word, list(allowed), n=1, cutoff=0.5)
+    allowed = list(allowed)
+    # `lr_img` is as far from `lr` as `epoch` from `vpc`, but it begins with it.
+    longer = [one for one in allowed if word.startswith(one)]
+    found = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6) or longer[:1]
     return f" Did you mean '{said(found[0])}'?" if found else ""
 
 

@@ -20,7 +20,8 @@ from prism.artifacts.results import Result
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app, main
 from prism.config import described
-from prism.recipes import SECTIONS
+from prism.errors import ConfigError
+from prism.recipes import SECTIONS, read_recipe
 from prism.selection.select import select
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "export", "info"]
@@ -211,12 +212,6 @@ def test_clips_too_small_for_the_network_are_said_to_be_so(prism, tmp_path):
     assert "Caution" not in prism.succeeds("ingest", videos, "-o", tmp_path / "store", *again)
 
 
-def test_the_command_that_uploads_an_export_can_be_pasted(prism, chosen, tmp_path):
-    folder = tmp_path / "my export"
-    last = prism.succeeds("export", chosen, "-o", folder).splitlines()[-1]
-    assert shlex.split(last) == ["Then:", "hf", "upload", "NAME", str(folder), "--repo-type", "dataset"]
-
-
 @pytest.mark.parametrize(
     "words", ["condense STORE -o OUT --iterations 2 --batch-real 2", "evaluate SET --data STORE -o OUT --epochs 1"]
 )
@@ -277,13 +272,13 @@ def test_of_several_recipes_the_later_ones_win_and_options_win_over_all(prism, s
 
 def test_a_recipe_for_other_verbs_leaves_this_one_alone_and_says_so(prism, store, tmp_path, recipe):
     path = recipe("[condense]\nvpc = 3\n")
-    code, out, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path)
+    code, _, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path)
     assert code == 0
-    assert f"Recipe {path} says nothing of prism select, which has its defaults." in err
+    assert f"Recipe {path} has no options of prism select, which has its defaults." in err
     assert len(CondensedSet.load(tmp_path / "set")) == 2
     path.write_text("[select]\nvpc = 1\n[evaluate]\nepochs = 3\n")
-    code, out, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path, "--overwrite")
-    assert "says nothing" not in err
+    code, _, err = prism("select", store.path, "-o", tmp_path / "set", "--recipe", path, "--overwrite")
+    assert (code, "has no options" in err) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -396,6 +391,8 @@ MISTAKES = {
     "vpc is text": ("condense {store} -o {at}/out --vpc one", "--vpc"),
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
     "unknown rule": ("condense {store} -o {at}/out --insertion l3", "gradient"),
+    "option of another verb": ("condense {store} -o {at}/out --epoch 3", "condense has no option --epoch.\n"),
+    "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean '--iterations'?"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),
     "no output": ("condense {store}", "prism condense needs --output or -o. See prism condense --help."),
     "no store": ("condense -o {at}/out", "prism condense needs STORE. See prism condense --help."),
@@ -521,9 +518,9 @@ def test_a_reader_that_has_seen_enough_is_no_error(store):
 
 
 def test_names_cannot_move_the_cursor_of_a_terminal(capsys):
-    from prism import cli
+    from prism.cli import commands
 
-    cli.say("a\x1b[2Jb\nc")
+    commands.say("a\x1b[2Jb\nc")
     assert capsys.readouterr().out == "a\\x1b[2Jb\nc\n"
 
 
@@ -635,6 +632,35 @@ def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
         "export": {"--overwrite", "--progress"},
         "reproduce": {"--device", *cluster},
     }
+
+
+WHOLE = [
+    (verb, key)
+    for verb, config in SECTIONS.items()
+    for key, field in described(config).items()
+    if field.kind is int
+]
+REQUIRED = {"motion": ["-o", "x"], "evaluate": ["--data", "x"], "retrieve": ["--data", "x"]}
+
+
+@pytest.mark.parametrize(("verb", "key"), [*WHOLE, ("ingest", "workers"), ("evaluate", "workers")])
+def test_no_fraction_is_rounded_to_a_whole_number(prism, tmp_path, recipe, verb, key):
+    option = f"--{key.replace('_', '-')}"
+    for value in ("1.5", "0.6", "2.0"):
+        said = prism.refuses(verb, *REQUIRED.get(verb, ["x", "-o", tmp_path / "x"]), option, value)
+        assert said == f"prism: {option} = {value}, but it must be a whole number.\n"
+    if key != "workers":
+        said = f"{verb}.{key} = 1.5, but it must be of type int."
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            read_recipe(recipe(f"[{verb}]\n{key} = 1.5\n"))
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            SECTIONS[verb](**{key: 1.5})
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--vpc"])
+def test_reproduce_rounds_no_fraction_either(prism, option):
+    said = prism.refuses("reproduce", "table1", "--data", "x", option, "1.5")
+    assert said == f"prism: {option} = 1.5, but it must be a whole number.\n"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,4 +1,4 @@
-"""The `prism` command: one function for each verb. The only place that parses arguments or prints."""
+"""The `prism` command. The only place that parses arguments or prints."""
 
 import errno
 import io
@@ -8,15 +8,16 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cyclopts import CycloptsError, MissingArgumentError
+from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError
 
-from prism.cli import data, pages, scores, sets
-from prism.cli.commands import app
-from prism.cli.said import complain, say
+from prism.cli import verbs
+from prism.cli.commands import app, say
+from prism.config import nearest
 from prism.errors import PrismError
 from prism.machine.devices import keep_freed_memory, let_waiting_threads_sleep
+from prism.reports.text import printable
 
-__all__ = ["app", "data", "main", "pages", "run", "scores", "sets"]
+__all__ = ["app", "main", "run", "verbs"]
 
 FIRST_SESSION = """\
 PRISM: video dataset condensation. The commands of a first session, with videos that are drawn:
@@ -33,45 +34,48 @@ Your own videos, <class>/*.mp4 in a folder, need no prism motion. `prism --help`
 
 
 def run(command: Callable[[], Any]) -> int:
-    """Run a command and turn what a user caused into one sentence and an exit code."""
+    """Run a command and turn what a user caused into one sentence on stderr and an exit code."""
     try:
         command()
+        return 0
     except PrismError as error:
-        complain(str(error))
-        return error.exit_code
+        text, code = str(error), error.exit_code
     except CycloptsError as error:
-        complain(_said_of(error))
-        return 2
+        text, code = _message(error), 2
     except KeyboardInterrupt:
-        complain("interrupted.")
-        return 130
+        text, code = "interrupted.", 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough, `| head` for one; the rest of it must not raise at exit.
+        # The reader of our output has closed it, `| head` for one; the rest of it must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except OSError as error:
         if error.filename is None and error.errno != errno.ENOSPC:
             raise
-        complain(f"'{error.filename or 'standard output'}' cannot be used: {error.strerror}.")
-        return 1
-    return 0
+        text, code = f"'{error.filename or 'standard output'}' cannot be used: {error.strerror}.", 1
+    print(f"prism: {printable(text)}", file=sys.stderr)
+    return code
 
 
-def _said_of(error: CycloptsError) -> str:
-    """The sentence on a command line that cannot be understood."""
+def _message(error: CycloptsError) -> str:
+    """The sentence on a command line that cannot be parsed."""
+    command = " ".join(["prism", *(error.command_chain or ())])
     if isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
-        command = " ".join(["prism", *(error.command_chain or ())])
         return f"{command} needs {' or '.join(error.argument.names)}. See {command} --help."
+    if isinstance(error, UnknownOptionError) and error.token.keyword:
+        # cyclopts compares the dashes as well, and so takes --epoch for --vpc.
+        word = error.token.keyword.partition("=")[0].lstrip("-")
+        known = [name.lstrip("-") for found in error.argument_collection if found.parse for name in found.names]
+        return f"{command} has no option --{word}.{nearest(word, known, '--{}'.format)}"
     return " ".join(str(error).split())
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `prism` command."""
     if arguments is None:
-        # Condensation counts its memory beforehand; what its threads keep for themselves would double it.
+        # Threads that condense a batch side by side would each keep what they free.
         keep_freed_memory(in_one_pool=sys.argv[1:2] == ["condense"])
         let_waiting_threads_sleep()
-        # A verb that goes on where it stopped has its own sentence; the others end as by Ctrl-C, and tidy up.
+        # A verb that can be resumed has its own sentence; the others end as by Ctrl-C, and tidy up.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

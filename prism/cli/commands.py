@@ -1,20 +1,22 @@
-"""How a function becomes a command of `prism`: its options from a verb's, its defaults from recipes."""
+"""How a function becomes a command of `prism`: its options from the verb, its defaults from recipes."""
 
 import sys
 from collections.abc import Callable
 from dataclasses import make_dataclass
+from functools import partial
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from cyclopts import App, ArgumentCollection, Group, Parameter
 from cyclopts.config import Dict
 
-from prism.cli.options import LOCAL, Running
+from prism.cli.options import LOCAL, Running, whole
 from prism.config import Options, described
 from prism.machine.executors import opened
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
 from prism.parts import NAME
 from prism.recipes import SECTIONS, read_recipe, recipe_tables
+from prism.reports.text import printable
 
 FLAT = Parameter(name="*")
 AS_OPTIONS = {"output": [], "executor": ["engine", "address"]}
@@ -28,14 +30,11 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     if given and commands:
         for options in recipe_tables(*given).values():
             for value in options.values():
-                reach_own_parts(str, value)
-        verb, recipe = commands[0], read_recipe(*given)
+                reach_custom_parts(str, value)
+        verb, recipe, named = commands[0], read_recipe(*given), " and ".join(given)
         if verb in SECTIONS and verb not in recipe:
-            named = " and ".join(given)
-            print(f"Recipe {named} says nothing of prism {verb}, which has its defaults.", file=sys.stderr)
-        Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=" and ".join(given))(
-            app, commands, arguments
-        )
+            print(f"Recipe {named} has no options of prism {verb}, which has its defaults.", file=sys.stderr)
+        Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=named)(app, commands, arguments)
 
 
 app = App(
@@ -79,15 +78,16 @@ def _grouped(config: type[Options]) -> type:
     for name, field in described(config).items():
         parameter = Parameter(
             group=groups.setdefault(field.group, Group(field.group, sort_key=len(groups))),
-            show_default=_default_and_range(field.range) if field.range and not field.choices else True,
-            validator=reach_own_parts if field.parts else None,
+            converter=whole if field.kind is int else None,
+            show_default=partial(_default_and_range, field.range) if field.range and not field.choices else True,
+            validator=reach_custom_parts if field.parts else None,
         )
         fields.append((name, Annotated[hints[name], parameter], field.default))
     return _derived(config, fields, __new__=lambda cls, **given: config(**given))
 
 
-def _default_and_range(limits: str) -> Callable[[Any], str]:
-    return lambda default: f"{default}; {limits}" if default != "" else f'""; {limits}'
+def _default_and_range(limits: str, default: Any) -> str:
+    return f"{default}; {limits}" if default != "" else f'""; {limits}'
 
 
 def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -> type:
@@ -99,8 +99,8 @@ def _derived(base: type, fields: list[tuple[str, Any, Any]], **namespace: Any) -
     )
 
 
-def reach_own_parts(kind: Any, value: Any) -> None:
-    """Make the working directory importable, as `python -m` does, if a value names a part of the user's own."""
+def reach_custom_parts(kind: Any, value: Any) -> None:
+    """Make the working directory importable, as `python -m` does, if a value names a custom part."""
     if isinstance(value, str) and NAME.fullmatch(value) and "" not in sys.path:
         sys.path.insert(0, "")
 
@@ -110,3 +110,8 @@ def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> 
     with opened(run.engine, run.address) as executor:
         how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
         return verb(*inputs, run=how, **given)
+
+
+def say(text: str) -> None:
+    """Print lines for the user; what would move the terminal's cursor or colours is spelled out."""
+    print("\n".join(map(printable, text.split("\n"))), flush=True)

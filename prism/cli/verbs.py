@@ -1,0 +1,254 @@
+"""The commands of `prism`, one function for each verb."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from prism.cli.commands import call, command, say
+from prism.cli.options import FLAG, LOCAL, OUTPUT, SEVERAL, WHERE, WHOLE, Help, Running, Scoring, Workers
+from prism.condensation.options import CondenseConfig
+from prism.config import Options
+from prism.errors import ConfigError
+from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.exports.options import ExportConfig
+from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.recipes import read_recipe
+from prism.selection.options import SelectConfig
+
+Store = Annotated[Path, Help("Clip store, from prism ingest.")]
+Folder = Annotated[Path, OUTPUT, Help("Folder to write.")]
+Set = Annotated[Path, OUTPUT, Help("Condensed set to write (.safetensors).")]
+TrainedOn = Annotated[Path | None, Help("Condensed set to train on; leave it out with --train.")]
+Seconds = Annotated[float, Parameter(group=WHERE, help="Seconds between two checkpoints: what a kill can lose.")]
+Decoders = Annotated[Workers, Help("Processes that decode; all cores by default.")]
+
+
+@command(MotionConfig)
+def motion(*, output: Folder, run: Running = LOCAL, config: MotionConfig | None = None) -> None:
+    """Write a built-in data set as real video files: classes that differ only in motion, or in looks and motion.
+
+    Example: prism motion -o runs/motion
+    """
+    from prism.ingestion.motion import write_motion
+
+    call(write_motion, output, config=config, run=run)
+    say(f"Wrote {output}.")
+
+
+@command(IngestConfig)
+def ingest(
+    source: Path,
+    /,
+    *,
+    output: Folder,
+    workers: Decoders = None,
+    run: Running = LOCAL,
+    config: IngestConfig | None = None,
+) -> None:
+    """Decode a labelled folder of videos into a clip store. Run it again after a kill: it goes on.
+
+    Example: prism ingest videos/ -o runs/store --num-frames 8 --size 64
+
+    Parameters
+    ----------
+    source
+        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label, perhaps split and group),
+        folders of frames, or with --layout the folder of a data set with its official lists.
+    """
+    from prism.ingestion.build import ingest as build
+    from prism.networks.build import build_for
+
+    store = call(build, source, output, config=config, run=run, workers=workers)
+    say(f"Wrote {output}: {store.contents}.")
+    if store.header.num_skipped:
+        say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
+    for split in ("val", "test"):
+        counts = zip(store.classes, store.counts(split).tolist(), strict=True)
+        without = [name for name, count in counts if count == 0]
+        if without and len(store.positions(split)):
+            say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
+    model = read_recipe(*run.recipe or ()).get("condense", {}).get("model", CondenseConfig().model)
+    try:
+        build_for(store, model, "meta")
+    except ConfigError as error:
+        say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
+
+
+def say_if_new(run: Running, output: Path, *kept: Path) -> None:
+    """Say that a run which is to be resumed begins anew, where none of the files is there that it would need."""
+    if run.resume and not any(path.exists() for path in kept):
+        say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
+
+
+@command(CondenseConfig)
+def condense(
+    store: Store,
+    /,
+    *,
+    output: Set,
+    checkpoint_seconds: Seconds = 60.0,
+    run: Running = LOCAL,
+    config: CondenseConfig | None = None,
+) -> None:
+    """Turn the training clips of a store into a few synthetic videos per class.
+
+    Example: prism condense runs/store -o runs/set.safetensors --vpc 1 --iterations 500
+    """
+    from prism.condensation.checkpoint import checkpoint_path, shards_path
+    from prism.condensation.condense import condense as verb
+    from prism.condensation.unseen import sentence_of
+
+    say_if_new(run, output, output, checkpoint_path(output), shards_path(output))
+    condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
+    say(f"Wrote {output}: {condensed.contents}.")
+    say(sentence_of(condensed))
+
+
+@command(SelectConfig)
+def select(store: Store, /, *, output: Set, run: Running = LOCAL, config: SelectConfig | None = None) -> None:
+    """Pick real training clips: by default one for each video, kept exactly; with takes random subsets of more.
+
+    Example: prism select runs/store -o runs/herding.safetensors --method herding --vpc 1
+    """
+    from prism.selection.select import select as verb
+
+    made = call(verb, store, config=config, run=run, output=output)
+    say(f"Wrote {output}: {made.contents}.")
+
+
+@command(ExportConfig)
+def export(
+    condensed: Annotated[Path, Help("Condensed set, from prism condense or prism select.")],
+    /,
+    *,
+    output: Annotated[Path, OUTPUT, Help("Folder to write; a file with --to gif, webp or mp4.")],
+    result: Annotated[Path | None, Help("Result of evaluate or retrieve on this set, for the card.")] = None,
+    run: Running = LOCAL,
+    config: ExportConfig | None = None,
+) -> None:
+    """Write the videos of a condensed set in a format that other tools read, with a card that describes it.
+
+    Example: prism export runs/set.safetensors -o runs/folder --to videofolder
+    """
+    from prism.exports.export import export as verb
+
+    made = call(verb, condensed, output, config=config, run=run, result=result)
+    say(str(made))
+    if made.loss.psnr < float("inf"):
+        say("--lossless keeps every 8-bit pixel, --to tensors every value.")
+
+
+@command(EvaluateConfig)
+def evaluate(condensed: TrainedOn = None, /, *, run: Scoring, config: EvaluateConfig | None = None) -> None:
+    """Train fresh networks on a set and score them on real clips; the default protocol chooses nothing on those.
+
+    Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
+    """
+    from prism.evaluation.evaluate import evaluate as verb
+
+    _score(verb, condensed, run, config)
+
+
+@command(RetrieveConfig)
+def retrieve(condensed: TrainedOn = None, /, *, run: Scoring, config: RetrieveConfig | None = None) -> None:
+    """Train embeddings on a set; score them by the real training clips (the gallery) nearest to each test clip.
+
+    Example: prism retrieve runs/set.safetensors --data runs/store --epochs 500 -o runs/set-retrieval.json
+    """
+    from prism.evaluation.retrieve import retrieve as verb
+
+    _score(verb, condensed, run, config)
+
+
+def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, config: Options | None) -> None:
+    if run.output is not None:
+        say_if_new(run, run.output, run.output)
+    given = {"output": run.output, "train_store": run.train, "label": run.label, "workers": run.workers}
+    say(str(call(verb, condensed, run.data, config=config, run=run, **given)))
+    say(f"Wrote {run.output}." if run.output else "Nothing was written; -o RESULT.json keeps the result.")
+
+
+@command()
+def report(
+    results: Annotated[list[Path], Parameter(negative="", help="Result files, from evaluate and retrieve.")],
+    /,
+    *,
+    output: Annotated[Path, OUTPUT, Help("Page to write (.html).")],
+    run: Running = LOCAL,
+) -> None:
+    """Make one self-contained page of results: table, plots, and the condensed videos playing.
+
+    Example: prism report runs/*.json -o runs/page.html
+    """
+    from rich.console import Console
+
+    from prism.reports.page import report as write
+    from prism.reports.sources import load_results
+    from prism.reports.tables import summary_tables
+
+    page = write(results, output, overwrite=run.overwrite)
+    for table, cautions in summary_tables(item.result for item in load_results(results)):
+        Console().print(table)
+        for caution in cautions:
+            say(caution)
+    say(f"Wrote {page.resolve()}: open it in a browser.")
+
+
+@command()
+def reproduce(
+    name: Annotated[str, Help("Table or figure of the paper; --list names them.")] = "",
+    /,
+    *,
+    data: Annotated[list[Path], SEVERAL, Help("Clip stores to reproduce it on.")] = [],  # noqa: B006
+    output: Annotated[Path, OUTPUT, Help("Folder of all tables.")] = Path("runs/reproduce"),
+    scale: Annotated[Literal["full", "small"], Help("The paper's settings, or for two CPU cores.")] = "full",
+    seeds: Annotated[int, WHOLE, Help("Condensations and selections of each set.")] = 1,
+    vpc: Annotated[list[int], SEVERAL, WHOLE, Help("Only these videos per class.")] = [],  # noqa: B006
+    recipe: Annotated[list[Path], SEVERAL, Help("Recipes that win over the paper's.")] = [],  # noqa: B006
+    list_: Annotated[bool, Parameter("--list", negative="", help="Say which tables there are.")] = False,
+    dry_run: Annotated[bool, FLAG, Help("Only say which commands are missing.")] = False,
+    run: Running = LOCAL,
+) -> None:
+    """Run what a table of the paper needs and is not there yet, and set the paper's numbers beside ours.
+
+    Example: prism reproduce table1 --data runs/store --scale small
+    """
+    from rich.console import Console
+
+    if list_ or not name:
+        from prism.reproduction.paper import exhibits
+
+        for exhibit in exhibits().values():
+            say(f"{exhibit.name:<15} {exhibit.title}. {', '.join(exhibit.cells)}. {exhibit.place}.")
+        return
+    if not data:
+        raise ConfigError("reproduce needs --data with a clip store, or --list.")
+    from prism.reproduction.run import reproduce as verb
+
+    chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "dry_run": dry_run}
+    found = call(verb, name, data, output, run=run, **chosen)
+    if not dry_run:
+        Console().print(found.summary_table())
+        say(f"Wrote {found.file('.html').resolve()}: the table as a page.")
+
+
+@command()
+def info(
+    path: Annotated[Path, Help("A store, a condensed set or a result.")],
+    /,
+    *,
+    json: Annotated[bool, FLAG, Help("Print everything as JSON.")] = False,
+) -> None:
+    """Say what a store, condensed set or result is, in a few lines.
+
+    Example: prism info runs/set.safetensors
+    """
+    from prism.artifacts.info import describe, in_brief
+    from prism.machine.text_io import canonical_json
+
+    facts = describe(path)
+    lines = "\n".join(f"{key:<14} {in_brief(value)}" for key, value in facts.items())
+    # In ASCII: what a terminal lacks would be spelled out, and be no JSON any more.
+    say(canonical_json(facts, indent=1, in_ascii=True) if json else lines)
