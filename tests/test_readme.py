@@ -138,6 +138,7 @@ NEWCOMERS_TASKS = [
     "decode a frame",
     "the loop",
     "the insertion rule",
+    "the objective",
     "the file format",
     "what is trained in an evaluation",
     "the table of the paper",
