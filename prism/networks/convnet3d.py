@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from prism.networks.conv import StridedConv3d
 from prism.networks.network import Dropout, Network
-from prism.networks.strided import StridedConv3d
 
 
 class ConvNet3D(Network):
