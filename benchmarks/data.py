@@ -5,8 +5,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.measure import Sizes
-from prism.artifacts.index import ClipSource
-from prism.artifacts.store import ClipStore
+from prism.artifacts.store import ClipSource, ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.machine.randomness import generator
 from prism.testing import write_store

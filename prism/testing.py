@@ -21,13 +21,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.encoding import Encoding
-from prism.artifacts.encodings.storages import encoded
-from prism.artifacts.index import ClipSource, StoreHeader, clips_csv
-from prism.artifacts.options import STORAGES
-from prism.artifacts.store import ClipStore
+from prism.artifacts.encodings import Encoding
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.checkpoint import Checkpoint
 from prism.condensation.class_means import whole_clips
 from prism.condensation.loop import Condensation, check_proposed, comparing
@@ -273,8 +271,8 @@ def check_storage(storage: Any, path: Path, encodings: tuple[type[Encoding], ...
     check_name(STORAGES, storage)
     storage.check()
     frames, every = torch.rand((2, 4, 3, 16, 16), generator=generator(0, "frames")), torch.ones(2, 4).bool()
-    encoded(storage, frames, every, scale=4)
-    encoding = encoded(storage, frames, every)
+    storage.with_frames(frames, every, scale=4)
+    encoding = storage.with_frames(frames, every)
     made = CondensedSet(encoding, torch.tensor([0, 1]), ("a", "b"), Normalisation((0.5,) * 3, (0.25,) * 3), True)
     made.save(path)
     loaded = CondensedSet.load(path, encodings=encodings)

@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from prism import testing
-from prism.artifacts.index import ClipSource
-from prism.artifacts.store import ClipStore
+from prism.artifacts.store import ClipSource, ClipStore
 from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
 

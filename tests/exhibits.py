@@ -8,7 +8,7 @@ import torch
 from conftest import write_store
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.keyframes import evenly_spread
 from prism.artifacts.results import METRICS, Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
@@ -54,7 +54,7 @@ class Exhibit:
         frames = 0.5 + spread * torch.randn(num_videos, 8, 3, height, width, generator=generator)
         labels = torch.arange(len(self.store.classes)).repeat_interleave(vpc)
         made = CondensedSet(
-            Float32().encode(frames, evenly_spread(num_videos, 8, keyframes)),
+            Float32().with_frames(frames, evenly_spread(num_videos, 8, keyframes)),
             labels,
             classes=self.store.classes,
             normalisation=self.store.normalisation,

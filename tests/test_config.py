@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from settings import PAPER
 
-from prism.artifacts.index import SPLITS
-from prism.artifacts.options import StoreSplit
+from prism.artifacts.store import SPLITS, StoreSplit
 from prism.condensation.options import CondenseConfig
 from prism.config import MAX_COUNT, Field, Range, as_dict, described, with_options
 from prism.errors import ConfigError

@@ -180,7 +180,7 @@ def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(store, tmp_p
 @pytest.mark.parametrize("storage", DTYPES)
 def test_bytes_are_those_of_the_file_and_four_for_each_stored_value(store, tmp_path, method, storage):
     condensed = make(store, method, tmp_path / "set", storage=storage)
-    tensors = condensed.encoding.tensors()
+    tensors = condensed.encoding.tensors
     values = {name: part for name, part in tensors.items() if not name.endswith(("scale", "minimum"))}
     indices = {"times", "offsets"}
     assert condensed.float32_bytes == sum(4 * part.numel() for name, part in values.items() if name not in indices)

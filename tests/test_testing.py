@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from prism import testing
-from prism.artifacts.options import STORAGES
+from prism.artifacts import STORAGES
 from prism.condensation.objectives import Compared, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule

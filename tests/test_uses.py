@@ -13,7 +13,7 @@ import torch
 import prism
 from examples import class_incremental
 from prism import testing
-from prism.artifacts.index import ClipSource
+from prism.artifacts.store import ClipSource
 
 ROOT = Path(__file__).parent.parent
 LONGEST = {"class_incremental": 152, "finetune_transformers": 80}

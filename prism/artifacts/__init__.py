@@ -1,1 +1,14 @@
-"""Artifacts: every noun that is saved, from a clip to a result. Each validates, saves and loads itself."""
+"""Artifacts: what PRISM writes and reads again, and the names of the storages of a set."""
+
+from prism.parts import Parts
+
+STORAGES = Parts(
+    "storage",
+    {
+        "float32": "prism.artifacts.encodings.sparse:Float32",
+        "float16": "prism.artifacts.encodings.sparse:Float16",
+        "uint8": "prism.artifacts.encodings.sparse:UInt8",
+        "h264": "prism.artifacts.encodings.sparse:H264",
+    },
+    required=("encode",),
+)

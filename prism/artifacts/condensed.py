@@ -9,9 +9,8 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite, prod
+from math import isfinite
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import safetensors
@@ -20,23 +19,22 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation, as_pixels, as_positions
-from prism.artifacts.encodings import ENCODINGS, Encoding, KeyFrameEncoding, reading_problem, tensor_problem
-from prism.artifacts.encodings.encoding import checked
-from prism.artifacts.encodings.storages import Float32, Storage, UInt8, encoded
+from prism.artifacts.encodings import Encoding, extent_problem, tensor_problem
+from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8
+from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
 from prism.artifacts.store import ClipStore
 from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ClipError, ConfigError
 from prism.machine.files import write_atomically
-from prism.machine.free_memory import available_memory_bytes
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json, parse_json
 
 FORMAT = "prism-condensed-set"
 VERSION = 1
-
-DECODING = Lock()
-"""Networks that are trained side by side ask for takes at the same time: the first decodes them for all."""
+ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264)
+MOST_MEAN = 4.0
+"""Mean absolute pixel of a set in units of [0, 1], at most: in 0..255 it is 4 where nearly all is black."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +61,14 @@ class CondensedSet:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", self.labels.long())
-        if self.takes < 1:
-            raise ArtifactError(f"a video must stand for one take or more, got {self.takes}.")
-        if problem := self.encoding.problem(self.stored_clips) or self._problem():
+        if problem := self._problem():
             raise ArtifactError(f"inconsistent condensed set: {problem}.")
 
     def _problem(self) -> str | None:
+        if not 1 <= self.takes < 2**31:
+            return f"a video must stand for one take or more, got {self.takes}"
+        if problem := extent_problem(self.num_frames, self.size) or self.encoding.problem(self.stored_clips):
+            return problem
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             return "there must be two or more classes with different names"
         if not 0 <= int(self.labels.min()) <= int(self.labels.max()) < len(self.classes):
@@ -89,7 +89,7 @@ class CondensedSet:
 
     @property
     def contents(self) -> str:
-        """What it holds and takes, in a few words."""
+        """Classes, videos, key-frames, shape, storage and bytes, in a few words."""
         height, width = self.size
         videos = f"{len(self)} videos" + (f" of {self.takes} takes" if self.takes > 1 else "")
         held = f"{len(self.classes)} classes, {videos}, {self.num_keyframes} key-frames"
@@ -99,12 +99,12 @@ class CondensedSet:
     @property
     def num_frames(self) -> int:
         """Frames of a rendered clip (T)."""
-        return self.encoding.clip_shape[0]
+        return self.encoding.num_frames
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
-        return self.encoding.clip_shape[1:]
+        return self.encoding.size
 
     @property
     def storage(self) -> str:
@@ -113,7 +113,7 @@ class CondensedSet:
 
     @property
     def stored_clips(self) -> int:
-        """Clips that the set holds: one for each video, but where a video has takes."""
+        """Clips that the set holds: one for each take of each video."""
         return len(self) * self.takes
 
     @property
@@ -171,26 +171,7 @@ class CondensedSet:
         places = torch.arange(0, self.stored_clips, self.takes)
         if generator is not None and self.takes > 1:
             places = places + torch.randint(self.takes, places.shape, generator=generator)
-            if (decoded := self._decoded) is not None:
-                return decoded[places[chosen]]
         return self.encoding.render(places[chosen], self.normalisation, generator)
-
-    @property
-    def _decoded(self) -> Tensor | None:
-        """All takes as clips, once for all epochs; None where they are draws, or fill a quarter of the memory."""
-        with DECODING:
-            return self._decoded_once
-
-    @cached_property
-    def _decoded_once(self) -> Tensor | None:
-        num_bytes = self.stored_clips * 4 * 3 * prod(self.encoding.clip_shape)
-        if self.encoding.is_random or num_bytes > (available_memory_bytes(torch.device("cpu")) or 0) / 4:
-            return None
-        return self.encoding.render(torch.arange(self.stored_clips), self.normalisation, None)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Clips that were decoded may be many times as large as the set: they are decoded again where it arrives.
-        return {key: value for key, value in vars(self).items() if key != "_decoded_once"}
 
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""
@@ -208,14 +189,14 @@ class CondensedSet:
         *,
         method: str,
         seed: int | None = None,
-        storage: Storage | None = None,
+        storage: Encoding | None = None,
         **options: int | float | str | bool,
     ) -> "CondensedSet":
         """A set of videos that were made elsewhere, with every frame a key-frame, as a rival of PRISM's own.
 
         Args:
-            clips: the videos, uint8 or in units of [0, 1] (they may exceed it), in any order, one or more of each
-                class of the store, on any device. Gradients are left behind.
+            clips: the videos, uint8 in 0..255 or floats in units of [0, 1] (synthetic ones may exceed it), in any
+                order, one or more of each class of the store, on any device. Gradients are left behind.
             store: the data set that they were made of; it says how networks normalise and whether they flip.
             method: how they were made, as tables and pages name it.
             seed: of their making. Sets of one method that differ in their seed alone are compared as one group.
@@ -224,6 +205,7 @@ class CondensedSet:
 
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
+            ClipError: the pixels are not finite, or floats in 0..255.
             ConfigError: the method or an option is no plain value, or the storage cannot hold the frames.
         """
         for what, found, wanted in (
@@ -248,19 +230,26 @@ class CondensedSet:
                 )
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
+        pixels = as_pixels(frames)
+        mean = float(pixels.abs().mean())
+        if not isfinite(mean):
+            raise ClipError("frames of the clips hold NaN or infinity.")
+        if mean > MOST_MEAN:
+            raise ClipError(f"frames of the clips have a mean of {mean:.3g}: divide floats in 0..255 by 255.")
         keep = storage or (UInt8() if frames.dtype == torch.uint8 else Float32())
-        encoding = encoded(keep, as_pixels(frames), torch.ones(frames.shape[:2], dtype=torch.bool))
+        encoding = keep.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": method, "config": made, "versions": versions(), "store": store.fingerprint}
         return cls(encoding, labels, store.classes, store.normalisation, store.flip, source)
 
     @cached_property
     def _tensors(self) -> dict[str, Tensor]:
-        tensors = {**self.encoding.tensors(), "labels": self.labels.to(torch.int32)}
+        tensors = {**self.encoding.tensors, "labels": self.labels.to(torch.int32)}
         return {name: tensor.contiguous() for name, tensor in tensors.items()}
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
-        """What the file says beside its tensors, with a checksum over both."""
+        """The content of the file beside its tensors, with a checksum over both."""
+        name, scale = self.encoding.NAME, self.encoding.scale
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -271,7 +260,9 @@ class CondensedSet:
             "mean": list(self.normalisation.mean),
             "std": list(self.normalisation.std),
             "source": self.source,
-            **self.encoding.metadata(),
+            # Sets of key-frames, the first kind, do not name their encoding.
+            **({"encoding": name} if name != KeyFrameEncoding.NAME else {}),
+            **({"scale": scale} if scale != 1 else {}),
             **({"takes": self.takes} if self.takes != 1 else {}),
         }
         return {**content, "sha256": _digest(content, self._tensors)}
@@ -284,56 +275,57 @@ class CondensedSet:
         """Write the set, or leave what stood under its name before.
 
         Raises:
-            ArtifactError: the encoding is such that the file could not be read again.
+            ArtifactError: a custom encoding has the name of one of PRISM's, or a tensor called `labels`.
             OutputError: the file cannot be written, or the disk is full.
         """
-        if problem := reading_problem(self.encoding):
-            raise ArtifactError(f"'{path}' cannot be written: {problem}.")
+        encoding = self.encoding
+        is_clash = encoding.NAME in {own.NAME for own in ENCODINGS} and not isinstance(encoding, ENCODINGS)
+        if is_clash or "labels" in encoding.tensors:
+            what = "its NAME is one of PRISM's" if is_clash else "a tensor of it is called 'labels'"
+            raise ArtifactError(f"the encoding '{encoding.NAME}' could not be read again: {what}. Rename it.")
         data = self.to_bytes()
         write_atomically(Path(path), data)
         vars(self)["num_bytes"] = len(data)
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
-        """Read a set; a stranger's file is safe to open.
+        """Read a set; an untrusted file is safe to open.
 
         Args:
             path: the file.
-            encodings: those that it may have beside PRISM's own. A file cannot make PRISM import one.
+            encodings: custom ones that it may have. A file cannot make PRISM import one.
 
         Raises:
             ArtifactError: the file is missing, damaged, foreign, inconsistent or of a newer format.
         """
         path = as_path(path, "a condensed set, or its file,")
         known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
-        kind, metadata, tensors = _read(path, known)
         try:
-            content = {key: value for key, value in metadata.items() if key != "sha256"}
-            if metadata["sha256"] != _digest(content, tensors):
-                raise ArtifactError("its checksum differs: the file was damaged or edited.")
-            num_frames = checked(metadata["num_frames"], int)
-            height, width = checked(metadata["size"], list, int)
+            kind, metadata, tensors = _read(path, known)
+            if metadata["sha256"] != _digest({key: metadata[key] for key in metadata if key != "sha256"}, tensors):
+                raise ArtifactError(f"'{path}' has another checksum: it was damaged or edited.")
+            height, width = _checked(metadata["size"], list, int)
+            num_frames, scale = _checked(metadata["num_frames"], int), _checked(metadata.get("scale", 1), int)
+            held = {name: tensor for name, tensor in tensors.items() if name != "labels"}
             condensed = cls(
-                kind.from_tensors(tensors, metadata),
-                tensors["labels"].long(),
-                tuple(checked(metadata["classes"], list, str)),
-                Normalisation(*(tuple(checked(metadata[key], list, float)) for key in ("mean", "std"))),
-                checked(metadata["flip"], bool),
-                checked(metadata["source"], dict),
-                checked(metadata.get("takes", 1), int),
+                kind().holding(held, num_frames, (height, width), scale),
+                tensors["labels"],
+                tuple(_checked(metadata["classes"], list, str)),
+                Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
+                _checked(metadata["flip"], bool),
+                _checked(metadata["source"], dict),
+                _checked(metadata.get("takes", 1), int),
             )
-            if condensed.encoding.clip_shape != (num_frames, height, width):
-                raise ArtifactError("its metadata names another size or length than its tensors have.")
-            # Another writer's header may be longer than ours.
-            vars(condensed)["num_bytes"] = path.stat().st_size
-            return condensed
-        except (ArtifactError, ClipError) as error:
-            raise ArtifactError(f"'{path}': {error}") from None
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ArtifactError(f"'{path}' is not a valid condensed set: {error}.") from None
+        except ArtifactError as error:
+            raise ArtifactError(str(error) if str(path) in str(error) else f"'{path}': {error}") from None
+        except (ClipError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            raise ArtifactError(f"'{path}' is not a valid condensed set: {str(error).rstrip('.')}.") from None
+        # Another writer's header may be longer than ours.
+        vars(condensed)["num_bytes"] = path.stat().st_size
+        return condensed
 
 
-def _digest(content: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(canonical_json(content).encode())
     for name in sorted(tensors):
         digest.update(name.encode())
@@ -352,31 +344,31 @@ def _read(
                 f"'{path}' is {kind}, not a condensed set. prism condense and prism select make one."
             )
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = _parse_metadata(path, (file.metadata() or {}).get("prism"))
-            # Sets of key-frames, the first kind, do not name theirs.
-            name = metadata.get("encoding", KeyFrameEncoding.NAME)
-            # A stranger's name may be of a type that no mapping can look up.
-            if name not in list(known):
+            if (text := (file.metadata() or {}).get("prism")) is None:
+                raise ArtifactError(f"'{path}' is not a condensed set: it has no PRISM metadata.")
+            metadata = parse_json(text)
+            foreign = f"'{path}' is not a condensed set: its metadata"
+            check_format(metadata, FORMAT, VERSION, ArtifactError, foreign, f"'{path}'")
+            # A damaged name may be of a type that no mapping can look up.
+            if (name := metadata.get("encoding", KeyFrameEncoding.NAME)) not in list(known):
                 raise ArtifactError(
-                    f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. "
-                    "Update prism-condense, or if the encoding is somebody's own, read it in Python with "
-                    "CondensedSet.load(path, encodings=[…])."
+                    f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. Update "
+                    "prism-condense, or give a custom encoding to CondensedSet.load(path, encodings=[…])."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
-    if problem := tensor_problem(known[name], tensors):
+    labels = tensors.get("labels", torch.empty(0))
+    if labels.dtype != torch.int32 or labels.dim() != 1:
+        raise ArtifactError(f"'{path}' has no tensor 'labels' of int32.")
+    others = {key: tensor for key, tensor in tensors.items() if key != "labels"}
+    if problem := tensor_problem(known[name], others):
         raise ArtifactError(f"'{path}' {problem}.")
     return known[name], metadata, tensors
 
 
-def _parse_metadata(path: Path, text: str | None) -> dict[str, Any]:
-    if text is None:
-        raise ArtifactError(f"'{path}' is a safetensors file, but not a condensed set: it has no PRISM metadata.")
-    try:
-        metadata = parse_json(text)
-    except ValueError:
-        raise ArtifactError(f"'{path}' has metadata that is not JSON.") from None
-    foreign = f"'{path}' is not a condensed set: its metadata"
-    check_format(metadata, FORMAT, VERSION, ArtifactError, foreign, f"'{path}'")
-    return metadata
+def _checked(value: Any, kind: type, item_kind: type | None = None) -> Any:
+    """A value of metadata, if it has this type, and its items have theirs. `True` is no int."""
+    if type(value) is not kind or (item_kind and any(type(item) is not item_kind for item in value)):
+        raise TypeError(f"a metadata value is not of type {kind.__name__}")
+    return value

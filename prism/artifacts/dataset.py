@@ -8,8 +8,7 @@ from torch.utils.data import Dataset
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.options import StoreSplit
-from prism.artifacts.store import ClipStore
+from prism.artifacts.store import ClipStore, StoreSplit
 from prism.config import short_repr
 from prism.errors import ConfigError
 from prism.machine.randomness import generator

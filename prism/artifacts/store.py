@@ -8,26 +8,86 @@
 Clips are sorted by split (train, val, test, test-random), class and path. `docs/formats.md` specifies every byte.
 """
 
+import csv
 import hashlib
+import itertools
 import os
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from prism.artifacts.index import SPLITS, ClipSource, StoreHeader, read_header, read_sources
-from prism.config import as_path
+from prism.artifacts.kinds import check_format, kind_of
+from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
-from prism.machine.text_io import canonical_json
+from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
     from prism.artifacts.clips import Clips, Normalisation
 
+FORMAT = "prism-clip-store"
+VERSION = 1
+Split = Literal["train", "val", "test"]
+StoreSplit = Literal[Split, "test-random"]
+SPLITS = get_args(StoreSplit)
+"""In the order of the store. Only some stores have test-random: several random windows of each test video."""
 ENTRIES = ("cache", "clips.csv", "frames.u8", "skipped.csv", "store.json")
 """All that PRISM writes into a store; `cache` is that of `prism.artifacts.cache`."""
+
+
+@dataclass(frozen=True)
+class ClipSource:
+    """Where a clip comes from: the video's path under the source, and its window in video frames."""
+
+    split: str
+    label: str
+    path: str
+    start: int
+    stride: int
+    video_frames: int
+
+
+TEXTS, NUMBERS = ("split", "label", "path"), ("start", "stride", "video_frames")
+CLIP_COLUMNS = TEXTS + NUMBERS
+
+
+@dataclass(frozen=True)
+class StoreHeader:
+    """The content of `store.json`, apart from the format's name and version."""
+
+    num_frames: int
+    size: tuple[int, int]
+    classes: tuple[str, ...]
+    splits: dict[str, int]
+    num_skipped: int
+    flip: bool
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    settings: dict[str, Any]
+    sha256: dict[str, str]
+
+    def to_json(self) -> str:
+        """The text of `store.json`."""
+        return canonical_json({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1) + "\n"
+
+
+def ordered_classes(names: Iterable[str]) -> list[str]:
+    """Different class names in the order of their labels: as numbers where all of them are, else as texts."""
+    ordered = sorted(set(names))
+    if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name, re.ASCII) for name in ordered):
+        ordered.sort(key=float)
+    return ordered
+
+
+def clips_csv(sources: Iterable[ClipSource]) -> str:
+    """The text of `clips.csv`."""
+    return csv_text(CLIP_COLUMNS, ([getattr(source, column) for column in CLIP_COLUMNS] for source in sources))
 
 
 class ClipStore:
@@ -54,13 +114,14 @@ class ClipStore:
             ArtifactError: there is no store, it is of a newer format, or a part of it is missing or changed.
         """
         path = as_path(path, "a clip store, or its folder,")
-        header = read_header(path)
+        stamp, header = _stamp(path), _read_header(path)
         for name in ("clips.csv", "frames.u8"):
             if not (path / name).is_file():
                 raise ArtifactError(f"store '{path}' has lost its {name}. Ingest it again.")
         if file_sha256(path / "clips.csv") != header.sha256["clips.csv"]:
             raise ArtifactError(f"store '{path}' has a changed clips.csv (its checksum differs). Ingest it again.")
-        store = cls(path, header, read_sources(path, header))
+        store = cls(path, header, _read_sources(path, header))
+        store._stamp = stamp
         expected = len(store) * store.clip_bytes
         found = (path / "frames.u8").stat().st_size
         if found != expected:
@@ -86,7 +147,7 @@ class ClipStore:
 
     @property
     def contents(self) -> str:
-        """What it holds, in a few words."""
+        """Classes, clips and shape, in a few words."""
         height, width = self.size
         counts = ", ".join(f"{len(self.positions(split))} {split}" for split in self.splits)
         return f"{len(self.classes)} classes, {counts}, {self.num_frames}×{height}×{width}"
@@ -135,9 +196,19 @@ class ClipStore:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest that two stores share only if their clips, labels, splits and flip rule are equal."""
+        """A digest that two stores share only if clips, labels, splits, flip rule and normalisation are equal."""
+        return self._digest(self.header.mean, self.header.std)
+
+    def is_source(self, fingerprint: object) -> bool:
+        """Whether a set with this fingerprint as its source was made from this store.
+
+        The fingerprints of earlier versions leave out the normalisation.
+        """
+        return fingerprint in (self.fingerprint, self._digest())
+
+    def _digest(self, *further: object) -> str:
         checksums = self.header.sha256
-        identity = [checksums["frames.u8"], checksums["clips.csv"], list(self.classes), self.flip]
+        identity = [checksums["frames.u8"], checksums["clips.csv"], list(self.classes), self.flip, *further]
         return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
 
     @cached_property
@@ -254,17 +325,12 @@ class ClipStore:
 
 
 def _arrived(path: str, fingerprint: str) -> ClipStore:
-    """The store that another process has opened.
-
-    Raises:
-        ArtifactError: it is not there, or holds other clips.
-    """
     return _opened(path, fingerprint, _stamp(Path(path)))
 
 
 @lru_cache(maxsize=2)
-def _opened(path: str, fingerprint: str, stamp: tuple[int, ...]) -> ClipStore:
-    """Opened once in a process for all that it computes, until the files change."""
+def _opened(path: str, fingerprint: str, stamp: object) -> ClipStore:
+    """The store of another process, opened once in this one for all that it computes, until the files change."""
     store = ClipStore.open(path)
     if store.fingerprint != fingerprint:
         raise ArtifactError(
@@ -274,9 +340,97 @@ def _opened(path: str, fingerprint: str, stamp: tuple[int, ...]) -> ClipStore:
     return store
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _stamp(path: Path) -> object:
+    """Place, size and time of the files that must not change."""
     try:
-        found = (path / "frames.u8").stat()
+        found = [(path / name).stat() for name in ("store.json", "clips.csv", "frames.u8")]
     except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+        return None
+    return tuple((file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns) for file in found)
+
+
+def _read_header(path: Path) -> StoreHeader:
+    if not path.exists():
+        raise ArtifactError(f"store '{path}' does not exist.")
+    if not path.is_dir():
+        raise ArtifactError(f"'{path}' is {kind_of(path)}, not a clip store. Make one with prism ingest.")
+    if not (path / "store.json").is_file():
+        raise ArtifactError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
+    try:
+        content = parse_json(read_text(path / "store.json"))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"store '{path}' has an unreadable store.json: {error}.") from None
+    foreign = f"'{path}' is not a clip store: its store.json"
+    check_format(content, FORMAT, VERSION, ArtifactError, foreign, f"store '{path}'", ", or ingest it again")
+    values = {key: value for key, value in content.items() if key not in ("format", "version")}
+    said = [
+        f"'{key}' is {'unknown' if key in values else 'missing'}" for key in sorted(values.keys() ^ CHECKS.keys())
+    ]
+    for key, (what, is_good) in CHECKS.items():
+        if key in values and not _holds(is_good, values[key]):
+            said.append(f"'{key}' is {short_repr(values[key])}, not {what}")
+    if said:
+        raise ArtifactError(f"store '{path}' has an inconsistent store.json: {said[0]}. Ingest it again.")
+    # JSON has lists only.
+    held: dict[str, Any] = {key: tuple(value) if type(value) is list else value for key, value in values.items()}
+    return StoreHeader(**held)
+
+
+def _is_count(value: object, least: int = 0, most: int = 2**40) -> bool:
+    return type(value) is int and least <= value <= most
+
+
+def _are_shares(values: Any) -> bool:
+    return type(values) is list and len(values) == 3 and all(type(x) is float and 0 <= x <= 1 for x in values)
+
+
+CHECKS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "num_frames": ("in 2..4096", lambda found: _is_count(found, 2, 4096)),
+    "size": ("[H, W] in 1..4096", lambda found: len(found) == 2 and all(_is_count(x, 1, 4096) for x in found)),
+    # Stores of earlier versions have classes that are numbers in the order of texts.
+    "classes": (
+        "two or more different names, sorted",
+        lambda found: len(found) >= 2 and found in (sorted(set(found)), ordered_classes(found)),
+    ),
+    "splits": (
+        "counts of train, val, test and perhaps test-random",
+        lambda found: {*found, "test-random"} == {*SPLITS} and all(map(_is_count, found.values())),
+    ),
+    "num_skipped": ("a count", _is_count),
+    "flip": ("true or false", lambda found: type(found) is bool),
+    "mean": ("three numbers in 0..1", _are_shares),
+    "std": ("three numbers in 0..1, above 0", lambda found: _are_shares(found) and min(found) > 0),
+    "settings": ("a table", lambda found: type(found) is dict),
+    "sha256": ("of clips.csv and frames.u8", lambda found: found.keys() == {"clips.csv", "frames.u8"}),
+}
+"""What the value of each key of `store.json` must be."""
+
+
+def _holds(is_good: Callable[[Any], bool], value: object) -> bool:
+    try:
+        return is_good(value)
+    except (TypeError, AttributeError):
+        return False
+
+
+def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
+    """The rows of `clips.csv`, whose checksum has passed, held against the header."""
+    try:
+        with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
+            rows = csv.DictReader(file)
+            read = [(*(row[key] for key in TEXTS), *(int(row[key]) for key in NUMBERS)) for row in rows]
+            sources = list(itertools.starmap(ClipSource, read))
+    except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
+        raise ArtifactError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
+    if Counter(source.split for source in sources) != Counter(header.splits):
+        raise ArtifactError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
+    if unknown := {source.label for source in sources} - set(header.classes):
+        raise ArtifactError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
+    place = {name: label for label, name in enumerate(header.classes)}
+    order = [(SPLITS.index(source.split), place[source.label]) for source in sources]
+    if order != sorted(order):
+        raise ArtifactError(f"store '{path}' has clips that are not sorted by split and class.")
+    tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))
+    if again != [video for video in tests for _ in range(len(again) // len(tests))]:
+        raise ArtifactError(f"store '{path}' has random windows of its test videos, but not as many of each.")
+    return sources

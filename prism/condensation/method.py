@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
-from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.keyframes import evenly_spread
-from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, whole_clips
 from prism.condensation.options import METHODS, CondenseConfig
@@ -116,7 +115,7 @@ class Videos(ABC):
         pixels, mask = store.normalisation.invert(frames.detach().cpu()), mask.cpu()
         storage = STORAGES.make(config.storage, config)
         check_storable("a key-frame", pixels[mask], storage.largest, config.storage, self.trainable)
-        encoding = encoded(storage, pixels, mask, scale)
+        encoding = storage.with_frames(pixels, mask, scale)
         return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
 
 
@@ -176,7 +175,7 @@ def grey_video(store: ClipStore, config: CondenseConfig, num_keyframes: int, sca
     storage = STORAGES.make(config.storage, config)
     storage.check()
     grey = torch.full((1, store.num_frames, 3, *(side // scale for side in store.size)), 0.5)
-    return encoded(storage, grey, evenly_spread(1, store.num_frames, num_keyframes), scale)
+    return storage.with_frames(grey, evenly_spread(1, store.num_frames, num_keyframes), scale)
 
 
 def clip_bytes(store: ClipStore, config: CondenseConfig) -> int:

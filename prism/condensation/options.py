@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from prism.artifacts.options import STORAGES
+from prism.artifacts import STORAGES
 from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between, chosen
 from prism.networks.options import NETWORKS
 from prism.parts import Parts

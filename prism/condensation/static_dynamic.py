@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import StaticDynamicEncoding
-from prism.artifacts.hallucinator import MEMORIES, combine, hallucinate
-from prism.artifacts.options import STORAGES
+from prism.artifacts.encodings.static_dynamic import MEMORIES, StaticDynamicEncoding, combine, hallucinate
 from prism.artifacts.store import ClipStore
 from prism.condensation.class_means import View, held_frames, whole_clips
 from prism.condensation.method import Method, Trainable, Videos, check_storable
@@ -80,7 +79,7 @@ class StaticDynamicVideos(Videos):
         check_storable("a dynamic memory", dynamic, *stored, self.trainable[1:])
         weights = torch.cat([weight.flatten(), bias])
         check_storable("the hallucinator", weights, LARGEST_FLOAT, "float32", self.trainable[2:])
-        encoding = StaticDynamicEncoding.encode(pixels, dynamic, weight, bias, storage.number_format)
+        encoding = StaticDynamicEncoding.of_parts(pixels, dynamic, weight, bias, storage.number_format)
         return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
 
 

@@ -116,7 +116,7 @@ def set_material(
         condensed.fingerprint,
         condensed.stored_clips,
         # A set of another tool does not say where its clips are from.
-        made_from if isinstance(made_from, str) and made_from != store.fingerprint else "",
+        made_from if isinstance(made_from, str) and not store.is_source(made_from) else "",
         videos=replace(condensed, source={}).fingerprint,
     )
     return SetMaterial(condensed, file), subject

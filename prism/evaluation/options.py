@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from prism.artifacts.options import Split
+from prism.artifacts.store import Split
 from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between
 from prism.networks.options import NETWORKS, Schedule
 

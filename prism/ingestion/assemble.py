@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prism.artifacts.index import SPLITS, ClipSource, StoreHeader, clips_csv, ordered_classes
+from prism.artifacts.store import SPLITS, ClipSource, StoreHeader, clips_csv, ordered_classes
 from prism.config import as_dict
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from prism.artifacts.index import SPLITS, ordered_classes
+from prism.artifacts.store import SPLITS, ordered_classes
 from prism.errors import SourceError
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig

@@ -111,19 +111,14 @@ def _notes(tiles: Sequence[Tile], quality: Quality, sets: Sequence[SetFile]) -> 
     for found in sets:
         if found.condensed is None or (share := _share_outside(found.condensed)) == 0:
             continue
-        what = "stored values" if found.condensed.encoding.shown else "values"
         shown = f"{100 * share:.1f} %" if share >= 0.001 else "Less than 0.1 %"
-        yield f"{found.name}: {shown} of its {what} lie outside [0, 1] and are clipped for display."
+        yield f"{found.name}: {shown} of its values lie outside [0, 1] and are clipped for display."
 
 
-def _share_outside(condensed: CondensedSet, chunk: int = 256) -> float:
-    stored = condensed.encoding.shown
-    if stored is None:
-        parts = (condensed.render(torch.tensor([video])) for video in range(len(condensed)))
-    else:
-        parts = (stored[start : start + chunk].decode() for start in range(0, len(stored), chunk))
+def _share_outside(condensed: CondensedSet) -> float:
     outside = total = 0
-    for values in parts:
+    for video in range(len(condensed)):
+        values = condensed.render(torch.tensor([video]))
         outside += num_clipped(values)
         total += values.numel()
     return outside / total

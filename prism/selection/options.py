@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from prism.artifacts.options import STORAGES
+from prism.artifacts import STORAGES
 from prism.config import Group, Options, at_least, between
 from prism.networks.options import NETWORKS
 from prism.parts import Parts

@@ -7,12 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
-from prism.artifacts.encodings.storages import encoded
 from prism.artifacts.kinds import SET, check_output_kind
-from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
@@ -66,7 +65,7 @@ def select(
         with progress_bar("Storing", len(parts), "classes", enabled=run.progress) as advance:
             for part in parts:
                 frames = as_pixels(clips.frames[part])
-                encodings.append(encoded(storage, frames, torch.ones(frames.shape[:2], dtype=torch.bool)))
+                encodings.append(storage.with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool)))
                 advance()
         store.check_unchanged()
         made = as_dict(config)

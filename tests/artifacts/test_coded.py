@@ -11,14 +11,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import H264Encoding, h264
-from prism.artifacts.encodings.coded import Coded
-from prism.artifacts.encodings.storages import Storage
+from prism.artifacts.encodings import Encoding, h264
+from prism.artifacts.encodings.sparse import H264
 from prism.artifacts.info import describe
 from prism.artifacts.keyframes import enlarge
-from prism.artifacts.options import STORAGES
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.errors import ArtifactError, ConfigError
@@ -39,14 +38,14 @@ def smooth_frames(num: int = 3, size: tuple[int, int] = (18, 24)) -> torch.Tenso
     return torch.cat([videos[:-1], videos[-1:] * 3 - 1])
 
 
-def stored(name: str) -> Storage:
+def stored(name: str) -> Encoding:
     return STORAGES.make(name, SimpleNamespace(quality=90))
 
 
 def coded_set(storage: str = "h264") -> CondensedSet:
     """Three videos of 2, 3 and 4 key-frames, no version and no clock."""
     return CondensedSet(
-        stored(storage).encode(smooth_frames(), MASK),
+        stored(storage).with_frames(smooth_frames(), MASK),
         torch.tensor([0, 0, 1]),
         classes=("left", "rechts, größer"),
         normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
@@ -55,9 +54,9 @@ def coded_set(storage: str = "h264") -> CondensedSet:
     )
 
 
-def images(condensed: CondensedSet) -> Coded:
-    assert isinstance(condensed.encoding, H264Encoding)
-    return condensed.encoding.keyframes
+def images(condensed: CondensedSet) -> SimpleNamespace:
+    assert isinstance(condensed.encoding, H264)
+    return SimpleNamespace(**condensed.encoding.tensors)
 
 
 def test_a_file_of_the_first_day_is_still_read_to_its_pictures():
@@ -99,15 +98,13 @@ def test_a_video_that_leaves_the_pixels_range_keeps_its_own():
 
 @settings(max_examples=10)
 @given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=4), st.data())
-def test_some_key_frames_are_all_of_them_and_picked(rows, data):
+def test_some_videos_are_all_of_them_and_picked(rows, data):
     mask = torch.tensor([[True, *row, True] for row in rows])
     frames = torch.stack([pictures(5, (16, 16), seed) for seed in range(len(rows))]) / 255
-    coded = Coded.encode(frames[mask], mask.sum(1), 50)
-    everything = coded.decode()
-    chosen = data.draw(st.lists(st.integers(0, len(coded) - 1), min_size=1, max_size=6))
-    assert torch.equal(coded[torch.tensor(chosen)].decode(), everything[torch.tensor(chosen)])
-    first = data.draw(st.integers(0, len(coded) - 1))
-    assert torch.equal(coded[first : first + 4].decode(), everything[first : first + 4])
+    coded = H264(50).with_frames(frames, mask)
+    everything = coded.keyframes(torch.arange(len(rows))).split(mask.sum(1).tolist())
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6))
+    assert torch.equal(coded.keyframes(torch.tensor(chosen)), torch.cat([everything[video] for video in chosen]))
 
 
 def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_store):
@@ -213,7 +210,7 @@ def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
 
 def scaled_set(storage: str) -> CondensedSet:
     """The same videos, of which every stored pixel stands for two times two."""
-    encoding = stored(storage).encode(smooth_frames(), MASK, scale=2)
+    encoding = stored(storage).with_frames(smooth_frames(), MASK, scale=2)
     return replace(coded_set("uint8"), encoding=encoding)
 
 
@@ -238,7 +235,7 @@ def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
 
 def test_memories_have_no_scale(tmp_path):
     made = CondensedSet.load(GOLDEN / "static-dynamic-uint8.safetensors")
-    assert "another size" in refusal(forge_of(made, tmp_path / "set", metadata={"scale": 2}))
+    assert "have no scale" in refusal(forge_of(made, tmp_path / "set", metadata={"scale": 2}))
 
 
 def test_memories_are_not_stored_as_pictures(store):

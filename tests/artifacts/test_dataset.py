@@ -8,7 +8,7 @@ import prism
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.dataset import VideoDataset
-from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.encodings.sparse import Float32
 from prism.errors import ConfigError
 from prism.selection.select import select
 
@@ -33,7 +33,7 @@ def test_every_output_format_holds_the_same_pixels(output_format, shape):
 
     frames = torch.rand(2, 8, 3, 48, 50, generator=torch.Generator().manual_seed(0))
     condensed = CondensedSet(
-        Float32().encode(frames, torch.ones(2, 8, dtype=torch.bool)),
+        Float32().with_frames(frames, torch.ones(2, 8, dtype=torch.bool)),
         torch.tensor([0, 1]),
         classes=("a", "b"),
         normalisation=Normalisation((0.5,) * 3, (0.25,) * 3),
@@ -108,7 +108,7 @@ def test_a_set_has_no_split_but_train(chosen, tmp_path, split):
 
 def test_what_is_neither_set_nor_store_is_refused():
     with pytest.raises(
-        ConfigError, match=r"a condensed set or a clip store is wanted, not 'set'\. prism\.load opens"
+        ConfigError, match=r"a condensed set or a clip store is wanted, not 'set'; prism\.load opens"
     ):
         VideoDataset("set")
 

@@ -8,7 +8,7 @@ import torch
 
 import prism
 from prism.artifacts.clips import Clips
-from prism.artifacts.encodings.storages import H264, Float32, UInt8
+from prism.artifacts.encodings.sparse import H264, Float32, UInt8
 from prism.errors import ArtifactError, ClipError, ConfigError
 from prism.selection.methods import Selection
 
@@ -76,12 +76,17 @@ def test_sets_of_one_method_from_several_seeds_are_a_group_with_a_lead(store, ch
         (
             {"clips": {"frames": torch.zeros(2, 3, 3, 48, 48)}},
             ArtifactError,
-            "frames of the clips are 3, but those",
+            "frames of the clips are 3, but the store has 8",
         ),
         ({"clips": {"labels": torch.tensor([0, 0])}}, ArtifactError, "no video of class 'class1'"),
         ({"method": None}, ConfigError, "method = None, but it must be a finite number, a text"),
         ({"widths": [3]}, ConfigError, r"widths = \[3\], but it must be a finite number, a text"),
-        ({"clips": {"frames": torch.full((2, 8, 3, 48, 48), torch.nan)}}, ConfigError, "not finite"),
+        ({"clips": {"frames": torch.full((2, 8, 3, 48, 48), torch.nan)}}, ClipError, "clips hold NaN or infinity"),
+        (
+            {"clips": {"frames": torch.full((2, 8, 3, 48, 48), 90.0)}},
+            ClipError,
+            "mean of 90: divide floats in 0..255",
+        ),
         ({"lr": float("inf")}, ConfigError, "lr = inf, but it must be a finite number"),
         ({"seed": "3"}, ConfigError, "seed = '3', but it must be a whole number"),
     ],

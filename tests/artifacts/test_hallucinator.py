@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from prism.artifacts.hallucinator import KERNEL, combine, hallucinate
+from prism.artifacts.encodings.static_dynamic import KERNEL, combine, hallucinate
 
 
 def parts(seed: int, num_frames: int = 3, dtype: torch.dtype = torch.float64) -> list[torch.Tensor]:

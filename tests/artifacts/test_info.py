@@ -10,7 +10,7 @@ import torch
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.info import describe
 from prism.artifacts.telemetry import TelemetryWriter
 from prism.errors import ArtifactError
@@ -70,7 +70,7 @@ def test_every_description_is_json(store, tmp_path):
 
 def a_set(note: str) -> CondensedSet:
     return CondensedSet(
-        Float32().encode(torch.zeros(2, 2, 3, 1, 1), torch.ones(2, 2, dtype=torch.bool)),
+        Float32().with_frames(torch.zeros(2, 2, 3, 1, 1), torch.ones(2, 2, dtype=torch.bool)),
         torch.tensor([0, 1]),
         classes=("a", "b"),
         normalisation=Normalisation((0.5,) * 3, (0.5,) * 3),

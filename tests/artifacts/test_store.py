@@ -1,5 +1,6 @@
 """The clip store: its bytes are specified, damage is named, and sampling is fair."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism import testing
-from prism.artifacts.index import ClipSource, StoreHeader, clips_csv, ordered_classes
-from prism.artifacts.store import ClipStore
+from prism.artifacts.cache import CacheFile
+from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
+from prism.machine.text_io import canonical_json
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "store"
 SOURCES = [
@@ -170,19 +172,22 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "foreign format": (lambda s: edit_header(s, format="other"), "not a clip store"),
     "newer version": (lambda s: edit_header(s, version=2), "version 2, but this PRISM reads 1"),
     "no version": (lambda s: edit_header(s, version=None), "version None"),
-    "unknown field": (lambda s: edit_header(s, extra=1), "inconsistent"),
-    "no flip": (lambda s: edit_header(s, flip=None), "inconsistent"),
+    "unknown field": (lambda s: edit_header(s, extra=1), "'extra' is unknown. Ingest it again"),
+    "no flip": (lambda s: edit_header(s, flip=None), "'flip' is missing"),
     "flip is a number": (lambda s: edit_header(s, flip=1), "flip"),
     "T is text": (lambda s: edit_header(s, num_frames="2"), "num_frames"),
     "T is absurd": (lambda s: edit_header(s, num_frames=10**9), "num_frames"),
     "size is a number": (lambda s: edit_header(s, size=2), "size"),
     "size is zero": (lambda s: edit_header(s, size=[0, 3]), "size"),
     "one class": (lambda s: edit_header(s, classes=["größer"]), "two or more"),
-    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "not sorted"),
+    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "sorted"),
     "classes repeat": (lambda s: edit_header(s, classes=["a", "a"]), "different"),
     "a renamed class": (lambda s: edit_header(s, classes=["drehen, links", "grösser"]), "größer"),
     "splits miss one": (lambda s: edit_header(s, splits={"train": 6}), "splits"),
-    "splits are negative": (lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}), "count"),
+    "splits are negative": (
+        lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}),
+        "not counts of train",
+    ),
     "splits count otherwise": (lambda s: edit_header(s, splits={"train": 2, "val": 2, "test": 2}), "other clips"),
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
     "splits are huge": (lambda s: edit_header(s, splits={"train": 2**39, "val": 1, "test": 3}), "other clips"),
@@ -241,6 +246,33 @@ def test_edited_frames_pass_only_when_nobody_wants_them_verified(tmp_path):
     shutil.copytree(GOLDEN, tmp_path / "store")
     change_byte(tmp_path / "store" / "frames.u8")
     assert len(ClipStore.open(tmp_path / "store", verify=False)) == 6
+
+
+@pytest.mark.parametrize(
+    "change", [{"mean": [0.1] * 3}, {"std": [0.1] * 3}, {"flip": False}, {"classes": ["a", "b"]}]
+)
+def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change):
+    store = make_store()
+    before, made = store.fingerprint, CacheFile.of(store, "means", {}, torch.device("cpu"), (2, 2)).path
+    edit_header(store.path, **change)
+    with pytest.raises(ArtifactError, match="was changed, replaced or moved"):
+        store.check_unchanged()
+    if "classes" in change:
+        edit_clips(
+            store.path, (store.path / "clips.csv").read_text().replace("class0", "a").replace("class1", "b")
+        )
+    again = ClipStore.open(store.path)
+    assert again.fingerprint != before
+    assert CacheFile.of(again, "means", {}, torch.device("cpu"), (2, 2)).path != made
+
+
+def test_a_set_of_an_earlier_version_still_knows_its_store(store):
+    header = store.header
+    identity = [header.sha256["frames.u8"], header.sha256["clips.csv"], list(header.classes), header.flip]
+    earlier = hashlib.sha256(canonical_json(identity).encode()).hexdigest()
+    assert store.is_source(earlier)
+    assert store.is_source(store.fingerprint)
+    assert not store.is_source("another")
 
 
 # Sampling.

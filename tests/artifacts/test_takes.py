@@ -1,6 +1,5 @@
 """Takes: a video of a set may stand for several clips, one of which is drawn whenever it is shown."""
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import torch
 
 import prism
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import KeyFrameEncoding
 from prism.artifacts.info import describe
 from prism.artifacts.results import Result
 from prism.errors import ArtifactError, ConfigError
@@ -116,34 +114,6 @@ def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, 
         False,
     )
     assert four.num_bytes > one.num_bytes
-
-
-@pytest.mark.parametrize("storage", ["uint8", "h264"])
-def test_takes_are_decoded_once_where_there_is_room_and_are_the_same_clips_where_there_is_none(
-    store, monkeypatch, storage
-):
-    decoded, render = [], KeyFrameEncoding.render
-
-    def counted(self: KeyFrameEncoding, videos: torch.Tensor, *args: object) -> torch.Tensor:
-        decoded.append(len(videos))
-        return render(self, videos, *args)
-
-    def epochs() -> list[torch.Tensor]:
-        condensed = select(store, takes=4, storage=storage)
-        return [condensed.clips(generator(0, "clips", epoch)).frames for epoch in range(4)]
-
-    monkeypatch.setattr(KeyFrameEncoding, "render", counted)
-    kept = epochs()
-    monkeypatch.setattr("prism.artifacts.condensed.available_memory_bytes", lambda device: 2**20)
-    assert all(torch.equal(*pair) for pair in zip(kept, epochs(), strict=True))
-    assert decoded == [8, 2, 2, 2, 2]
-
-
-def test_decoded_takes_do_not_travel_to_another_machine(taken):
-    taken.render()
-    before = len(pickle.dumps(taken))
-    taken.clips(generator(0, "clips"))
-    assert len(pickle.dumps(taken)) == before
 
 
 def test_any_encoding_can_have_takes(tmp_path):

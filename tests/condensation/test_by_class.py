@@ -9,9 +9,9 @@ import torch
 from conftest import Crash
 from settings import PAPER
 
+from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.info import describe
-from prism.artifacts.options import STORAGES
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation.by_class import ClassOrder
 from prism.condensation.checkpoint import checkpoint_path, shards_path
@@ -223,11 +223,11 @@ def test_joined_parts_render_to_the_clips_of_the_whole(storage):
     mask = torch.rand(5, 6, generator=draw) < 0.5
     mask[:, [0, -1]] = True
     keeps = STORAGES.make(storage, CondenseConfig())
-    whole = keeps.encode(frames, mask)
-    parts = [keeps.encode(frames[at], mask[at]) for at in (slice(0, 2), slice(2, 5))]
+    whole = keeps.with_frames(frames, mask)
+    parts = [keeps.with_frames(frames[at], mask[at]) for at in (slice(0, 2), slice(2, 5))]
     joined = whole.join(parts)
     assert joined.problem(5) is None
-    assert all(torch.equal(part, joined.tensors()[name]) for name, part in whole.tensors().items())
+    assert all(torch.equal(part, joined.tensors[name]) for name, part in whole.tensors.items())
 
 
 def test_a_network_that_the_clips_are_too_small_for_is_refused_before_anything_is_begun(

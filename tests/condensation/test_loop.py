@@ -18,10 +18,10 @@ import torch
 from conftest import CrashingAt
 from settings import PAPER
 
+from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
-from prism.artifacts.options import STORAGES
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.condensation import condense as verb
@@ -270,7 +270,7 @@ def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe
 
 def test_without_insertion_the_ends_remain_the_only_keyframes(store):
     condensed = run_tiny(store, insertion="never", epsilon=1.0, warmup=0.0, cooldown=0.0)
-    assert condensed.encoding.times.tolist() == [0, 7, 0, 7]
+    assert condensed.encoding.tensors["times"].tolist() == [0, 7, 0, 7]
 
 
 def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):

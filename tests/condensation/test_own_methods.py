@@ -6,7 +6,7 @@ import pytest
 import torch
 from settings import PAPER
 
-from prism.artifacts.encodings.storages import Float32
+from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.keyframes import enlarge
 from prism.condensation.condense import condense
 from prism.condensation.method import Method, Videos

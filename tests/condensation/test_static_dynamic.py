@@ -13,8 +13,8 @@ import torch
 
 from prism.artifacts.clips import Clips, Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import DTYPES, StaticDynamicEncoding
-from prism.artifacts.hallucinator import KERNEL, hallucinate
+from prism.artifacts.encodings import DTYPES
+from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding, hallucinate
 from prism.artifacts.info import describe
 from prism.condensation.ahead import ClassMeans
 from prism.condensation.class_means import held_frames
@@ -147,9 +147,9 @@ def test_the_set_is_the_last_iterations_parts_in_units_of_pixels(store):
     run = Condensation(store, config(vpc=2), CPU)
     for _ in range(run.num_iterations):
         run.step()
-    videos, encoding = run.videos, condensed.encoding
-    torch.testing.assert_close(store.normalisation.apply(encoding.static.decode()), videos.static.detach())
-    assert torch.equal(encoding.dynamic.decode(), videos.dynamic.detach())
+    videos, tensors = run.videos, condensed.encoding.tensors
+    torch.testing.assert_close(store.normalisation.apply(tensors["static"]), videos.static.detach())
+    assert torch.equal(tensors["dynamic"], videos.dynamic.detach())
     expected = hallucinate(videos.static[::2], videos.dynamic[::2], videos.weight, videos.bias).detach()
     torch.testing.assert_close(store.normalisation.apply(condensed.render()), expected, rtol=1e-4, atol=1e-5)
 
@@ -188,7 +188,7 @@ def test_the_papers_storage_table_is_met_at_five_videos_per_class():
     values = num * (3 + 16) * 112 * 112 + 3 * 4 * 27 + 3
     assert 4 * values / 2**20 == pytest.approx(455, abs=0.5)
     static, dynamic = torch.zeros(1).expand(num, 3, 112, 112), torch.zeros(1).expand(num, 16, 112, 112)
-    encoding = StaticDynamicEncoding.encode(static, dynamic, torch.zeros(KERNEL), torch.zeros(3), "float32")
+    encoding = StaticDynamicEncoding.of_parts(static, dynamic, torch.zeros(KERNEL), torch.zeros(3), "float32")
     assert encoding.num_values == values
 
 
@@ -256,7 +256,7 @@ def arithmetic_parts() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.
 def arithmetic_set(storage: str) -> CondensedSet:
     """The set of the golden files: no random number, no version, no clock."""
     return CondensedSet(
-        StaticDynamicEncoding.encode(*arithmetic_parts(), storage),
+        StaticDynamicEncoding.of_parts(*arithmetic_parts(), storage),
         LABELS,
         ("left", "rechts, größer"),
         Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
@@ -384,8 +384,8 @@ def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, nam
             "an unknown encoding",
             "'wavelets', but this PRISM reads keyframes, static-dynamic, h264. Update prism-condense",
         ),
-        ("the weight has another shape", "weight of shape (3, 4, 3, 3, 3)"),
-        ("too few dynamic memories", "2 static images and 2 dynamic memories for each video"),
+        ("the weight has another shape", "weight must be (3, 4, 3, 3, 3)"),
+        ("too few dynamic memories", "dynamic must be (6, 4, 2, 3)"),
         ("two number formats", "number format"),
         ("a memory holds NaN", "not finite"),
         ("T is another", "another size or length"),
@@ -417,7 +417,7 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 def test_a_set_in_memory_is_checked_like_one_on_disk():
     made = arithmetic_set("float32")
-    with pytest.raises(ArtifactError, match="2 static images"):
+    with pytest.raises(ArtifactError, match=r"static must be \(4, 3, 2, 3\)"):
         replace(made, labels=torch.tensor([0, 1]))
 
 

@@ -16,7 +16,7 @@ from conftest import Crash
 
 from prism.artifacts.clips import Normalisation, as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.storages import Float32, UInt8
+from prism.artifacts.encodings.sparse import Float32, UInt8
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted, OutputError
@@ -101,7 +101,7 @@ def test_a_set_of_real_clips_trains_as_the_same_clips_of_the_store_do(store):
     """Coded as uint8, packed and rendered, they are the same clips; only their last bits may differ."""
     subset = store.sample(1, generator(3, "subset"))
     chosen = CondensedSet(
-        UInt8().encode(as_pixels(store.clips("train").frames[subset]), torch.ones(2, 8, dtype=torch.bool)),
+        UInt8().with_frames(as_pixels(store.clips("train").frames[subset]), torch.ones(2, 8, dtype=torch.bool)),
         store.clips("train").labels[subset],
         classes=store.classes,
         normalisation=store.normalisation,
@@ -183,7 +183,7 @@ def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monke
 def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
     frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
     return CondensedSet(
-        Float32().encode(frames, torch.ones(frames.shape[:2], dtype=torch.bool)),
+        Float32().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool)),
         torch.tensor([0, 1]),
         **(
             {"classes": chosen.classes, "normalisation": Normalisation((0.5,) * 3, (0.5,) * 3), "flip": True}

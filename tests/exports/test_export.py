@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.storages import UInt8, encoded
+from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.results import Result
 from prism.errors import ArtifactError, ConfigError, OutputError
 from prism.evaluation.evaluate import evaluate
@@ -102,7 +102,7 @@ def test_an_export_that_holds_what_somebody_put_there_is_never_overwritten(chose
 
 def test_an_export_of_a_set_that_lacks_a_class_may_be_overwritten(store, tmp_path):
     whole = select(store)
-    first = encoded(UInt8(), whole.render()[:1], whole.mask[:1])
+    first = UInt8().with_frames(whole.render()[:1], whole.mask[:1])
     lacking = CondensedSet(first, whole.labels[:1], whole.classes, whole.normalisation, whole.flip, whole.source)
     export(lacking, tmp_path / "hub")
     before = files(tmp_path)

@@ -13,7 +13,7 @@ import torch
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import h264
-from prism.artifacts.encodings.storages import H264, Float32, UInt8
+from prism.artifacts.encodings.sparse import H264, Float32, UInt8
 from prism.errors import ArtifactError, ConfigError
 from prism.exports.export import export
 from prism.exports.mp4 import decoded, encoded_exactly, muxed
@@ -26,7 +26,7 @@ def flat(storage, size: int = 32, scale: int = 1) -> CondensedSet:
     """A video of each colour, which changes from frame to frame."""
     frames = COLOURS.view(-1, 1, 3, 1, 1) * torch.tensor([1, 0.8, 0.9, 0.7, 1]).view(1, -1, 1, 1, 1)
     frames = frames.expand(-1, -1, -1, size, size)
-    encoding = storage.encode(frames, torch.ones(frames.shape[:2], dtype=torch.bool), scale)
+    encoding = storage.with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool), scale)
     names = tuple(f"colour{label}" for label in range(len(COLOURS)))
     normalisation = Normalisation((0.5,) * 3, (0.25,) * 3)
     return CondensedSet(encoding, torch.arange(len(COLOURS)), names, normalisation, True)
@@ -85,7 +85,7 @@ def test_no_picture_is_decoded_after_it_is_shown(store):
     ids=["another range", "frames between", "smaller key-frames", "an edge"],
 )
 def test_a_stream_that_is_not_the_clip_is_not_copied(frames, mask, scale):
-    encoding = H264().encode(frames, torch.tensor([mask], dtype=torch.bool), scale)
+    encoding = H264().with_frames(frames, torch.tensor([mask], dtype=torch.bool), scale)
     assert encoding.stream(0) is None
 
 
@@ -114,7 +114,7 @@ def test_an_edge_is_refused_with_what_to_do(make_store, tmp_path):
 
 def test_values_outside_the_range_of_pixels_are_clipped_and_counted(tmp_path):
     frames = torch.linspace(-0.5, 1.5, 32).expand(2, 4, 3, 32, 32)
-    encoding = Float32().encode(frames, torch.ones(2, 4, dtype=torch.bool))
+    encoding = Float32().with_frames(frames, torch.ones(2, 4, dtype=torch.bool))
     normalisation = Normalisation((0.5,) * 3, (0.25,) * 3)
     condensed = CondensedSet(encoding, torch.tensor([0, 1]), ("a", "b"), normalisation, True)
     made = export(condensed, tmp_path / "out", lossless=True)
@@ -127,7 +127,7 @@ def test_values_outside_the_range_of_pixels_are_clipped_and_counted(tmp_path):
 
 def test_packets_that_hold_something_else_are_refused_in_one_sentence(tmp_path):
     condensed = flat(H264())
-    condensed.encoding.keyframes.packets[40:] = 0
+    condensed.encoding.tensors["packets"][40:] = 0
     with pytest.raises(ArtifactError, match=r"video 0 cannot be decoded as h264: .*\.$"):
         export(condensed, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from exhibits import Exhibit
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet, _digest
-from prism.artifacts.encodings.storages import H264
+from prism.artifacts.encodings.sparse import H264
 from prism.artifacts.info import describe
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
@@ -52,7 +52,7 @@ def make_set(path: Path) -> None:
 def make_coded(path: Path) -> None:
     """A set of two videos, compressed."""
     made = CondensedSet(
-        H264().encode(
+        H264().with_frames(
             torch.linspace(0, 1, 2 * 2 * 3 * 18 * 20).view(2, 2, 3, 18, 20), torch.ones(2, 2, dtype=torch.bool)
         ),
         torch.tensor([0, 1]),

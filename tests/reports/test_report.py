@@ -17,8 +17,7 @@ from PIL import Image
 from rich.console import Console
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import StaticDynamicEncoding
-from prism.artifacts.hallucinator import KERNEL
+from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
 from prism.artifacts.results import Result, Subject, percent
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.errors import ArtifactError, ConfigError, OutputError, PrismError
@@ -562,7 +561,7 @@ def test_values_outside_the_range_are_counted_and_clipped(exhibit):
 def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):
     draw = torch.Generator().manual_seed(0)
     parts = [torch.randn(shape, generator=draw) for shape in [(4, 3, 16, 16), (4, 8, 16, 16), KERNEL, KERNEL[:1]]]
-    encoding = StaticDynamicEncoding.encode(*parts, "float32")
+    encoding = StaticDynamicEncoding.of_parts(*parts, "float32")
     store, path = exhibit.store, exhibit.folder / "parts.safetensors"
     CondensedSet(encoding, torch.tensor([0, 1]), store.classes, store.normalisation, True).save(path)
     page = page_of([exhibit.of_set(path, "parts")])

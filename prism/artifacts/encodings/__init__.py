@@ -1,46 +1,265 @@
-"""Encodings: the tensors that a condensed set stores, how a stranger's are checked, and the clips they stand for.
+"""Encoding: how a set stores its videos, as the tensors of a file, and the clips that they render to."""
 
-Each encoding knows its tensors and its entries in the metadata (`docs/formats.md`), and nothing of the set around
-them: labels, classes and normalisation are the set's. A `Storage` makes an encoding of frames.
-"""
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from prism.artifacts.encodings.encoding import Encoding
-from prism.artifacts.encodings.images import DTYPES, scale_names
-from prism.artifacts.encodings.sparse import H264Encoding, KeyFrameEncoding
-from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
+from prism.artifacts.clips import Normalisation
+from prism.errors import ConfigError, PrismError
 
-ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264Encoding)
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
+"""Number formats of images, by name."""
+MAX_FRAMES = 4096
+MAX_SIDE = 4096
+MAX_CLIP_VALUES = 2**28
+"""Values of one rendered clip, 1 GiB as float32: 64 frames of 1180×1180 pixels."""
+PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
 
 
-def tensor_problem(encoding: type[Encoding], tensors: dict[str, Tensor]) -> str | None:
-    """The first thing that is wrong with the names, number formats and ranks of a file's tensors, or None."""
-    expected = {name: (set(DTYPES.values()), rank) for name, rank in encoding.IMAGES.items()}
-    expected |= {name: ({dtype}, rank) for name, (dtype, rank) in encoding.TENSORS.items()}
-    expected["labels"] = ({torch.int32}, 1)
-    for name in encoding.IMAGES:
-        if name in tensors and tensors[name].dtype == torch.uint8:
-            expected |= dict.fromkeys(scale_names(name), ({torch.float32}, 1))
+class Encoding(ABC):
+    """How the videos of a set are stored.
+
+    An encoding is the value of `--storage`, and its fields are options, all with defaults: `H264(quality=50)`. As
+    such it holds no videos; `with_frames` gives the same encoding with them. A custom one names its tensors, and
+    has three methods:
+
+        class EverySecond(Encoding):
+            NAME = "every-second"
+            TENSORS = {"levels": (torch.uint8, 5)}
+
+            def encode(self, frames, mask, scale=1):
+                clips = enlarge(keyframes.render(frames, mask), scale)
+                return {"levels": (clips[:, ::2] * 255).round().clamp(0, 255).byte()}
+
+            @property
+            def mask(self):
+                return (torch.arange(self.num_frames) % 2 == 0).repeat(len(self.tensors["levels"]), 1)
+
+            def render(self, videos, normalisation, generator):
+                levels = self.tensors["levels"][videos] / 255
+                return levels.repeat_interleave(2, dim=1)[:, : self.num_frames]
+
+        prism.condense(store, "set.safetensors", storage=EverySecond())
+        prism.CondensedSet.load("set.safetensors", encodings=[EverySecond])
+
+    No file makes PRISM import code, so the reader names the encoding. Names, number formats and ranks of the
+    tensors are checked before, and the shape of the clips; what else may be damaged is for `problem`.
+
+    Attributes:
+        NAME: the `encoding` in the metadata of a file.
+        TENSORS: number format and rank of each tensor, by its name in a file. The format None stands for any of
+            `DTYPES`; a uint8 one has a scale and a minimum for each image beside it (`as_numbers`).
+        number_format: a key of `DTYPES` if it keeps numbers of any kind in that format, as the memories of
+            static-dynamic are; None where it keeps pictures.
+        largest: the largest value that it can hold.
+        is_random: whether a video stands for several clips, one of which is drawn whenever it is rendered.
+        tensors: those of the file, without the labels.
+        num_frames: frames of a rendered clip (T).
+        size: height and width of a rendered clip.
+        scale: how many times as high and wide as its stored images a rendered clip is.
+    """
+
+    NAME: ClassVar[str]
+    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]]
+    number_format: ClassVar[str | None] = None
+    largest: ClassVar[float] = 1e38
+    is_random: ClassVar[bool] = False
+
+    tensors: Mapping[str, Tensor] = {}
+    num_frames: int = 0
+    size: tuple[int, int] = (0, 0)
+    scale: int = 1
+
+    def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
+        """The tensors of `TENSORS` for some videos.
+
+        Args:
+            frames: (V, T, 3, h, w) float pixels in units of [0, 1] (they may exceed it).
+            mask: (V, T) bool, True at key-frames, the first and the last frame among them; the other frames hold
+                nothing yet, and `keyframes.render` fills them in.
+            scale: how many times as high and wide as these frames the clips are.
+        """
+        raise ConfigError(f"the encoding '{self.NAME}' does not store frames. Choose another storage.")
+
+    @property
+    @abstractmethod
+    def mask(self) -> Tensor:
+        """(V, T) bool, True at frames of a clip that are stored as they are."""
+
+    @abstractmethod
+    def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
+        """The clips of some videos.
+
+        Args:
+            videos: (n,) positions.
+            normalisation: of the real training pixels.
+            generator: draws, where `is_random`; None always gives the same clips.
+
+        Returns:
+            (n, T, 3, H, W) float32, in units of [0, 1].
+        """
+
+    def check(self) -> None:  # noqa: B027
+        """Refuse to begin what cannot be stored at its end.
+
+        Raises:
+            ConfigError: this installation has no encoder.
+        """
+
+    @classmethod
+    def join(cls, parts: Sequence["Encoding"]) -> "Encoding":
+        """The videos of all parts, one part after another; they have one length, size, scale and storage.
+
+        Raises:
+            ConfigError: the tensors of a custom encoding do not hold one entry for each video.
+        """
+        first, tensors = parts[0], cls._joined([part.tensors for part in parts])
+        joined = first.holding(tensors, first.num_frames, first.size, first.scale)
+        if joined.problem(sum(len(part.mask) for part in parts)):
+            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --engine.")
+        return joined
+
+    @classmethod
+    def _joined(cls, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        return {name: torch.cat([tensors[name] for tensors in parts]) for name in parts[0]}
+
+    def problem(self, num_videos: int) -> str | None:
+        """The first thing that is wrong with its tensors for a set of so many videos, or None."""
+        if tuple(self.mask.shape) != (num_videos, self.num_frames) or num_videos < 1:
+            return f"its mask is {tuple(self.mask.shape)}, but there are {num_videos} labels"
+        shape, wanted = self.render(torch.tensor([0]), PLAIN, None).shape[1:], (self.num_frames, 3, *self.size)
+        return None if tuple(shape) == wanted else f"it renders clips of {tuple(shape)}, not {wanted}"
+
+    @property
+    def storage(self) -> str:
+        """Number format of the stored images, or their codec."""
+        return self.NAME
+
+    @property
+    def num_values(self) -> int:
+        """Numbers that are stored for the videos; indices do not count."""
+        return sum(tensor.numel() for tensor in self.tensors.values())
+
+    @property
+    def keyframe_counts(self) -> Tensor:
+        """(V,) int64, colour images stored for each video."""
+        return self.mask.sum(dim=1)
+
+    def stream(self, video: int) -> list[bytes] | None:
+        """The packets of H.264 that are the clip of a video as they stand; None where it has to be rendered."""
+        return None
+
+    def holding(
+        self, tensors: Mapping[str, Tensor], num_frames: int, size: tuple[int, int], scale: int = 1
+    ) -> Self:
+        """This encoding with the videos of these tensors, which nothing has checked yet."""
+        held = copy.copy(self)
+        vars(held).update(tensors=tensors, num_frames=num_frames, size=size, scale=scale)
+        return held
+
+    def with_frames(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Self:
+        """This encoding with the videos that `encode` takes.
+
+        Raises:
+            ConfigError: a custom encoding fails, or gives something else than these videos.
+        """
+        try:
+            size = frames.shape[3] * scale, frames.shape[4] * scale
+            held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
+            problem = tensor_problem(type(self), held.tensors) or held.problem(len(frames))
+        except PrismError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"the storage '{type(self).__name__}' fails: {type(error).__name__}: {error}."
+            ) from error
+        if problem:
+            raise ConfigError(
+                f"the storage '{type(self).__name__}' cannot store key-frames at scale {scale}: {problem}."
+            )
+        return held
+
+
+def tensor_problem(encoding: type[Encoding], tensors: Mapping[str, Tensor]) -> str | None:
+    """The first thing that is wrong with the names, number formats and ranks of an encoding's tensors, or None."""
+    expected = dict(encoding.TENSORS)
+    for name, (dtype, _) in encoding.TENSORS.items():
+        if dtype is None and name in tensors and tensors[name].dtype == torch.uint8:
+            expected |= dict.fromkeys(range_names(name), (torch.float32, 1))
     if set(tensors) != set(expected):
         return f"must hold the tensors {sorted(expected)}, but holds {sorted(tensors)}"
-    for name, (dtypes, rank) in expected.items():
-        tensor = tensors[name]
-        if tensor.dtype not in dtypes or tensor.dim() != rank:
-            return f"has a tensor '{name}' of {tensor.dtype} and shape {tuple(tensor.shape)}"
-    for name in encoding.IMAGES:
-        if any(len(tensors[key]) != len(tensors[name]) for key in scale_names(name) if key in tensors):
+    for name, (dtype, rank) in expected.items():
+        found = tensors[name]
+        if found.dtype not in ([dtype] if dtype else DTYPES.values()) or found.dim() != rank:
+            return f"has a tensor '{name}' of {found.dtype} and shape {tuple(found.shape)}"
+        ranges = [] if dtype else [tensors[key] for key in range_names(name) if key in tensors]
+        if any(len(each) != len(found) for each in ranges):
             return f"must hold a scale and a minimum for each image of '{name}'"
     return None
 
 
-def reading_problem(encoding: Encoding) -> str | None:
-    """The first thing because of which no reader could open a file of an encoding, or None."""
-    tensors, said = encoding.tensors(), f"the encoding '{encoding.NAME}'"
-    if encoding.NAME in {ours.NAME for ours in ENCODINGS} and not isinstance(encoding, ENCODINGS):
-        return f"{said} has the name of one of PRISM's. Choose another NAME"
-    if "labels" in tensors:
-        return f"{said} has a tensor 'labels', which every set has itself. Choose another name"
-    problem = tensor_problem(type(encoding), {**tensors, "labels": torch.zeros(1, dtype=torch.int32)})
-    return problem and f"{said} {problem}"
+def extent_problem(num_frames: int, size: tuple[int, int]) -> str | None:
+    """The first limit that clips of this length and size exceed, or None."""
+    height, width = size
+    if not 1 <= min(size) <= max(size) <= MAX_SIDE:
+        return f"frames of {height}×{width} pixels are not in 1..{MAX_SIDE}"
+    if not 2 <= num_frames <= MAX_FRAMES:
+        return f"clips must have 2 to {MAX_FRAMES} frames, got {num_frames}"
+    if num_frames * 3 * height * width > MAX_CLIP_VALUES:
+        return f"a clip of {num_frames}×{height}×{width} is larger than PRISM renders"
+    return None
+
+
+def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tensor]:
+    """Images (K, C, H, W) in a format of `DTYPES`, under their name.
+
+    A uint8 image k stands for `scale[k] * level + minimum[k]`: 1/255 and 0 where the image lies in [0, 1], as real
+    clips do, else its own range.
+    """
+    if number_format != "uint8":
+        return {name: images.to(DTYPES[number_format]).contiguous()}
+    scale, minimum = level_ranges(*images.flatten(1).aminmax(dim=1))
+    levels = (images - minimum.view(-1, 1, 1, 1)) / scale.view(-1, 1, 1, 1)
+    held = levels.round().clamp(0, 255).to(torch.uint8), scale, minimum
+    return dict(zip((name, *range_names(name)), held, strict=True))
+
+
+def from_numbers(name: str, tensors: Mapping[str, Tensor], chosen: Tensor) -> Tensor:
+    """Some of the images of `as_numbers`, float32 (k, C, H, W)."""
+    images = tensors[name][chosen].float()
+    if tensors[name].dtype != torch.uint8:
+        return images
+    scale, minimum = (tensors[key][chosen].view(-1, 1, 1, 1) for key in range_names(name))
+    return images * scale + minimum
+
+
+def are_finite(name: str, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether every image of `as_numbers` holds numbers that float32 can hold."""
+    if tensors[name].dtype != torch.uint8:
+        return bool(tensors[name].isfinite().all())
+    return levels_are_finite(*(tensors[key] for key in range_names(name)))
+
+
+def level_ranges(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """Scale and minimum of 256 levels, for images whose values go from `low` to `high` (K,)."""
+    # Pixels of real clips are multiples of 1/255: this range keeps them exactly.
+    ordinary = (low >= 0) & (high <= 1)
+    # An image of one colour has no range, but its scale must not be zero.
+    scale = torch.where(ordinary, 1 / 255, ((high - low) / 255).clamp(min=1e-12))
+    return scale, torch.where(ordinary, 0.0, low)
+
+
+def levels_are_finite(scale: Tensor, minimum: Tensor) -> bool:
+    """Whether the levels 0 to 255 stand for numbers that float32 can hold."""
+    # The product alone may overflow where the sum, computed with more digits, would not.
+    return bool(((255 * scale).isfinite() & (255 * scale + minimum).isfinite()).all())
+
+
+def range_names(name: str) -> tuple[str, str]:
+    """The tensors beside a uint8 one; those of key-frames, the first encoding, have the short names."""
+    prefix = "" if name == "keyframes" else f"{name}_"
+    return f"{prefix}scale", f"{prefix}minimum"

@@ -1,196 +1,241 @@
-"""Videos sparse in time: their key-frames (paper, section 3.1)."""
+"""Videos sparse in time: their key-frames as numbers, or as one stream of H.264 each (paper, section 3.1)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import prod
-from typing import Any, ClassVar, Self
+from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Normalisation
-from prism.artifacts.encodings.coded import Coded
-from prism.artifacts.encodings.encoding import Encoding, checked, extent_problem
-from prism.artifacts.encodings.images import Encoded, Images, offsets_of
+from prism.artifacts.encodings import (
+    Encoding,
+    are_finite,
+    as_numbers,
+    from_numbers,
+    h264,
+    level_ranges,
+    levels_are_finite,
+)
 from prism.artifacts.keyframes import enlarge, render
+from prism.errors import ArtifactError
 from prism.machine.devices import deterministic
 
 MAX_SCALE = 16
 
 
-@dataclass(frozen=True)
 class KeyFrameEncoding(Encoding):
-    """Videos sparse in time: key-frames, and linear interpolation between them (paper, section 3.1).
+    """Key-frames as numbers, and linear interpolation between them (paper, section 3.1).
 
-    Attributes:
-        keyframes: (K, 3, H, W), those of all videos, one video after another.
-        times: (K,) int64, the frame index of each key-frame, from 0 to T − 1 within every video.
-        offsets: (V + 1,) int64; video v has the key-frames offsets[v]..offsets[v + 1].
-        num_frames: frames of a rendered clip (T).
-        scale: how many times as high and wide as a key-frame a rendered clip is.
+    Its tensors are `keyframes`, those of all videos, one video after another; `times`, the frame index of each,
+    from 0 to T − 1 within every video; and `offsets`: video v has the key-frames offsets[v]..offsets[v + 1].
     """
 
     NAME: ClassVar[str] = "keyframes"
-    IMAGES: ClassVar[dict[str, int]] = {"keyframes": 4}
-    TENSORS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {
+    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
+        "keyframes": (None, 4),
         "times": (torch.int32, 1),
         "offsets": (torch.int64, 1),
     }
+    number_format: ClassVar[str | None] = "float32"
 
-    keyframes: Images
-    times: Tensor
-    offsets: Tensor
-    num_frames: int
-    scale: int = 1
-
-    @classmethod
-    def place(cls, keyframes: Images, mask: Tensor, scale: int = 1) -> Self:
-        """The key-frames of all videos, at the times that are marked in `mask` (V, T)."""
-        return cls(keyframes, mask.nonzero()[:, 1], offsets_of(mask.sum(dim=1)), mask.shape[1], scale)
+    def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
+        """The key-frames in the number format, and their places."""
+        return {**as_numbers("keyframes", frames[mask], str(self.number_format)), **_places(mask)}
 
     @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Self:
-        """The encoding in a file; the key-frames say how large they are."""
-        scale = checked(metadata.get("scale", 1), int)
-        keyframes = Encoded.of(tensors, "keyframes")
-        return cls(keyframes, tensors["times"].long(), tensors["offsets"], metadata["num_frames"], scale)
-
-    @classmethod
-    def join(cls, parts: Sequence["KeyFrameEncoding"]) -> "KeyFrameEncoding":
-        """The videos of all parts, one part after another; they have one length, size, scale and storage."""
-        first, held = parts[0], [part.tensors() for part in parts]
-        joined = {name: torch.cat([tensors[name] for tensors in held]) for name in held[0]}
-        joined["offsets"] = offsets_of(torch.cat([part.keyframe_counts for part in parts]))
-        num_frames, *size = first.clip_shape
-        return first.from_tensors(joined, {"num_frames": num_frames, "size": size, **first.metadata()})
-
-    def metadata(self) -> dict[str, Any]:
-        """The scale, where there is one. Sets of key-frames, the first kind, do not name their encoding."""
-        return {"scale": self.scale} if self.scale != 1 else {}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The tensors of the file."""
-        others = {"times": self.times.to(torch.int32), "offsets": self.offsets.to(torch.int64)}
-        return self.keyframes.tensors("keyframes") | others
-
-    def problem(self, num_videos: int) -> str | None:
-        """The first thing that is wrong with it for a set of so many videos, or None."""
-        shape, num_keyframes = self.keyframes.shape, len(self.times)
-        if len(shape) != 4 or shape[1] != 3 or not 1 <= min(shape[2:]) <= max(shape) < 2**31:
-            return f"key-frames must be (K, 3, H, W), got {shape}"
-        if not 1 <= self.scale <= MAX_SCALE:
-            return f"clips must be 1 to {MAX_SCALE} times as large as their key-frames, not {self.scale}"
-        if problem := extent_problem(self.clip_shape):
-            return problem
-        if num_videos < 1 or len(self.offsets) != num_videos + 1 or shape[0] != num_keyframes:
-            return "its tensors do not belong together: labels, offsets, times and key-frames differ in length"
-        # The range comes first: a stranger's offsets could be so far apart that their differences overflow.
-        in_range = bool(((self.offsets >= 0) & (self.offsets <= num_keyframes)).all())
-        runs = int(self.offsets[0]) == 0 and int(self.offsets[-1]) == num_keyframes
-        if not (in_range and runs and int(self.offsets.diff().min()) >= 2):
-            return "offsets must run from 0 to the number of key-frames, with two or more for each video"
-        first, last = self.times[self.offsets[:-1]], self.times[self.offsets[1:] - 1]
-        if bool((first != 0).any()) or bool((last != self.num_frames - 1).any()):
-            return f"each video's key-frames must span its clip, from 0 to {self.num_frames - 1}"
-        # From one video to the next the times fall, from T − 1 to 0.
-        steps = self.times.diff()
-        within = torch.ones(num_keyframes - 1, dtype=torch.bool)
-        within[self.offsets[1:-1] - 1] = False
-        if bool((steps[within] < 1).any()):
-            return "the times of each video's key-frames must increase"
-        return None if self.keyframes.is_finite else "a key-frame holds a value that is not finite"
-
-    @property
-    def clip_shape(self) -> tuple[int, int, int]:
-        """Frames, height and width of a rendered clip."""
-        return self.num_frames, self.scale * self.keyframes.shape[2], self.scale * self.keyframes.shape[3]
+    def _joined(cls, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+        counts = torch.cat([tensors["offsets"].diff() for tensors in parts])
+        return {**super()._joined(parts), "offsets": _offsets(counts)}
 
     @property
     def storage(self) -> str:
-        """Number format of the stored key-frames, or their codec."""
-        return self.keyframes.storage
+        """Number format of the key-frames."""
+        return str(self.tensors["keyframes"].dtype).removeprefix("torch.")
 
     @property
     def num_values(self) -> int:
         """Numbers of all key-frames."""
-        return prod(self.keyframes.shape)
+        height, width = self._image_size
+        return len(self.tensors["times"]) * 3 * height * width
+
+    @property
+    def _image_size(self) -> tuple[int, int]:
+        return self.size[0] // self.scale, self.size[1] // self.scale
 
     @property
     def keyframe_counts(self) -> Tensor:
         """(V,) int64, key-frames of each video."""
-        return self.offsets.diff()
-
-    @property
-    def shown(self) -> Images:
-        """The key-frames: what lies between two of them lies in their range."""
-        return self.keyframes
+        return self.tensors["offsets"].diff()
 
     @property
     def mask(self) -> Tensor:
         """(V, T) bool, True at key-frames."""
-        return self._mask
-
-    @cached_property
-    def _mask(self) -> Tensor:
         counts = self.keyframe_counts
         mask = torch.zeros(len(counts), self.num_frames, dtype=torch.bool)
-        mask[torch.repeat_interleave(torch.arange(len(counts)), counts), self.times] = True
+        mask[torch.repeat_interleave(torch.arange(len(counts)), counts), self.tensors["times"].long()] = True
         return mask
+
+    def keyframes(self, videos: Tensor) -> Tensor:
+        """The key-frames of some videos, one video after another, float32 (k, 3, h, w)."""
+        return from_numbers("keyframes", self.tensors, self._positions(videos))
+
+    def _positions(self, videos: Tensor) -> Tensor:
+        offsets = self.tensors["offsets"].tolist()
+        return torch.cat([torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()])
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
         """The interpolated clips (equation 3), enlarged; nothing about them is random."""
-        counts = self.keyframe_counts[videos]
-        row = torch.repeat_interleave(torch.arange(len(videos)), counts)
-        # The key-frames of these videos, wherever they lie: the place of each video's first, and then one by one.
-        within = torch.arange(len(row)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts)
-        packed = torch.repeat_interleave(self.offsets[:-1][videos], counts) + within
-        dense = torch.zeros(len(videos), self.num_frames, *self.keyframes.shape[1:])
-        dense[row, self.times[packed]] = self.keyframes[packed].decode()
+        row = torch.repeat_interleave(torch.arange(len(videos)), self.keyframe_counts[videos])
+        times = self.tensors["times"].long()[self._positions(videos)]
+        mask = torch.zeros(len(videos), self.num_frames, dtype=torch.bool)
+        mask[row, times] = True
+        dense = torch.zeros(*mask.shape, 3, *self._image_size)
+        dense[row, times] = self.keyframes(videos)
         # Several threads round some sizes otherwise than one.
         with deterministic(dense.device):
-            return enlarge(render(dense, self.mask[videos]), self.scale)
+            return enlarge(render(dense, mask), self.scale)
+
+    def problem(self, num_videos: int) -> str | None:
+        """The first thing that is wrong with its tensors for a set of so many videos, or None."""
+        times, offsets, (height, width) = self.tensors["times"].long(), self.tensors["offsets"], self.size
+        if not 1 <= self.scale <= MAX_SCALE or height % self.scale or width % self.scale:
+            return f"clips of {height}×{width} pixels cannot be {self.scale} times as large as their key-frames"
+        if num_videos < 1 or len(offsets) != num_videos + 1:
+            return "its tensors do not belong together: labels, offsets, times and key-frames differ in length"
+        # The range comes first: offsets could be so far apart that their differences overflow.
+        in_range = bool(((offsets >= 0) & (offsets <= len(times))).all())
+        if not in_range or offsets[0] != 0 or offsets[-1] != len(times) or offsets.diff().min() < 2:
+            return "offsets must run from 0 to the number of key-frames, with two or more for each video"
+        if (times[offsets[:-1]] != 0).any() or (times[offsets[1:] - 1] != self.num_frames - 1).any():
+            return f"each video's key-frames must span its clip, from 0 to {self.num_frames - 1}"
+        # From one video to the next the times fall, from T − 1 to 0.
+        steps = times.diff()
+        steps[offsets[1:-1] - 1] = 1
+        return "the times of each video's key-frames must increase" if (steps < 1).any() else self._image_problem()
+
+    def _image_problem(self) -> str | None:
+        wanted = len(self.tensors["times"]), 3, *self._image_size
+        if (found := tuple(self.tensors["keyframes"].shape)) != wanted:
+            return f"key-frames must be {wanted} by its metadata, got {found}: another size or length"
+        is_finite = are_finite("keyframes", self.tensors)
+        return None if is_finite else "a key-frame holds a value that is not finite"
+
+
+def _places(mask: Tensor) -> dict[str, Tensor]:
+    return {"times": mask.nonzero()[:, 1].int(), "offsets": _offsets(mask.sum(dim=1))}
+
+
+def _offsets(counts: Tensor) -> Tensor:
+    """Where each of V videos begins, and the last one ends, if they have so many images (V,): (V + 1,) int64."""
+    return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+
+
+class Float32(KeyFrameEncoding):
+    """Key-frames as they were optimised, to the last bit."""
+
+
+class Float16(KeyFrameEncoding):
+    """Key-frames in half the bytes, each value with 11 significant bits."""
+
+    number_format: ClassVar[str | None] = "float16"
+    largest: ClassVar[float] = torch.finfo(torch.float16).max
+
+
+class UInt8(KeyFrameEncoding):
+    """Key-frames in 256 levels: exact for real clips."""
+
+    number_format: ClassVar[str | None] = "uint8"
 
 
 @dataclass(frozen=True)
-class H264Encoding(KeyFrameEncoding):
-    """The same videos with the key-frames of each as a stream of H.264.
+class H264(KeyFrameEncoding):
+    """The key-frames of each video as a stream of H.264, decoded when they are needed.
+
+    `packets` are the bytes of all packets, one for each key-frame, and `packet_sizes` the bytes of each. A
+    key-frame of video v is `scale[v] * level + minimum[v]`, where levels lie in 0..255.
 
     Attributes:
-        keyframes: the packets, and what they have to decode to.
+        quality: what the compression keeps, in 0..100.
     """
 
     NAME: ClassVar[str] = "h264"
-    IMAGES: ClassVar[dict[str, int]] = {}
-    TENSORS: ClassVar[dict[str, tuple[torch.dtype, int]]] = {**KeyFrameEncoding.TENSORS, **Coded.TENSORS}
+    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
+        "times": (torch.int32, 1),
+        "offsets": (torch.int64, 1),
+        "packets": (torch.uint8, 1),
+        "packet_sizes": (torch.int32, 1),
+        "scale": (torch.float32, 1),
+        "minimum": (torch.float32, 1),
+    }
+    number_format: ClassVar[str | None] = None
 
-    keyframes: Coded
+    quality: int = 50
 
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> Self:
-        """The encoding in a file; nothing is decoded.
+    def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
+        """The key-frames, compressed; those of one video in one range of 256 levels."""
+        packets, ranges = [], []
+        # A video is so small that several threads wait for each other six times as long as one computes.
+        with deterministic(frames.device):
+            # One range for a video, not for an image: a jump between ranges would look like motion to the codec.
+            for video in frames[mask].split(mask.sum(dim=1).tolist()):
+                step, minimum = level_ranges(video.min(), video.max())
+                packets += h264.encode(((video - minimum) / step).clamp(0, 255), self.quality)
+                ranges.append(torch.stack([step, minimum]))
+        steps, minima = torch.stack(ranges, dim=1)
+        sizes = torch.tensor([len(packet) for packet in packets], dtype=torch.int32)
+        content = torch.frombuffer(bytearray(b"".join(packets)), dtype=torch.uint8)
+        coded = {"packets": content, "packet_sizes": sizes, "scale": steps, "minimum": minima}
+        return {**_places(mask), **coded}
+
+    def check(self) -> None:
+        """Look for the encoder."""
+        h264.require_encoder()
+
+    @property
+    def storage(self) -> str:
+        """The codec."""
+        return self.NAME
+
+    def keyframes(self, videos: Tensor) -> Tensor:
+        """The key-frames of some videos, decoded, one video after another, float32 (k, 3, h, w).
 
         Raises:
-            ValueError: clips of this size are not so many times as large as anything.
+            ArtifactError: the packets of a video do not decode to what the set says.
         """
-        scale, (height, width) = checked(metadata.get("scale", 1), int), metadata["size"]
-        if scale < 1 or height % scale or width % scale:
-            raise ValueError(
-                f"clips of {height}×{width} pixels cannot be {scale} times as large as their key-frames"
-            )
-        stored = (tensors[name] for name in Coded.TENSORS)
-        keyframes = Coded((height // scale, width // scale), tensors["offsets"], *stored)
-        return cls(keyframes, tensors["times"].long(), tensors["offsets"], metadata["num_frames"], scale)
+        images = list[Tensor]()
+        with deterministic(videos.device):
+            for video in videos.tolist():
+                try:
+                    levels = h264.decode(self._packets_of(video), self._image_size)
+                except h264.UndecodableError as problem:
+                    raise ArtifactError(f"video {video} cannot be decoded as h264: {problem}.") from None
+                images.append(levels * self.tensors["scale"][video] + self.tensors["minimum"][video])
+        return torch.cat(images)
 
-    def metadata(self) -> dict[str, Any]:
-        """The name, and the scale where there is one."""
-        return {"encoding": self.NAME, **super().metadata()}
-
-    def problem(self, num_videos: int) -> str | None:
-        """The first thing that is wrong, or None; a packet may still not decode."""
-        return self.keyframes.problem() or super().problem(num_videos)
+    def _packets_of(self, video: int) -> list[bytes]:
+        """The packets of a video, in the order of decoding."""
+        first, last = self.tensors["offsets"][video : video + 2].tolist()
+        all_sizes, sizes = self.tensors["packet_sizes"], self.tensors["packet_sizes"][first:last].tolist()
+        start, data = int(all_sizes[:first].sum()), self.tensors["packets"].numpy()
+        ends = [start + sum(sizes[:number]) for number in range(len(sizes) + 1)]
+        return [data[begin:end].tobytes() for begin, end in pairwise(ends)]
 
     def stream(self, video: int) -> list[bytes] | None:
         """The packets of a video if all frames of its clip are stored, in their own size and range."""
         is_whole = self.scale == 1 and int(self.keyframe_counts[video]) == self.num_frames
-        return self.keyframes.packets_of(video) if is_whole and self.keyframes.is_plain(video) else None
+        is_plain = (self.tensors["scale"][video], self.tensors["minimum"][video]) == level_ranges(
+            torch.tensor(0.0), torch.tensor(1.0)
+        )
+        return self._packets_of(video) if is_whole and is_plain and h264.holds_exactly(self.size) else None
+
+    def _image_problem(self) -> str | None:
+        """What is wrong with the packets; whether they decode is seen when they are."""
+        sizes, packets = self.tensors["packet_sizes"], self.tensors["packets"]
+        if len(sizes) != len(self.tensors["times"]) or sizes.min() < 1 or int(sizes.sum()) != len(packets):
+            return "the sizes of its packets must be positive and add up to the bytes that it holds"
+        scale, minimum = self.tensors["scale"], self.tensors["minimum"]
+        if not len(scale) == len(minimum) == len(self.keyframe_counts):
+            return "it must hold a scale and a minimum for each video"
+        return None if levels_are_finite(scale, minimum) else "a key-frame holds a value that is not finite"
