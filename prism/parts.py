@@ -11,10 +11,8 @@ import functools
 import importlib
 import inspect
 import re
-import traceback
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from prism.errors import ConfigError, PrismError
@@ -34,11 +32,13 @@ class Parts:
         kind: its noun in sentences, as `insertion rule`.
         registry: for each short name the place of the part, as `module:Name`.
         required: the methods that a part must have.
+        are_classes: whether a part stays a class, of which its verb makes objects, as a network does.
     """
 
     kind: str
     registry: Mapping[str, str]
     required: tuple[str, ...] = ()
+    are_classes: bool = False
 
     @property
     def promise(self) -> str:
@@ -137,16 +137,6 @@ class Parts:
         problem = f"{kind}{error}".rstrip(".")
         return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.")
 
-    def failed(self, value: Any, error: Exception) -> ConfigError:
-        """The sentence for an error in the code of a part, with the line of that code which led to it."""
-        own = [
-            f" at line {line} of {Path(frame.f_code.co_filename).name}"
-            for frame, line in traceback.walk_tb(error.__traceback__)
-            if frame.f_globals.get("__name__", "").partition(".")[0] not in ("prism", "torch")
-        ]
-        where, problem = "".join(own[-1:]), f"{type(error).__name__}: {error}".rstrip(".")
-        return ConfigError(f"the {self.kind} '{self.name_of(value)}' fails{where}: {problem}.")
-
     def is_builtin(self, value: Any) -> bool:
         """Whether a part is one of those with a short name; somebody else's code may change under one name."""
         return self.name_of(value) in self.registry
@@ -183,6 +173,10 @@ class Parts:
             home = self._place(value).partition("(")[0]
         else:
             part, _ = self.resolve(value)
+            if self.are_classes and not isinstance(part, type):
+                raise ConfigError(
+                    f"the {self.kind} must be a class, or a functools.partial of one, not a {type(part).__name__}."
+                )
             named = part if hasattr(part, "__qualname__") else type(part)
             home = f"{named.__module__}:{named.__qualname__}"
             defaults = {key: repr(word.default) for key, word in _parameters(named).items()}

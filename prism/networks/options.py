@@ -13,7 +13,7 @@ NETWORKS = Parts(
         "cnn-lstm": "prism.networks.recurrent:CnnLstm",
         "r2plus1d-18": "prism.networks.residual:R2Plus1D18",
     },
-    required=("embed", "forward"),
+    are_classes=True,
 )
 
 
