@@ -13,13 +13,10 @@ from typing import Any
 
 import prism
 
-TRAINED = {"epochs": 1, "width": 4, "device": "cpu"}
 FAST: dict[str, dict[str, Any]] = {
     "write_motion": {"train_per_class": 3, "test_per_class": 1, "num_frames": 40, "progress": False},
     "condense": {"iterations": 2, "width": 4, "batch_real": 2, "device": "cpu"},
-    "select": TRAINED,
-    "evaluate": {**TRAINED, "seeds": 1},
-    "retrieve": {**TRAINED, "seeds": 1},
+    "evaluate": {"epochs": 1, "width": 4, "device": "cpu", "seeds": 1},
 }
 """The options that win over those of the lines."""
 
@@ -31,7 +28,7 @@ def hurried(verb: str) -> Callable[..., Any]:
 
 
 def run_ten_lines(readme: Path, replace: Callable[[object, str, object], None] = setattr) -> None:
-    """Run the first Python block of a README on `videos` of the working folder, which are drawn first.
+    """Run the first Python block of a README in the working folder.
 
     Args:
         replace: gives `prism` its hurried verbs.
@@ -40,8 +37,6 @@ def run_ten_lines(readme: Path, replace: Callable[[object, str, object], None] =
     assert found, f"{readme} has no lines of Python"
     for verb in FAST:
         replace(prism, verb, hurried(verb))
-    if "write_motion" not in found[1]:
-        prism.write_motion("videos")
     exec(compile(found[1], readme.name, "exec"), {})
 
 

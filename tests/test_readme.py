@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,21 +32,6 @@ def commands(text: str) -> list[list[str]]:
 
 
 COMMANDS = {page: [command for block in blocks("sh", page) for command in commands(block)] for page in PAGES}
-
-
-@pytest.mark.parametrize(
-    ("page", "verbs"),
-    [
-        ("README.md", {"ingest", "condense", "evaluate"}),
-        ("index.md", {"motion", "ingest", "condense", "evaluate", "report"}),
-        ("own-videos.md", {"ingest", "condense", "select", "evaluate", "report"}),
-        ("cluster.md", {"ingest", "condense", "evaluate"}),
-        ("reproduce.md", {"reproduce"}),
-        ("export.md", {"export"}),
-    ],
-)
-def test_a_page_shows_the_commands_that_it_is_about(page, verbs):
-    assert {command[0] for command in COMMANDS[page]} == verbs
 
 
 @pytest.mark.parametrize(
@@ -97,18 +81,6 @@ def test_the_demos_commands_are_understood(monkeypatch):
     for step in steps:
         arguments = shlex.split(step.replace("$out", "out").replace("$recipe", "demo"))
         app.parse_args(arguments, exit_on_error=False, print_error=False)
-
-
-def test_the_demo_prints_its_commands_as_they_can_be_pasted(tmp_path):
-    script = [str(ROOT / "examples" / "demo.sh"), str(tmp_path / "a folder")]
-    # A program that says how many arguments it got, in place of ours.
-    (tmp_path / "prism").write_text("#!/bin/sh\necho $#\n")
-    (tmp_path / "prism").chmod(0o755)
-    done = subprocess.run(["sh", *script], env={"PRISM": str(tmp_path / "prism")}, capture_output=True, text=True)
-    lines = done.stdout.splitlines()
-    printed, counts = [shlex.split(line) for line in lines[::2]], list(map(int, lines[1::2]))
-    assert [len(words) - 2 for words in printed] == counts
-    assert len(counts) == 12
 
 
 def table(head: str) -> list[tuple[str, str]]:
@@ -224,9 +196,3 @@ def test_every_public_name_and_every_base_of_a_part_stands_in_the_reference():
     bases = re.findall(r"\| `(prism\.[\w.]+)` \|", PAGES["extending.md"].read_text(encoding="utf-8"))
     assert len(bases) == 8
     assert {f"prism.{name}" for name in prism.__all__} | set(bases) <= set(told)
-
-
-def test_the_terms_of_the_glossary_stand_in_the_order_of_the_alphabet():
-    terms = re.findall(r"^\*\*(.*?)\*\*: ", PAGES["glossary.md"].read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(terms) > 20
-    assert terms == sorted(terms, key=str.lower)
