@@ -13,9 +13,9 @@ from prism.artifacts.condensed import CondensedSet as CondensedSet
 from prism.artifacts.dataset import OutputFormat
 from prism.artifacts.dataset import VideoDataset as VideoDataset
 from prism.artifacts.estimates import lead as lead
-from prism.artifacts.options import StoreSplit
 from prism.artifacts.results import Result as Result
 from prism.artifacts.store import ClipStore as ClipStore
+from prism.artifacts.store import StoreSplit
 from prism.condensation.options import CondenseConfig as CondenseConfig
 from prism.errors import PrismError as PrismError
 from prism.evaluation.options import EvaluateConfig as EvaluateConfig
@@ -139,6 +139,7 @@ def ingest(
     seed: int = 0,
     name: str = "",
     layout: Any = "auto",
+    follow_links: bool = False,
     official_split: int = 1,
     train_list: Literal["official", "all-but-test"] = "official",
     annotations: str = "",
@@ -169,6 +170,7 @@ def load(
     seed: int = 0,
     name: str = "",
     layout: Any = "auto",
+    follow_links: bool = False,
     official_split: int = 1,
     train_list: Literal["official", "all-but-test"] = "official",
     annotations: str = "",

@@ -33,8 +33,8 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.rules import Conflict, Occasion
 from prism.config import with_options
 from prism.errors import OutputError, PrismError
-from prism.ingestion.layouts import check_listing
-from prism.ingestion.options import LAYOUTS, IngestConfig
+from prism.ingestion.options import LAYOUTS
+from prism.ingestion.splits import check_listing
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator, skip
 from prism.networks.build import build
@@ -253,7 +253,7 @@ def check_selection(selection: Any) -> None:
 def check_layout(layout: Any, source: Path) -> None:
     """A layout finds the videos of a source, each once and inside it, with a class and a known split."""
     check_name(LAYOUTS, layout)
-    listing = layout.videos_of(source, with_options(IngestConfig(), {"layout": layout}))
+    listing = layout.videos_of(source)
     check_listing(listing, LAYOUTS.name_of(layout))
     assert listing.videos, f"the layout finds no video in '{source}'"
     for video in listing.videos:

@@ -307,7 +307,7 @@ def test_an_objective_that_breaks_a_promise_is_caught(tiny, objective, sentence)
 
 
 def test_a_layout_that_finds_nothing_is_caught(tmp_path: Path):
-    from prism.ingestion.layouts import ClassFolders
+    from prism.ingestion.listing import ClassFolders
 
     with pytest.raises(AssertionError, match="finds no video"):
         testing.check_layout(ClassFolders(), tmp_path)

@@ -16,7 +16,6 @@ from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import Plan, make_plan
 from prism.ingestion.pool import Pool
 from prism.ingestion.shards import Shard, decode_shard
-from prism.ingestion.splits import said_of_recordings, said_of_tests
 from prism.ingestion.working import WorkingFolder, discard_named, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import (
@@ -115,8 +114,6 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
 
     for text in plan.listing.notes:
         note(text)
-    note(said_of_tests(plan.listing.videos, plan.videos, plan.config))
-    note(said_of_recordings(plan.listing.videos, plan.videos, plan.config))
     folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:
         note("The source or the settings have changed: starting again.", enabled=progress)

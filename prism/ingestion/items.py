@@ -18,11 +18,10 @@ import numpy as np
 from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.assemble import assemble
 from prism.ingestion.decode import Array, as_rgb, fit
-from prism.ingestion.layouts import SPLIT_NAMES
-from prism.ingestion.listing import DataSet, VideoSource
+from prism.ingestion.listing import SPLIT_NAMES, DataSet, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Sampling
-from prism.ingestion.splits import in_order, said_of_recordings, said_of_tests
+from prism.ingestion.splits import split_videos
 from prism.ingestion.task import Outcome
 from prism.ingestion.working import slot_offsets, working_folder
 from prism.machine.files import partial_path, replace_folder, writing
@@ -76,10 +75,10 @@ def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) 
         spool = tempfile.TemporaryFile(dir=output.parent)  # noqa: SIM115
     with spool:
         kept = {item.name: item for item in _keep(source, config, spool, output, run.progress)}
-        listed = list(_videos(kept.values()))
-        videos = in_order(listed, config)
-        note(said_of_tests(listed, videos, config))
-        note(said_of_recordings(listed, videos, config))
+        listing = Listing(Path(), list(_videos(kept.values())))
+        videos = split_videos(listing, config)
+        for text in listing.notes:
+            note(text)
         offsets = slot_offsets(videos, config)
         # No other run has this plan, so that none takes its folder over.
         folder = working_folder(partial_path(output), uuid.uuid4().hex, offsets)
@@ -140,7 +139,7 @@ def _roles(split: str, config: IngestConfig) -> Iterator[str]:
 def _videos(kept: Iterable[Kept]) -> Iterator[VideoSource]:
     """The items as videos."""
     for item in kept:
-        yield VideoSource(Path(item.name), item.name, item.label, item.name.rpartition("/")[0], item.recording)
+        yield VideoSource(Path(), item.name, item.label, item.name.rpartition("/")[0], item.recording)
 
 
 def _no_rate() -> Any:

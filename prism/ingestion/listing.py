@@ -1,21 +1,38 @@
-"""What a layout is and what it gives: the videos of a source, and what it left out and why."""
+"""The videos that a source names, with their classes and splits: folders of classes, and CSV lists.
 
+A layout reads names, never videos. Hidden files are passed over. Published data sets are in `official`.
+"""
+
+import csv
+import io
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from prism.errors import SourceError
-from prism.ingestion.options import LAYOUTS, IngestConfig
-from prism.machine.text_io import as_text
+from prism.machine.text_io import as_text, delimiter_of, read_text
 
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
 """A source that is no folder: items with frames and a label, or those of each split by its name."""
-VIDEO_SUFFIXES = (".mp4", ".avi", ".webm", ".mkv", ".mov")
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png")
+VIDEO_SUFFIXES = (
+    *(".mp4", ".avi", ".webm", ".mkv", ".mov", ".m4v", ".mpg", ".mpeg", ".wmv", ".flv", ".3gp", ".ts", ".gif"),
+)
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
+SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
+CSV_NEEDED, CSV_OPTIONAL = ("path", "label"), ("split", "group")
+"""Columns that a list has, and that it may have."""
+FEW = 3
+"""Examples in a message."""
+
+LINKED_FOLDER = "it is a folder that is a link, which is not searched."
+NESTED = "it lies in a folder within a class folder, which is not searched."
+LOOSE = "it lies beside the class folders, so its class is not known."
+MISSING = "missing: a list names it, but the source does not hold it."
 
 
 @dataclass(frozen=True)
@@ -35,13 +52,14 @@ class VideoSource:
 
 @dataclass
 class Listing:
-    """What a source holds.
+    """The videos of a source.
 
     Attributes:
         root: the folder that paths are relative to.
         videos: those that were found.
         skipped: paths that were left out, with the reasons.
-        passed_over: paths in class folders that are neither videos nor folders of frames.
+        unread: paths in class folders that are neither videos nor folders of frames.
+        unlisted: videos that the source holds, but none of its lists names.
         empty: class folders from which no video came.
         notes: sentences that the user should read.
     """
@@ -49,26 +67,63 @@ class Listing:
     root: Path
     videos: list[VideoSource] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    passed_over: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
-        """Take a video in, or note why it cannot be.
+        """Take a video in; one whose name is not UTF-8 is skipped.
 
         Raises:
             SourceError: the path does not begin with that of the source.
         """
-        if not path.is_relative_to(self.root):
-            raise SourceError(f"'{path}' is listed, but lies outside the source '{self.root}'.")
-        relative = path.relative_to(self.root).as_posix()
-        # Before Python 3.13 Path.resolve raises at a link to itself.
+        relative = self.relative(path)
         if relative != as_text(relative):
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
-        elif not Path(os.path.realpath(path)).is_relative_to(self.root.resolve()):
-            self.skipped[relative] = "it is a link that leaves the source."
         else:
             self.videos.append(VideoSource(path, relative, label, split, recording))
+
+    def skip(self, path: Path, reason: str) -> None:
+        """Leave a video out, for a reason that `skipped.csv` gives."""
+        self.skipped[as_text(self.relative(path))] = reason
+
+    def relative(self, path: Path) -> str:
+        """The path of a video under the source."""
+        try:
+            return path.relative_to(self.root).as_posix()
+        except ValueError:
+            raise SourceError(f"'{path}' is listed, but lies outside the source '{self.root}'.") from None
+
+
+class Faults:
+    """Faulty lines of lists, which are refused together: how many of each kind, and the first few."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[tuple[Path, str]]()
+        self._first: dict[tuple[Path, str], list[str]] = {}
+
+    def add(self, path: Path, kind: str, line: int, shown: str = "") -> None:
+        """Note a faulty line; `kind` follows `the list has`."""
+        self._counts[path, kind] += 1
+        if self._counts[path, kind] <= FEW:
+            self._first.setdefault((path, kind), []).append(f"{line} {shown[:100]!r}" if shown else str(line))
+
+    def check(self) -> None:
+        """Refuse the lists if a line of them is faulty."""
+        if self._counts:
+            said = []
+            for (path, kind), count in self._counts.items():
+                one, many = ("entry", "entries") if path.suffix == ".json" else ("line", "lines")
+                first = few(self._first[path, kind], count)
+                where = f"{count:,} {many} ({first})" if count > 1 else f"{one} {first}"
+                said.append(f"'{path}' has {kind} in {where}")
+            raise SourceError("; ".join(said) + ".")
+
+
+def few(items: Sequence[str], count: int = 0) -> str:
+    """The first few of some items."""
+    return ", ".join(items[:FEW]) + ", …" * (max(count, len(items)) > FEW)
 
 
 def frame_files(folder: Path) -> list[Path]:
@@ -96,28 +151,86 @@ def are_frames(names: Collection[str]) -> bool:
     return any(map(is_image, names)) and not any(map(is_video, names))
 
 
-def videos_under(root: Path, linked: list[str]) -> Iterator[Path]:
+def videos_under(root: Path, follow_links: bool, linked: list[str] | None = None) -> Iterator[Path]:
     """Every visible video under a folder, at any depth: a file, or a folder of frames.
 
     Args:
         root: the folder.
-        linked: gets the folders that are links, which are not searched, as they are seen from the root.
-
-    Raises:
-        OSError: a folder cannot be read.
+        follow_links: search folders that are links, each once.
+        linked: gets the folders that are links and are not searched.
     """
 
     def refuse(error: OSError) -> None:
-        raise error
+        raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.")
 
-    for name, folders, files in os.walk(root, onerror=refuse):
-        folder = Path(name)
-        folders[:] = sorted(entry for entry in folders if not entry.startswith("."))
-        links = (folder / entry for entry in folders if (folder / entry).is_symlink())
-        linked += [link.relative_to(root).as_posix() for link in links]
+    searched = {os.path.realpath(root)}
+    for name, folders, files in os.walk(root, onerror=refuse, followlinks=follow_links):
+        folder, visible = Path(name), sorted(entry for entry in folders if not entry.startswith("."))
+        links = {entry: os.path.realpath(folder / entry) for entry in visible if (folder / entry).is_symlink()}
+        if not follow_links and linked is not None:
+            linked += [(folder / entry).relative_to(root).as_posix() for entry in links]
+        # A link to a folder above would never end.
+        folders[:] = [entry for entry in visible if entry not in links or links[entry] not in searched]
+        searched.update(links.values())
         if folder != root and are_frames(files):
             yield folder
         yield from (folder / file for file in sorted(files) if is_video(file))
+
+
+def read_list(path: Path) -> str:
+    """The text of a list.
+
+    Raises:
+        SourceError: the file cannot be read, or is not UTF-8.
+    """
+    try:
+        return read_text(path)
+    except UnicodeDecodeError:
+        raise SourceError(f"'{path}' is not UTF-8 text.") from None
+    except (ValueError, OSError) as error:
+        raise SourceError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+
+
+def csv_rows(
+    path: Path, columns: Sequence[str], optional: Sequence[str], faults: Faults
+) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV file with their numbers: the cells of the wanted columns, then of the optional ones.
+
+    Columns are known in capitals too. A line without a wanted cell is added to `faults`; an optional cell that is
+    not there is an empty text.
+
+    Raises:
+        SourceError: the file cannot be read, or a column is missing or there twice.
+    """
+    text = read_list(path)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
+    try:
+        found = next(rows, [])
+        names = column_names(found)
+        for column in columns:
+            if column not in names:
+                raise SourceError(
+                    f"list '{path}' has no column '{column}', only {', '.join(found)[:200] or 'nothing'}."
+                )
+        for column in (*columns, *optional):
+            if names.count(column) > 1:
+                raise SourceError(f"list '{path}' has {names.count(column)} columns '{column}'.")
+        places = [names.index(column) if column in names else len(names) for column in (*columns, *optional)]
+        for row in rows:
+            if row:
+                cells = [row[place].strip() if place < len(row) else "" for place in places]
+                lacking = [name for name, cell in zip(columns, cells, strict=False) if not cell or "\0" in cell]
+                if lacking:
+                    faults.add(path, f"no {lacking[0]}", rows.line_num)
+                else:
+                    yield rows.line_num, cells
+    except csv.Error as error:
+        raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
+
+
+def column_names(header: Sequence[str]) -> list[str]:
+    """The columns of a CSV file by the names that we know: `Path` is `path`."""
+    return [name.strip().lower() for name in header]
 
 
 class Layout(ABC):
@@ -126,7 +239,7 @@ class Layout(ABC):
     Write one for a source that names classes in its own way. This one takes the class from the start of a name:
 
         class Prefixes(Layout):
-            def videos_of(self, source, config):
+            def videos_of(self, source):
                 listing = Listing(source)
                 for path in sorted(source.glob("*.mp4")):
                     listing.add(path, label=path.name.split("_")[0], split="")
@@ -134,25 +247,16 @@ class Layout(ABC):
 
     `prism.ingest("videos", "store", layout=Prefixes())` uses it in Python, `--layout mymodule:Prefixes` on the
     command line. A layout reads names, never videos. A field of the class is an option of the layout:
-    `--layout "mymodule:Prefixes(separator='-')"`.
-
-    Attributes:
-        num_splits: official splits that the data set has; `official_split` chooses one.
-        has_spare_videos: some videos are in neither official list; `train_list` can add them to the training list.
-        reads_annotations: it reads annotation files; `annotations` names their folder.
+    `--layout "mymodule:Prefixes(separator='-')"`. A field `annotations`, `official_split`, `train_list` or
+    `follow_links` gets the value of that option of `prism ingest`.
     """
 
-    num_splits: ClassVar[int] = 1
-    has_spare_videos: ClassVar[bool] = False
-    reads_annotations: ClassVar[bool] = False
-
     @abstractmethod
-    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
+    def videos_of(self, source: Path) -> Listing:
         """Find the videos of a source.
 
         Args:
             source: a folder, or a CSV file.
-            config: options of `prism ingest`.
 
         Returns:
             A listing whose `add` was called with the path, class and split of each video. A split is `train`,
@@ -162,27 +266,174 @@ class Layout(ABC):
             SourceError: the source does not fit the layout.
         """
 
-    def relations(self, config: IngestConfig) -> Iterator[tuple[str, bool, str]]:
-        """For an option that depends on the layout its name, whether it fits, and what it must be.
 
-        By default an option of official lists is refused where it would do nothing.
-        """
-        name = LAYOUTS.name_of(config.layout)
-        splits = range(1, self.num_splits + 1)
-        promise = f"one of {', '.join(map(str, splits))} with layout {name}"
-        yield "official_split", config.official_split in splits, promise
-        fits = self.has_spare_videos or config.train_list == "official"
-        yield "train_list", fits, f"official with layout {name}; only hmdb51 has videos in neither list"
-        official = [name for name, at in LAYOUTS.registry.items() if at.startswith("prism.ingestion.official:")]
-        fits = self.reads_annotations or not config.annotations
-        yield "annotations", fits, f"empty unless the layout is one of {', '.join(official)}"
+@dataclass(frozen=True)
+class ClassFolders(Layout):
+    """`root/<class>/<video>`: no splits."""
+
+    follow_links: bool = False
+
+    def videos_of(self, source: Path) -> Listing:
+        listing = Listing(require_folder(source))
+        for folder in self._folders(listing, source):
+            self._add_class(listing, folder, "")
+        return listing
+
+    def _folders(self, listing: Listing, folder: Path) -> Iterator[Path]:
+        """The folders in a folder; a link and a video beside them are skipped."""
+        for entry in entries(folder):
+            # DirEntry.is_dir raises at a link to itself.
+            if not os.path.isdir(entry):
+                if is_video(entry.name):
+                    listing.skip(Path(entry), LOOSE)
+            elif entry.is_symlink() and not self.follow_links:
+                listing.skip(Path(entry), LINKED_FOLDER)
+            else:
+                yield Path(entry)
+
+    def _add_class(self, listing: Listing, folder: Path, split: str) -> None:
+        before = len(listing.videos)
+        for entry in entries(folder):
+            path = Path(entry)
+            try:
+                is_folder = os.path.isdir(entry)
+                if is_folder and entry.is_symlink() and not self.follow_links:
+                    listing.skip(path, LINKED_FOLDER)
+                elif is_video(entry.name) or (is_folder and are_frames(os.listdir(entry))):
+                    listing.add(path, folder.name, split)
+                elif is_folder and (nested := list(videos_under(path, self.follow_links))):
+                    for video in nested:
+                        listing.skip(video, NESTED)
+                else:
+                    listing.unread.append(as_text(listing.relative(path)))
+            except OSError as error:
+                listing.skip(path, f"it cannot be read: {error.strerror}.")
+        if len(listing.videos) == before:
+            listing.empty.append(as_text(listing.relative(folder)))
 
 
-def require_folder(source: Path) -> None:
-    """Refuse a source that is a file.
+class SplitFolders(ClassFolders):
+    """`root/{train,val,test}/<class>/<video>`; videos in other folders are refused."""
 
-    Raises:
-        SourceError: it is one.
+    def videos_of(self, source: Path) -> Listing:
+        listing, others = Listing(require_folder(source)), Listing(source)
+        for folder in self._folders(listing, source):
+            split = SPLIT_NAMES.get(folder.name, "")
+            into = listing if split else others
+            for label in self._folders(into, folder):
+                self._add_class(into, label, split)
+            if not split:
+                self._add_class(others, folder, "")
+        if others.videos:
+            raise SourceError(
+                f"source '{source}' has split folders, but also {len(others.videos):,} videos in none of them: "
+                f"{few([video.relative for video in others.videos])}. Move them, or choose --layout classes."
+            )
+        return listing
+
+
+@dataclass(frozen=True)
+class CsvList(Layout):
+    """A list with the columns path, label, and perhaps split and group, the recording.
+
+    Its paths are absolute or seen from its folder, and stay in it. It names the split of every video, or of none.
     """
+
+    follow_links: bool = False
+
+    def videos_of(self, source: Path) -> Listing:
+        if source.is_dir():
+            raise SourceError(f"source '{source}' is a folder, but the csv layout needs the .csv file itself.")
+        listing, faults, first = Listing(source.parent), Faults(), dict[str, int]()
+        homes = [Path(os.path.abspath(source.parent)), source.parent.resolve()]
+        has_split = dict.fromkeys((False, True), 0)
+        for line, (path, label, split, group) in csv_rows(source, CSV_NEEDED, CSV_OPTIONAL, faults):
+            relative = _seen_from(homes, path)
+            has_split[bool(split)] = has_split[bool(split)] or line
+            if relative is None:
+                faults.add(source, "a path outside the list's folder", line, path)
+            elif split and split not in SPLIT_NAMES:
+                faults.add(source, f"a split that is none of {', '.join(SPLIT_NAMES)}", line, split)
+            elif first.setdefault(relative, line) != line:
+                faults.add(source, "a video that it has before", line, relative)
+            else:
+                listing.add(source.parent / relative, label, SPLIT_NAMES.get(split, ""), group)
+        faults.check()
+        if all(has_split.values()):
+            raise SourceError(
+                f"line {has_split[False]} of '{source}' has no split, but line {has_split[True]} has one. Fill "
+                "all cells, or leave out the column."
+            )
+        if first:
+            # The folder that holds all that is listed: the list itself may lie far above it.
+            above = source.parent / os.path.commonpath([os.path.dirname(relative) for relative in first])
+            found = videos_under(above, self.follow_links) if above.is_dir() else ()
+            names = (path.relative_to(source.parent).as_posix() for path in found)
+            listing.unlisted += [as_text(name) for name in names if name not in first]
+        return listing
+
+
+def _seen_from(homes: Sequence[Path], name: str) -> str | None:
+    """A path of a list as it is seen from the list's folder; None where it leaves that.
+
+    Args:
+        homes: the names of the folder, absolute: where it is reached by a link, it has two.
+        name: the path, absolute or seen from the folder.
+    """
+    path = os.path.normpath(name)
+    if not os.path.isabs(path):
+        return None if path.split(os.sep, 1)[0] == os.pardir else path.replace(os.sep, "/")
+    found = (Path(path).relative_to(home).as_posix() for home in homes if Path(path).is_relative_to(home))
+    return next(found, None)
+
+
+@dataclass(frozen=True)
+class Auto(Layout):
+    """The CSV list if there is one that names splits, else split folders, else class folders."""
+
+    follow_links: bool = False
+
+    def videos_of(self, source: Path) -> Listing:
+        if source.is_file():
+            return CsvList(self.follow_links).videos_of(source)
+        found = entries(source)
+        lists = [Path(entry) for entry in found if entry.name.lower().endswith(".csv") and _is_list(Path(entry))]
+        if len(lists) > 1:
+            names = ", ".join(path.name for path in lists)
+            raise SourceError(f"source '{source}' has several lists of videos ({names}). Name the one to use.")
+        if lists:
+            return CsvList(self.follow_links).videos_of(lists[0])
+        folders = {entry.name for entry in found if os.path.isdir(entry)}
+        # One split folder may be a class of that name; beside class folders it is.
+        has_splits = "train" in folders and (len(folders & SPLIT_NAMES.keys()) > 1 or len(folders) == 1)
+        return (SplitFolders if has_splits else ClassFolders)(self.follow_links).videos_of(source)
+
+
+def _is_list(path: Path) -> bool:
+    """Whether a file is taken for the list of its folder: it has the columns of a list that names splits."""
+    # A pipe of that name would wait for ever.
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        header = file.readline(10_000).decode("utf-8-sig", "replace")
+    try:
+        cells = next(csv.reader([header], delimiter=delimiter_of(header), skipinitialspace=True), ())
+        return {*CSV_NEEDED, "split"} <= set(column_names(cells))
+    except csv.Error:
+        return False
+
+
+def entries(folder: Path) -> list[os.DirEntry[str]]:
+    """The visible entries of a folder, sorted."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda e: e.name)
+    except OSError as error:
+        raise SourceError(f"folder '{folder}' cannot be read: {error.strerror}.") from None
+
+
+def require_folder(source: Path) -> Path:
+    """The source, which must be a folder."""
     if not source.is_dir():
         raise SourceError(f"source '{source}' is a file, but this layout needs a folder.")
+    return source

@@ -1,29 +1,40 @@
 """Data sets as their authors publish them: one layout for each, which reads the official annotation files.
 
 The validation videos of Kinetics and Something-Something are the test split, as in the literature.
-docs/datasets.md shows the trees.
+docs/datasets.md shows the trees. A name in a list is never opened as a path: it is looked up among the videos that
+are under the source, so no list can reach beyond it.
 """
 
+import io
+import json
+import os
 import re
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+from unicodedata import normalize
 
 from prism.errors import SourceError
-from prism.ingestion.annotations import (
-    Entry,
-    annotation_files,
+from prism.ingestion.listing import (
+    MISSING,
+    VIDEO_SUFFIXES,
+    Faults,
+    Layout,
+    Listing,
     csv_rows,
-    find_listed,
-    not_found,
-    read_json,
-    read_lines,
+    few,
+    read_list,
+    require_folder,
+    videos_under,
 )
-from prism.ingestion.listing import Layout, Listing, require_folder
-from prism.ingestion.options import IngestConfig
 
 VALIDATION_IS_TEST = "The validation videos of this data set are the test split, as in the literature."
+Listed = tuple[str, str, str]
+"""The name of a video, with its folder where that tells videos apart; its class; and its split, or nothing for one
+that this split does not use."""
 
 # fmt: off
 MINIUCF = frozenset((
@@ -39,171 +50,274 @@ MINIUCF = frozenset((
 """The 50 classes of UCF101 that make MiniUCF (Wang et al., arXiv 2312.00362)."""
 
 
+@dataclass(frozen=True)
 class OfficialLists(Layout):
     """Base of the layouts of published data sets: videos at any depth, with annotation files that list them.
 
     Attributes:
-        usual_folders: where copies of the data set have the annotation files, beside the source itself.
-        num_parts: parts at the end of a path that tell videos apart: 1 for the file name, 2 with its folder.
-        ignores_case: the lists and the folders of some copies differ in case.
-        notes: sentences that the user should read.
+        annotations: folder of the annotation files, absolute or seen from the source; empty: the source itself,
+            the usual folders in it, and the folders in these.
+        follow_links: search folders that are links.
     """
 
-    reads_annotations = True
-    usual_folders: ClassVar[Sequence[str]] = ()
-    num_parts: ClassVar[int] = 1
+    annotations: str = ""
+    follow_links: bool = False
+    usual_folders: ClassVar[Sequence[str]] = ("annotations", "splits", "labels")
     ignores_case: ClassVar[bool] = False
+    """The lists and the folders of some copies differ in case."""
     notes: ClassVar[Sequence[str]] = ()
 
-    def videos_of(self, source: Path, config: IngestConfig) -> Listing:
-        """Look up the listed videos under the source."""
+    def videos_of(self, source: Path) -> Listing:
         require_folder(source)
-        usual = [source, *(source / folder for folder in self.usual_folders)]
-        folders = [source / config.annotations] if config.annotations else usual
-        entries = self.entries(source, folders, config)
-        fold = str.casefold if self.ignores_case else str
-        listing = find_listed(source, entries, parts=self.num_parts, fold=fold)
+        faults = Faults()
+        listed = self.listed(self._folders(source), faults)
+        faults.check()
+        listing = self._find(source, listed)
         listing.notes.extend(self.notes)
         return listing
 
     @abstractmethod
-    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read the annotation files.
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        """Read the annotation files, which lie in one of some folders; faulty lines are added to `faults`."""
 
-        Args:
-            source: the folder of the data set.
-            folders: where the files may lie.
-            config: options of `prism ingest`.
+    def _folders(self, source: Path) -> list[Path]:
+        """The folders in which annotation files may lie: archives are often unpacked one folder deeper."""
+        usual = [source / self.annotations] if self.annotations else [source / name for name in self.usual_folders]
+        deeper = (sorted(path for path in folder.glob("[!.]*") if path.is_dir()) for folder in usual)
+        return [*([] if self.annotations else [source]), *usual, *(path for paths in deeper for path in paths)]
+
+    def _find(self, source: Path, listed: list[Listed]) -> Listing:
+        """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth.
+
+        Raises:
+            SourceError: videos are listed twice or are there twice, or a class has no training video.
         """
+        linked, found = list[str](), defaultdict[str, list[Path]](list)
+        for path in videos_under(source, self.follow_links, linked):
+            found[self._stem(path.name)].append(path)
+        listing, again, twice = Listing(source), list[str](), list[str]()
+        folders_of, taken = defaultdict[str, set[str]](set), list[tuple[str, str, Listed]]()
+        for video in listed:
+            folder, _, file = video[0].rpartition("/")
+            folder, stem = self._fold(folder), self._stem(file)
+            if folder in folders_of[stem]:
+                again.append(repr(video[0]))
+            folders_of[stem].add(folder)
+            if video[2]:
+                taken.append((folder, stem, video))
+        for folder, stem, (name, label, split) in taken:
+            paths = found.get(stem, [])
+            inside = [path for path in paths if self._fold(path.parent.name) == folder]
+            # Class folders tell videos apart, but some copies have none.
+            paths = inside if inside or len(folders_of[stem]) > 1 else paths
+            for path in paths:
+                listing.add(path, label, split)
+            if not paths:
+                listing.skipped[name] = MISSING
+            elif len(paths) > 1 and len({os.path.realpath(path) for path in paths}) > 1:
+                twice.append(" and ".join(f"'{listing.relative(path)}'" for path in paths[:2]))
+        said = [f"videos that are listed more than once: {len(again):,} ({few(again)})"] if again else []
+        said += [f"listed videos that are there more than once: {len(twice):,} ({few(twice)})"] if twice else []
+        if said:
+            raise SourceError(f"source '{source}' has {' and '.join(said)}. Keep one of each.")
+        for stem in found.keys() - folders_of.keys():
+            listing.unlisted += map(listing.relative, found[stem])
+        _require_training_videos(listing, [video for _, _, video in taken], linked)
+        return listing
+
+    def _fold(self, name: str) -> str:
+        """A name in one Unicode form, which copies by way of macOS change, and in one case where lists differ."""
+        name = normalize("NFC", name)
+        return name.casefold() if self.ignores_case else name
+
+    def _stem(self, name: str) -> str:
+        """A name without its suffixes: `id.mp4.mkv` is `id`."""
+        while name.lower().endswith(VIDEO_SUFFIXES):
+            name = name.rpartition(".")[0]
+        return self._fold(name)
 
 
+def _require_training_videos(listing: Listing, listed: list[Listed], linked: list[str]) -> None:
+    """Refuse classes without training videos: without them the task would be easier, and nobody would know."""
+    hint = f" Linked folders are not searched ('{linked[0]}'); --follow-links does." if linked else ""
+    if not listed:
+        raise SourceError(f"the annotation files of '{listing.root}' list no videos for train or test.")
+    if not listing.videos:
+        first = f"the first is '{listed[0][0]}'"
+        raise SourceError(
+            f"source '{listing.root}' holds none of the {len(listed):,} listed videos, {first}.{hint}"
+        )
+    trained = {video.label for video in listing.videos if video.split == "train"}
+    wanted = Counter(label for _, label, split in listed if split == "train")
+    lost = [f"'{label}' ({wanted[label]} listed)" for label in sorted({label for _, label, _ in listed} - trained)]
+    if lost:
+        raise SourceError(
+            f"classes without a training video in the source: {few(lost)}. Add some, or take the classes out of "
+            f"the lists.{hint}"
+        )
+
+
+def _files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:
+    """The files of the first folder that has all of them.
+
+    Args:
+        folders: where to look.
+        names: for each file the names that it may have, the official one first.
+    """
+    best: list[Path | None] = [None] * len(names)
+    for folder in folders:
+        found = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
+        if None not in found:
+            return [path for path in found if path]
+        best = max(best, found, key=lambda files: len(files) - files.count(None))
+    raise _not_found([some[0] for some, path in zip(names, best, strict=True) if path is None], folders)
+
+
+def _not_found(names: Sequence[str], folders: Sequence[Path]) -> SourceError:
+    wanted = " and ".join(f"'{name}'" for name in names)
+    looked = ", ".join(f"'{folder}'" for folder in folders)
+    verb = "are" if len(names) > 1 else "is"
+    return SourceError(f"{wanted} {verb} missing: looked in {looked}. Name the folder with --annotations.")
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file that are not empty, with their numbers; any line ends."""
+    text = io.StringIO(read_list(path), newline=None)
+    lines = [(number, line.strip()) for number, line in enumerate(text, 1)]
+    if not any(line for _, line in lines):
+        raise SourceError(f"'{path}' is empty.")
+    return ((number, line) for number, line in lines if line)
+
+
+def _json(path: Path, kind: type, what: str) -> Any:
+    try:
+        content = json.loads(read_list(path))
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
+    if not isinstance(content, kind):
+        raise SourceError(f"'{path}' must be {what}.")
+    return content
+
+
+@dataclass(frozen=True)
 class Ucf101(OfficialLists):
-    """UCF101: `<class>/v_<class>_g01_c01.avi` with classInd.txt, trainlist0N.txt and testlist0N.txt."""
+    """UCF101: `<class>/v_<class>_g01_c01.avi`, or flat, with classInd.txt, trainlist0N.txt and testlist0N.txt."""
 
-    num_splits = 3
-    usual_folders = ("ucfTrainTestlist", "annotations", "splits")
-    num_parts = 2
+    official_split: int = 1
+    usual_folders = ("ucfTrainTestlist", "UCF101TrainTestSplits-RecognitionTask", "annotations", "splits")
     # HandstandPushups, HandStandPushups.
     ignores_case = True
 
-    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read the classes and the two lists of a split."""
-        split = config.official_split
-        names = [("classInd.txt",), (f"trainlist0{split}.txt",), (f"testlist0{split}.txt",)]
-        index, train, test = annotation_files(folders, names)
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        numbered = [f"{name}0{self.official_split}.txt" for name in ("trainlist", "testlist")]
+        index, train, test = _files(folders, [("classInd.txt",), *((name,) for name in numbered)])
         # Number and name of each class, by its name in one case.
         classes: dict[str, tuple[int, str]] = {}
-        for where, line in read_lines(index):
-            match = re.fullmatch(r"(\d{1,9})\s+([^/\s]+)", line, re.ASCII)
+        for line, text in _lines(index):
+            match = re.fullmatch(r"(\d{1,9})\s+([^/\s]+)", text, re.ASCII)
             if match is None:
-                raise SourceError(f"{where} is '{line[:200]}', but it must be a number and a class.")
-            number, name = int(match[1]), match[2]
-            if name.casefold() in classes or number in {known for known, _ in classes.values()}:
-                raise SourceError(f"{where} is '{line}', but this number or class is there already.")
-            classes[name.casefold()] = (number, name)
-        return [*_ucf_list(train, "train", classes), *_ucf_list(test, "test", classes)]
+                faults.add(index, "no number and class", line, text)
+            elif match[2].casefold() in classes or int(match[1]) in {number for number, _ in classes.values()}:
+                faults.add(index, "a number or class that it has before", line, text)
+            else:
+                classes[match[2].casefold()] = (int(match[1]), match[2])
+        faults.check()
+        return [*_ucf_list(train, "train", classes, faults), *_ucf_list(test, "test", classes, faults)]
+
+
+def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]], faults: Faults) -> Iterator[Listed]:
+    """A train list has a class number after each path; a test list may."""
+    for line, text in _lines(path):
+        match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+(\d{1,9}))?", text, re.ASCII)
+        number, label = classes.get(match[1].casefold(), (0, "")) if match else (0, "")
+        if match is None or (split == "train" and match[3] is None):
+            form = "<class>/<video>.avi" + " and the number of the class" * (split == "train")
+            faults.add(path, f"no {form}", line, text)
+        elif not label:
+            faults.add(path, "a class that classInd.txt does not have", line, match[1])
+        elif match[3] and int(match[3]) != number:
+            faults.add(path, "another number of the class than classInd.txt", line, text)
+        else:
+            yield f"{match[1]}/{match[2]}", label, split
 
 
 class MiniUcf(Ucf101):
     """MiniUCF: UCF101's tree and lists, of which 50 classes are taken."""
 
-    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read UCF101's lists, and refuse those that lack one of the classes."""
-        entries = [entry for entry in super().entries(source, folders, config) if entry.label in MINIUCF]
-        lacking = sorted(MINIUCF - {entry.label for entry in entries})
-        if lacking:
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        listed = super().listed(folders, faults)
+        faults.check()
+        if lacking := sorted(MINIUCF - {label for _, label, _ in listed}):
             raise SourceError(
-                f"the lists under '{source}' have no videos of {len(lacking)} of MiniUCF's 50 classes, "
-                f"the first is '{lacking[0]}'."
+                f"the lists have no videos of {len(lacking)} of MiniUCF's 50 classes: {few(lacking)}."
             )
-        return entries
+        return [(name, label, split if label in MINIUCF else "") for name, label, split in listed]
 
 
-def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]]) -> Iterator[Entry]:
-    """A train list has a class number after each path; a test list may."""
-    for where, line in read_lines(path):
-        match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+(\d{1,9}))?", line, re.ASCII)
-        if match is None or (split == "train" and match[3] is None):
-            form = "<class>/<video>.avi and the number of the class" if split == "train" else "<class>/<video>.avi"
-            raise SourceError(f"{where} is '{line[:200]}', but it must be {form}.")
-        folder, video, given = match.groups()
-        if folder.casefold() not in classes:
-            raise SourceError(f"{where} names class '{folder}', which classInd.txt does not have.")
-        number, label = classes[folder.casefold()]
-        if given and int(given) != number:
-            raise SourceError(f"{where} gives class '{label}' the number {int(given)}, but classInd.txt {number}.")
-        yield Entry(f"{folder}/{video}", label, split, where)
-
-
+@dataclass(frozen=True)
 class Hmdb51(OfficialLists):
     """HMDB51: `<class>/<name>.avi` with a file `<class>_test_splitN.txt` for each class."""
 
-    num_splits = 3
-    has_spare_videos = True
+    official_split: int = 1
+    train_list: str = "official"
     usual_folders = ("testTrainMulti_7030_splits", "test_train_splits", "annotations", "splits")
-    num_parts = 2
 
-    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read one file for each class that any of the three splits names, from the first folder that has some."""
-        ending = f"_test_split{config.official_split}.txt"
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        """One file for each class that any of the three splits names, from the first folder that has some."""
+        ending = f"_test_split{self.official_split}.txt"
         for folder in folders:
             # Copies made on a Mac have hidden files of the same names beside them.
             found = {path.name for path in folder.glob("*_test_split[123].txt") if not path.name.startswith(".")}
             if found:
                 wanted = sorted({re.sub(r"_test_split\d\.txt$", ending, name) for name in found})
-                files = annotation_files([folder], [(name,) for name in wanted])
-                spare = "train" if config.train_list == "all-but-test" else ""
-                splits = {"0": spare, "1": "train", "2": "test"}
-                return [entry for file in files for entry in _hmdb_list(file, splits)]
-        raise not_found([f"<class>{ending}"], folders)
+                files = _files([folder], [(name,) for name in wanted])
+                return [
+                    video for file in files for video in self._read(file, file.name.removesuffix(ending), faults)
+                ]
+        raise _not_found([f"<class>{ending}"], folders)
 
-
-def _hmdb_list(path: Path, splits: dict[str, str]) -> Iterator[Entry]:
-    """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
-    label = re.sub(r"_test_split\d\.txt$", "", path.name)
-    for where, line in read_lines(path):
-        name, _, use = line.replace("\t", " ").rpartition(" ")
-        name = name.strip()
-        if not name or "/" in name or use not in splits:
-            raise SourceError(f"{where} is '{line}', but it must be <name>.avi and 0, 1 or 2.")
-        if splits[use]:
-            yield Entry(f"{label}/{name}", label, splits[use], where)
+    def _read(self, path: Path, label: str, faults: Faults) -> Iterator[Listed]:
+        """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
+        splits = {"0": "train" if self.train_list == "all-but-test" else "", "1": "train", "2": "test"}
+        for line, text in _lines(path):
+            name, _, use = text.replace("\t", " ").rpartition(" ")
+            if not name.strip() or "/" in name or use not in splits:
+                faults.add(path, "no <name>.avi and 0, 1 or 2", line, text)
+            else:
+                yield f"{label}/{name.strip()}", label, splits[use]
 
 
 class Kinetics400(OfficialLists):
     """Kinetics-400: `<youtube_id>_<start>_<end>.mp4`, flat or in folders, with train.csv and validate.csv."""
 
-    usual_folders = ("annotations", "kinetics400", "kinetics400/annotations")
+    usual_folders = ("annotations", "kinetics400")
     notes = (VALIDATION_IS_TEST,)
 
-    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read the two lists, which some copies have renamed."""
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
         names = [("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")]
-        train, validation = annotation_files(folders, names)
-        entries = [*_kinetics_list(train, "train"), *_kinetics_list(validation, "test")]
-        if not entries:
-            raise SourceError(f"'{train}' and '{validation}' list no videos.")
-        return entries
+        train, validation = _files(folders, names)
+        validating = ("validate", "val", "validation")
+        return [
+            *_kinetics_list(train, "train", ("train",), faults),
+            *_kinetics_list(validation, "test", validating, faults),
+        ]
 
 
-KINETICS_SPLITS = {"train": ("train",), "test": ("validate", "val", "validation")}
-
-
-def _kinetics_list(path: Path, split: str) -> Iterator[Entry]:
-    for line, row in csv_rows(path, ("label", "youtube_id", "time_start", "time_end", "split")):
-        where = f"line {line} of '{path}'"
-        if row["split"] not in KINETICS_SPLITS[split]:
-            raise SourceError(f"{where} has split '{row['split']}', but it must be {KINETICS_SPLITS[split][0]}.")
+def _kinetics_list(path: Path, split: str, named: Sequence[str], faults: Faults) -> Iterator[Listed]:
+    columns = ("label", "youtube_id", "time_start", "time_end", "split")
+    for line, (label, video, *times, given) in csv_rows(path, columns, (), faults):
+        if given not in named:
+            faults.add(path, f"a split that is not {named[0]}", line, given)
         # A spreadsheet turns an id that starts with a minus sign into #NAME?.
-        if not re.fullmatch(r"[\w-]+", row["youtube_id"], re.ASCII):
-            raise SourceError(f"{where} has youtube_id '{row['youtube_id']}', which is none.")
-        for key in ("time_start", "time_end"):
-            if not re.fullmatch(r"\d{1,6}(\.0*)?", row[key], re.ASCII):
-                raise SourceError(f"{where} has {key} '{row[key]}', but it must be a whole number of seconds.")
-        start, end = int(float(row["time_start"])), int(float(row["time_end"]))
-        if end <= start:
-            raise SourceError(f"{where} has time_end {end}, but it must be after time_start {start}.")
-        yield Entry(f"{row['youtube_id']}_{start:06d}_{end:06d}.mp4", row["label"], split, where)
+        elif not re.fullmatch(r"[\w-]+", video, re.ASCII):
+            faults.add(path, "a youtube_id that is none", line, video)
+        elif not all(re.fullmatch(r"\d{1,6}(\.0*)?", time, re.ASCII) for time in times):
+            faults.add(path, "times that are no whole seconds", line, "..".join(times))
+        elif float(times[1]) <= float(times[0]):
+            faults.add(path, "an end that is not after its start", line, "..".join(times))
+        else:
+            start, end = (int(float(time)) for time in times)
+            yield f"{video}_{start:06d}_{end:06d}.mp4", label, split
 
 
 class SomethingSomething(OfficialLists):
@@ -212,46 +326,34 @@ class SomethingSomething(OfficialLists):
     usual_folders = ("labels", "annotations")
     notes = (VALIDATION_IS_TEST,)
 
-    def entries(self, source: Path, folders: Sequence[Path], config: IngestConfig) -> list[Entry]:
-        """Read the labels, numbered 0, 1, … without a gap, and the two lists; every class must have a video."""
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        """The labels are numbered 0, 1, … without a gap, and every class must have a video."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
-        choices = [(f"something-something-v2-{name}", name) for name in names]
-        labels, train, validation = annotation_files(folders, choices)
-        classes = read_json(labels)
-        if not isinstance(classes, dict) or not classes:
-            raise SourceError(f"'{labels}' must be an object of classes and their numbers.")
-        numbers: dict[str, str] = {}
-        for label, number in classes.items():
-            if not label.strip() or not label.isprintable():
-                raise SourceError(f"'{labels}' has a class {label!r}, which is no printable text.")
-            if str(number) in numbers:
-                given = f"the number {number} to '{numbers[str(number)]}' and to '{label}'"
-                raise SourceError(f"'{labels}' gives {given}.")
-            numbers[str(number)] = label
-        for number in range(len(classes)):
-            if str(number) not in numbers:
-                raise SourceError(f"'{labels}' has {len(classes)} classes, but none has the number {number}.")
-        entries = [*_ssv2_list(train, "train", classes), *_ssv2_list(validation, "test", classes)]
-        unused = sorted(classes.keys() - {entry.label for entry in entries})
-        if unused:
-            raise SourceError(f"'{labels}' has class '{unused[0]}', which '{train}' has no video of.")
-        return entries
-
-
-def _ssv2_list(path: Path, split: str, classes: Collection[str]) -> Iterator[Entry]:
-    videos = read_json(path)
-    if not isinstance(videos, list):
-        raise SourceError(f"'{path}' must be a list of videos.")
-    for position, video in enumerate(videos, 1):
-        where = f"entry {position} of '{path}'"
-        if not isinstance(video, dict) or not {"id", "template"} <= video.keys():
-            raise SourceError(f"{where} must be an object with id and template.")
-        name, template = str(video["id"]), video["template"]
-        if not re.fullmatch(r"\d+", name, re.ASCII) or not isinstance(template, str):
+        labels, train, validation = _files(folders, [(f"something-something-v2-{name}", name) for name in names])
+        classes = _json(labels, dict, "an object of classes and their numbers")
+        if sorted(map(str, classes.values())) != sorted(map(str, range(len(classes)))):
+            raise SourceError(f"'{labels}' must number its {len(classes)} classes 0, 1, … without a gap.")
+        if odd := [label for label in classes if not label.strip() or not label.isprintable()]:
             raise SourceError(
-                f"{where} has id '{name}' and template '{template}', but they must be a number and a text."
+                f"'{labels}' has {len(odd)} classes that are no printable text: {few(list(map(repr, odd)))}."
             )
+        listed = [
+            *_ssv2_list(train, "train", classes, faults),
+            *_ssv2_list(validation, "test", classes, faults),
+        ]
+        faults.check()
+        if unused := sorted(classes.keys() - {label for _, label, _ in listed}):
+            raise SourceError(f"'{labels}' has {len(unused)} classes without a video: {few(unused)}.")
+        return listed
+
+
+def _ssv2_list(path: Path, split: str, classes: dict[str, Any], faults: Faults) -> Iterator[Listed]:
+    for position, video in enumerate(_json(path, list, "a list of videos"), 1):
+        name, template = (str(video.get(key)) if isinstance(video, dict) else "" for key in ("id", "template"))
         label = re.sub(r"[\[\]]", "", template)
-        if label not in classes:
-            raise SourceError(f"{where} has template '{template}', which is no class of the labels file.")
-        yield Entry(f"{name}.webm", label, split, where)
+        if not re.fullmatch(r"\d+", name, re.ASCII):
+            faults.add(path, "no id that is a number", position, name)
+        elif label not in classes:
+            faults.add(path, "a template that is no class of the labels", position, template)
+        else:
+            yield f"{name}.webm", label, split

@@ -11,17 +11,17 @@ from prism.parts import Parts
 LAYOUTS = Parts(
     "layout",
     {
-        "auto": "prism.ingestion.layouts:Auto",
-        "classes": "prism.ingestion.layouts:ClassFolders",
-        "splits": "prism.ingestion.layouts:SplitFolders",
-        "csv": "prism.ingestion.layouts:CsvList",
+        "auto": "prism.ingestion.listing:Auto",
+        "classes": "prism.ingestion.listing:ClassFolders",
+        "splits": "prism.ingestion.listing:SplitFolders",
+        "csv": "prism.ingestion.listing:CsvList",
         "ucf101": "prism.ingestion.official:Ucf101",
         "miniucf": "prism.ingestion.official:MiniUcf",
         "hmdb51": "prism.ingestion.official:Hmdb51",
         "kinetics400": "prism.ingestion.official:Kinetics400",
         "ssv2": "prism.ingestion.official:SomethingSomething",
     },
-    required=("videos_of", "relations"),
+    required=("videos_of",),
 )
 
 
@@ -91,7 +91,10 @@ prism.json of the source, and is on without one."""
     """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
 (root/{train,val,test}/<class>/*), `csv` (a list with path, label, perhaps split and group), or found out; \
 or a data set with its official annotation files."""
-    official_split: int = 1
+    follow_links: Annotated[bool, OmitDefault()] = False
+    """Read links that leave the source, and search folders that are links, as in a snapshot of the Hugging Face \
+Hub."""
+    official_split: Annotated[int, between(1, 3)] = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
     train_list: Annotated[Literal["official", "all-but-test"], OmitDefault()] = "official"
     """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
@@ -119,10 +122,7 @@ recordings are set apart whole; empty: by the column `group` of a CSV list, else
     """A video whose decoding takes more bytes of memory is skipped."""
 
     def relations(self) -> Iterator[tuple[str, bool, str]]:
-        """A distance of frames belongs to one way of sampling; a centre or an even spread has one window.
-
-        The layout says which of its options fit.
-        """
+        """A distance of frames belongs to one way of sampling; a centre or an even spread has one window."""
         defaults = IngestConfig.__dataclass_fields__
         for name in ("stride", "fps"):
             fits = self.sampling == name or getattr(self, name) == defaults[name].default
@@ -130,4 +130,8 @@ recordings are set apart whole; empty: by the column `group` of a CSV list, else
         one_window = self.window == "centre" or self.sampling == "even"
         fits = self.clips_per_video == 1 or not one_window
         yield "clips_per_video", fits, "1 with window centre or sampling even"
-        yield from LAYOUTS.make(self.layout, self).relations(self)
+        layout = LAYOUTS.make(self.layout, self)
+        for name in ("annotations", "official_split", "train_list", "follow_links"):
+            # A layout has as fields the options that it reads.
+            fits = hasattr(layout, name) or getattr(self, name) == defaults[name].default
+            yield name, fits, f"left out with layout {LAYOUTS.name_of(self.layout)}"

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from prism.config import as_dict
 from prism.errors import SourceError
-from prism.ingestion.layouts import hint_of, list_videos
 from prism.ingestion.listing import Listing, VideoSource, frame_files
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.splits import in_order, said_of_copies, said_of_same_files
+from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.task import Task
 from prism.ingestion.working import slot_offsets
 from prism.machine.text_io import canonical_json, parse_json, read_text
@@ -85,11 +84,7 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
         SourceError: the source is missing or wrong.
     """
     listing = list_videos(source, config)
-    try:
-        videos = in_order(listing.videos, config)
-    except SourceError as error:
-        raise SourceError(f"{error}{hint_of(listing)}") from None
-    listing.notes.extend([*said_of_same_files(videos), *said_of_copies(videos)])
+    videos = split_videos(listing, config)
     flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
     return Plan(config, listing, videos, flip)
 

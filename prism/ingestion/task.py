@@ -42,6 +42,7 @@ class Task:
     slots: str
     offset: int
     size: int
+    follow_links: bool
     sampling: Sampling
     limits: Limits
 
@@ -55,13 +56,16 @@ class Task:
             slots=str(slots),
             offset=offset,
             size=config.size,
+            follow_links=config.follow_links,
             sampling=Sampling.of(config),
             limits=Limits.of(config),
         )
 
     @property
     def root(self) -> Path:
-        """The source that the video is in."""
+        """The folder that frames may not lead out of by a link: the source."""
+        if self.follow_links:
+            return Path(Path(self.path).anchor)
         return Path(self.path).parents[len(PurePosixPath(self.relative).parts) - 1]
 
     def to_json(self) -> str:

@@ -24,9 +24,9 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry
 from prism.condensation.checkpoint import Checkpoint
-from prism.ingestion.layouts import list_videos
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import make_plan
+from prism.ingestion.splits import list_videos
 from prism.machine.files import file_sha256
 from prism.recipes import read_recipe
 
@@ -84,6 +84,8 @@ def make_checkpoint(path: Path) -> None:
 
 def make_list(path: Path) -> None:
     path.write_text("path,label,split\na.mp4,jump,train\nb.mp4,walk,test\n")
+    for name in ("a.mp4", "b.mp4"):
+        path.with_name(name).touch()
 
 
 UCF = {

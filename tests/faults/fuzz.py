@@ -40,9 +40,9 @@ from prism.artifacts.condensed import CondensedSet, _digest
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, seconds_to_make
 from prism.errors import PrismError
-from prism.ingestion.layouts import list_videos
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Window
+from prism.ingestion.splits import list_videos
 from prism.ingestion.task import Outcome
 from prism.ingestion.working import working_folder
 from prism.reports.curves import Curves

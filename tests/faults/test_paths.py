@@ -9,8 +9,8 @@ from videos import write_classes, write_numbered, write_numbered_images
 from prism.artifacts.store import ClipStore
 from prism.errors import PrismError, SourceError
 from prism.ingestion.build import ingest
-from prism.ingestion.layouts import list_videos
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.splits import list_videos
 from prism.reports.text import printable
 
 OPTIONS = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}

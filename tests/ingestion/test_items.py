@@ -278,7 +278,7 @@ def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, item
             {"train": pairs(1, ("a", "b")), "test": pairs(1, ("c",))},
             {},
             SourceError,
-            "class 'c' has videos in test",
+            "none in train: 1 ('c').",
         ),
         (
             GOOD,

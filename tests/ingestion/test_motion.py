@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from prism.errors import ConfigError, OutputError
-from prism.ingestion.layouts import list_videos
 from prism.ingestion.motion import KINDS, write_motion
 from prism.ingestion.options import MotionConfig
+from prism.ingestion.splits import list_videos
 from prism.machine.files import partial_path
 from prism.machine.run import Run
 

@@ -1,9 +1,16 @@
 """Which frames form a clip: promises that hold for every length, stride and seed."""
 
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from videos import write_classes, write_numbered, write_numbered_images
 
-from prism.ingestion.sampling import Window, centre_window, clip_span, fitting_stride, random_windows
+from prism.errors import SourceError
+from prism.ingestion.build import ingest
+from prism.ingestion.sampling import Window, centre_window, clip_span, fitting_stride, random_windows, stride_at
 
 VIDEO_FRAMES = st.integers(1, 400)
 NUM_FRAMES = st.integers(2, 40)
@@ -85,3 +92,48 @@ def test_known_windows():
     assert centre_window(24, 8, 2).indices(8, 24) == [4, 6, 8, 10, 12, 14, 16, 18]
     assert centre_window(10, 8, 4) == Window(1, 1)
     assert centre_window(3, 5, 4).indices(5, 3) == [0, 1, 2, 2, 2]
+
+
+def test_the_stride_of_a_rate_is_the_nearest_whole_one():
+    assert [stride_at(Fraction(rate), 2.0) for rate in (30, 25, 24, 2, 1)] == [15, 12, 12, 1, 1]
+    assert stride_at(Fraction(30_000, 1001), 2.0) == 15
+    assert stride_at(Fraction(30), 7.5) == 4
+
+
+@given(st.integers(2, 400), st.integers(2, 40))
+def test_even_sampling_leaves_less_than_one_stride_of_frames_on_both_sides_alike(video_frames, num_frames):
+    window = centre_window(video_frames, num_frames, video_frames)
+    indices = window.indices(num_frames, video_frames)
+    if video_frames >= num_frames:
+        left_over = video_frames - 1 - window.stride * (num_frames - 1)
+        assert 0 <= left_over < num_frames - 1
+        assert window.start == left_over // 2
+        assert 2 * (indices[-1] - indices[0] + 1) > video_frames
+    else:
+        assert indices[:video_frames] == list(range(video_frames))
+
+
+def windows(store_source: Path, output: Path, **options: object) -> dict[str, Window]:
+    store = ingest(store_source, output, progress=False, num_frames=4, size=32, **options)
+    return {source.path: Window(source.start, source.stride) for source in store.sources}
+
+
+def test_a_store_takes_frames_by_rate_or_spread_and_says_which(tmp_path):
+    root = write_classes(tmp_path / "root", videos=2, num_frames=60)
+    write_numbered(root / "jump/short.mp4", 9)
+    # 25 frames a second at 5: every fifth, around the middle.
+    by_rate = windows(root, tmp_path / "rate", sampling="fps", fps=5.0, window="centre")
+    assert set(by_rate.values()) == {Window(22, 5), Window(1, 2)}
+    spread = windows(root, tmp_path / "even", sampling="even")
+    assert set(spread.values()) == {Window(1, 19), Window(1, 2)}
+    assert spread["jump/short.mp4"] == Window(1, 2)
+    drawn = windows(root, tmp_path / "drawn", sampling="fps", fps=5.0)
+    assert {window.stride for window in drawn.values()} == {5, 2}
+
+
+def test_a_folder_of_frames_has_no_rate_but_can_be_spread(tmp_path):
+    write_numbered_images(tmp_path / "root/walk/one", 10)
+    write_numbered_images(tmp_path / "root/jump/two", 10)
+    assert set(windows(tmp_path / "root", tmp_path / "even", sampling="even").values()) == {Window(0, 3)}
+    with pytest.raises(SourceError, match="which sampling fps needs"):
+        windows(tmp_path / "root", tmp_path / "rate", sampling="fps")

@@ -1,0 +1,461 @@
+"""The videos that a source holds, by folders and by lists. Layouts read names, so files may be empty."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from videos import write_classes, write_numbered_images
+
+import prism
+from prism.errors import ConfigError, SourceError
+from prism.ingestion.listing import (
+    LINKED_FOLDER,
+    LOOSE,
+    MISSING,
+    NESTED,
+    VIDEO_SUFFIXES,
+    Layout,
+    Listing,
+    frame_files,
+    videos_under,
+)
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.plan import make_plan
+from prism.ingestion.splits import LINKED_OUT, list_videos
+from prism.testing import check_layout
+
+
+def touch(root: Path, *names: str) -> Path:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def found(source: Path, layout: str = "auto", **options: object) -> list[tuple[str, str, str]]:
+    listing = list_videos(source, IngestConfig(layout=layout, **options))  # type: ignore[arg-type]
+    return [(video.relative, video.label, video.split) for video in listing.videos]
+
+
+def names(source: Path, **options: object) -> list[str]:
+    return [name for name, _, _ in found(source, **options)]  # type: ignore[arg-type]
+
+
+def refused(source: Path, layout: str = "auto") -> str:
+    with pytest.raises(SourceError) as error:
+        found(source, layout)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# Folders
+
+
+@pytest.mark.parametrize("split", ["", "train/"])
+def test_class_folders_hold_videos_of_every_suffix_in_any_case_and_folders_of_frames(tmp_path, split):
+    suffixes = [f".{suffix}" for suffix in re.split(" ", "mp4 avi webm mkv mov m4v mpg mpeg wmv flv 3gp ts gif")]
+    assert set(suffixes) == set(VIDEO_SUFFIXES)
+    videos = [f"{split}jump/{k:02}{suffix}" for k, suffix in enumerate(suffixes)]
+    frames = [f"{split}walk/{kind}" for kind in ("bmp", "jpeg", "jpg", "png", "webp")]
+    touch(tmp_path, *videos, f"{split}walk/A.MPG", *(f"{path}/1.{path.rpartition('/')[2]}" for path in frames))
+    touch(tmp_path, f"{split}jump/.b.mp4", ".git/d.mp4", "readme.md", "prism.json")
+    assert found(tmp_path) == [
+        *((name, "jump", split[:-1]) for name in videos),
+        *((name, "walk", split[:-1]) for name in (f"{split}walk/A.MPG", *frames)),
+    ]
+
+
+def test_frames_are_in_natural_order(tmp_path):
+    touch(tmp_path, "10.png", "9.png", "1.bmp", "notes.txt")
+    assert [image.name for image in frame_files(tmp_path)] == ["1.bmp", "9.png", "10.png"]
+
+
+def test_files_that_are_no_videos_are_counted_by_their_suffix(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b.mp4", "walk/c.m2ts", "walk/d.m2ts", "jump/e.txt", "jump/notes/readme")
+    said = "Passed over in class folders, as no videos: 2 .m2ts, 1 .txt, 1 without a suffix."
+    assert list_videos(tmp_path).notes == [said]
+    assert "has no videos, but other files (2 .m2ts, 1 .txt)." in refused(
+        touch(tmp_path / "none", "a/b.m2ts", "a/c.m2ts", "d.txt")
+    )
+
+
+@pytest.mark.parametrize("split", ["", "train/"])
+def test_videos_at_the_wrong_depth_and_classes_without_videos_are_counted(tmp_path, split):
+    touch(tmp_path, f"{split}jump/a.mp4", f"{split}walk/b.mp4", f"{split}x.avi")
+    touch(tmp_path, *(f"{split}walk/deep/{name}" for name in ("c.mp4", "d/e.avi", "f/1.jpg", ".g.mp4")))
+    (tmp_path / split / "run").mkdir()
+    listing = list_videos(tmp_path)
+    deep = [f"{split}walk/deep/{name}" for name in ("c.mp4", "d/e.avi", "f")]
+    assert listing.skipped == dict.fromkeys(deep, NESTED) | {f"{split}x.avi": LOOSE}
+    nested, loose, empty = listing.notes
+    assert nested.startswith(f"Caution: videos in folders within class folders are skipped: 3 ('{deep[0]}', ")
+    assert f"whose class is not known, are skipped: 1 ('{split}x.avi'). Move them into the folders of" in loose
+    assert (
+        empty == f"Caution: folders of classes without a video, which are no part of the task: 1 ('{split}run')."
+    )
+
+
+def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
+    touch(tmp_path, *(f"mine/{label}/{k}.{suffix}" for label in "ab" for k in (0, 1) for suffix in ("mp4", "jpg")))
+    assert [path.name for path in videos_under(tmp_path / "mine", False)] == ["0.mp4", "1.mp4"] * 2
+    assert len(found(tmp_path / "mine")) == 4
+
+
+def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
+    touch(tmp_path, "train/jump/a.mp4", "validation/jump/b.mp4", "test/walk/c.mp4", "annotations/list.txt")
+    assert [split for _, _, split in found(tmp_path)] == ["test", "train", "val"]
+    touch(tmp_path, "extra/c.mp4", "extra/d/e.mp4")
+    assert "also 2 videos in none of them: extra/d/e.mp4, extra/c.mp4. Move them, or choose" in refused(tmp_path)
+    assert {split for _, _, split in found(touch(tmp_path / "alone", "train/a/1.mp4", "train/b/1.mp4"))} == {
+        "train"
+    }
+    classes = touch(tmp_path / "classes", "train/a.mp4", "bus/b.mp4")
+    assert found(classes) == [("bus/b.mp4", "bus", ""), ("train/a.mp4", "train", "")]
+
+
+def test_a_source_without_class_folders_is_explained(tmp_path):
+    assert "has no videos: the folder is empty. Expected <class>/<video> with .mp4, .avi," in refused(tmp_path)
+    flat = touch(tmp_path / "flat", "a.mp4", "b.mp4")
+    assert "has no class folders, but videos: 2 ('a.mp4', 'b.mp4'). Move them into" in refused(flat)
+    ucf = touch(tmp_path / "ucf", "v_Archery_g01_c01.avi")
+    assert refused(ucf).endswith("--layout ucf101 reads names like these with its lists.")
+    deep = touch(tmp_path / "deep", "sports/run/0.mp4", "sports/walk/0.mp4")
+    assert f"but deeper: 2 ('sports/run/0.mp4', 'sports/walk/0.mp4'). Name '{deep / 'sports'}', the" in refused(
+        deep
+    )
+    assert len(found(deep / "sports")) == 2
+    assert "Name '" not in refused(touch(deep, "music/sing/0.mp4"))
+    touch(tmp_path / "one", "right/b.mp4", "left/deep/a.mp4")
+    with pytest.raises(SourceError, match=r"only class 'right', .* 'left/deep/a\.mp4' is skipped: it lies in"):
+        make_plan(tmp_path / "one", IngestConfig())
+
+
+def test_what_is_no_source_gets_one_sentence(tmp_path, store):
+    assert "does not exist" in refused(tmp_path / "missing")
+    assert "is a file, but it must be a folder of videos or a .csv list" in refused(
+        touch(tmp_path, "a.mp4") / "a.mp4"
+    )
+    assert "needs the .csv file itself" in refused(tmp_path, "csv")
+    assert "is a clip store already. Name the videos that it was made from" in refused(store.path)
+    assert "this layout needs a folder" in refused(write_list(tmp_path, "path,label\n"), "classes")
+
+
+def test_classes_that_only_capitals_tell_apart_are_pointed_out(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "Jump/b.mp4", "walk/d.mp4")
+    (note,) = list_videos(tmp_path).notes
+    assert note == "Caution: classes whose names differ only in capitals are different ones: 2 ('Jump', 'jump')."
+
+
+def test_a_name_that_is_not_text_is_skipped(tmp_path):
+    touch(tmp_path, "jump/a.mp4")
+    try:
+        (tmp_path / os.fsdecode(b"jump/\xff.mp4")).touch()
+    except OSError:
+        pytest.skip("this file system allows only UTF-8 names")
+    assert list_videos(tmp_path).skipped == {"jump/\\xff.mp4": "its name is not valid UTF-8."}
+
+
+# Links
+
+
+@pytest.fixture
+def linked(tmp_path) -> Path:
+    """A snapshot as the Hub keeps it: files are links to blobs, and one class is a folder that is a link."""
+    touch(tmp_path, *(f"blobs/{k}" for k in range(4)), "elsewhere/6.mp4")
+    touch(tmp_path / "snapshot", "run/5.mp4")
+    for k in range(4):
+        path = tmp_path / "snapshot" / ("jump", "walk")[k % 2] / f"{k}.mp4"
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(f"../../blobs/{k}")
+    (tmp_path / "snapshot/swim").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "snapshot"
+
+
+def test_links_out_of_the_source_are_read_where_it_is_asked_for_and_the_refusal_names_the_option(linked):
+    said = refused(linked)
+    assert said.startswith("classes of which no video can be used: 2 ('jump', 'walk'). 'jump/0.mp4' is skipped: ")
+    assert said.endswith(f"{LINKED_OUT} --follow-links reads what lies behind links; or copy it (cp -rL).")
+    listing = list_videos(linked, IngestConfig(follow_links=True))
+    names = [f"{'jump' if k % 2 == 0 else 'walk'}/{k}.mp4" for k in (0, 2, 1, 3)]
+    assert [video.relative for video in listing.videos] == [*names[:2], "run/5.mp4", "swim/6.mp4", *names[2:]]
+    assert (listing.skipped, listing.notes) == ({}, [])
+
+
+def test_links_that_are_left_out_are_counted(linked):
+    touch(linked, "jump/a.mp4", "walk/b.mp4")
+    listing = list_videos(linked)
+    assert sorted(listing.skipped.values()) == [LINKED_FOLDER, *[LINKED_OUT] * 4]
+    files, folders = listing.notes
+    assert files.startswith(
+        "Caution: links that leave the source are skipped: 4 ('jump/0.mp4', 'jump/2.mp4', 'walk/"
+    )
+    assert folders.startswith("Caution: folders that are links are not searched: 1 ('swim'). --follow-links reads")
+
+
+def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
+    root = touch(tmp_path, "a/deep/1.mp4")
+    (root / "a/deep/up").symlink_to(root)
+    (root / "a/again").symlink_to(root / "a/deep")
+    assert [path.name for path in videos_under(root, True)] == ["1.mp4", "1.mp4"]
+    linked = list[str]()
+    assert [path.name for path in videos_under(root, False, linked)] == ["1.mp4"]
+    assert linked == ["a/again", "a/deep/up"]
+
+
+@pytest.mark.parametrize("split", ["", "test/"])
+def test_a_link_beside_its_file_is_used_once_with_a_caution(tmp_path, split):
+    root = touch(
+        tmp_path, f"{split and 'train/'}jump/b.mp4", f"{split and 'train/'}walk/c.mp4", f"{split}jump/d.mp4"
+    )
+    (root / f"{split}jump/a.mp4").symlink_to(root / f"{split and 'train/'}jump/b.mp4")
+    listing = list_videos(root)
+    file = f"{split and 'train/'}jump/b.mp4"
+    assert listing.skipped == {f"{split}jump/a.mp4": f"it is the file of '{file}' by another name."}
+    (note,) = listing.notes
+    assert note == f"Caution: files with several names are used once, without the names: 1 ('{split}jump/a.mp4')."
+    assert len(make_plan(root, IngestConfig()).videos) == 3
+
+
+def test_a_link_that_leads_nowhere_is_skipped_and_the_source_itself_may_be_a_link(tmp_path):
+    root = touch(tmp_path / "root", "jump/a.mp4", "walk/b.mp4")
+    (root / "jump/self.mp4").symlink_to("self.mp4")
+    (tmp_path / "link").symlink_to(root)
+    listing = list_videos(tmp_path / "link")
+    assert listing.skipped == {"jump/self.mp4": "it is a link that leads nowhere."}
+    assert len(listing.videos) == 2
+
+
+# Lists
+
+
+def write_list(root: Path, text: str) -> Path:
+    root.mkdir(exist_ok=True)
+    (root / "list.csv").write_bytes(text.encode())
+    return root / "list.csv"
+
+
+def test_a_list_names_paths_labels_and_splits(tmp_path):
+    touch(tmp_path, "x/a.mp4", "b.avi")
+    path = write_list(tmp_path, "split,extra,Label,PATH\ntrain,1,leap,x/a.mp4\nvalidation,2,walk,./b.avi\n")
+    assert found(path) == found(tmp_path) == [("b.avi", "walk", "val"), ("x/a.mp4", "leap", "train")]
+    assert list_videos(path).videos[1].path == tmp_path / "x/a.mp4"
+    assert len(found(tmp_path, "classes")) == 1
+    (tmp_path / "other.csv").write_text("name,count\n")
+    assert len(found(tmp_path)) == 2
+    (tmp_path / "other.csv").write_text("path,label,split\n")
+    assert "several lists of videos (list.csv, other.csv)" in refused(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '\ufeffpath,label,split\r\n"a, b.mp4",jump,train\r\n\r\nc.mp4,"walk",test\r\n',
+        "path;label;split\na, b.mp4;jump;train\nc.mp4;walk;test\n",
+    ],
+)
+def test_a_list_from_another_system_is_read(tmp_path, text):
+    touch(tmp_path, "a, b.mp4", "c.mp4")
+    assert found(write_list(tmp_path, text)) == [("a, b.mp4", "jump", "train"), ("c.mp4", "walk", "test")]
+
+
+def test_a_folder_is_read_by_a_list_only_if_it_names_splits(tmp_path):
+    touch(tmp_path, "jump/a.mp4", "walk/b.mp4")
+    path = write_list(tmp_path, "path,label\njump/a.mp4,leap\nwalk/b.mp4,walk\n")
+    assert [label for _, label, _ in found(tmp_path)] == ["jump", "walk"]
+    assert [label for _, label, _ in found(path)] == ["leap", "walk"]
+
+
+def test_a_list_may_name_absolute_paths_in_its_own_folder(tmp_path, monkeypatch):
+    root = touch(tmp_path / "videos", "x/a.mp4", "b.avi")
+    path = write_list(root, f"path,label,split\n{root}/x/a.mp4,jump,train\n{root}/x/../b.avi,walk,test\n")
+    listed = [("b.avi", "walk", "test"), ("x/a.mp4", "jump", "train")]
+    assert found(path) == listed
+    monkeypatch.chdir(root)
+    assert found(Path("list.csv")) == listed
+    (tmp_path / "link").symlink_to(root)
+    assert found(tmp_path / "link/list.csv") == listed
+
+
+FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" for k in range(10)) + "1.mp4,x,dev\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FAULTY, "has no label in 5 lines (2, 4, 6, …); '{path}' has a split that is none of train, val, valid"),
+        (FAULTY, "validation, test in line 12 'dev'."),
+        ("path,label\na.mp4,a\nb/../a.mp4,b\n", "has a video that it has before in line 3 'a.mp4'."),
+        ("path,label\n../a,a\n/etc/a,a\nx/../../a,a\n", "folder in 3 lines (2 '../a', 3 '/etc/a', 4 'x/../../a')"),
+        ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "line 2 of '{path}' has no split, but line 4 ha"),
+        ("path;split\na.mp4;train\n", "has no column 'label', only path, split."),
+        ("", "has no column 'path', only nothing."),
+        ("path,label,split,Label\n", "has 2 columns 'label'."),
+        ("path,label,split,Split\n", "has 2 columns 'split'."),
+        ("path,label,split\n", "has no videos."),
+        ("path,label\na.mp4,a\nb.mp4,b\n", "no video can be used: 2 ('a', 'b'). 'a.mp4' is skipped: missing: a l"),
+    ],
+)
+def test_a_faulty_list_is_refused_with_all_its_faults(tmp_path, text, message):
+    path = write_list(tmp_path, text)
+    assert message.format(path=path) in refused(path)
+
+
+def test_a_list_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "list.csv").write_bytes(b"path,label,split\n\xff\xfe\x00,a,train\n")
+    assert "is not UTF-8 text" in refused(tmp_path / "list.csv")
+
+
+def test_a_list_is_held_against_its_folder_both_ways(tmp_path):
+    touch(tmp_path, *(f"videos/{name}.mp4" for name in ("a", "b", "c", "d/e")), "other/f.mp4")
+    rows = ["videos/a.mp4,a", "videos/b.mp4,b", "videos/gone.mp4,a", "videos/lost.mp4,b"]
+    listing = list_videos(write_list(tmp_path, "\n".join(["path,label", *rows])))
+    assert listing.skipped == dict.fromkeys(["videos/gone.mp4", "videos/lost.mp4"], MISSING)
+    assert listing.notes == [
+        "Caution: listed videos are missing: 2 ('videos/gone.mp4', 'videos/lost.mp4').",
+        "Caution: videos that no list names are left out: 2 ('videos/c.mp4', 'videos/d/e.mp4').",
+    ]
+
+
+def test_a_list_of_many_lines_is_read_fast(tmp_path):
+    count, root = 20_000, tmp_path / "videos"
+    root.mkdir()
+    for k in range(count):
+        os.close(os.open(root / f"{k}.mp4", os.O_CREAT | os.O_WRONLY))
+    path = write_list(root, "".join(["path,label,split\n", *(f"{k}.mp4,{k % 100},train\n" for k in range(count))]))
+    start = time.process_time()
+    assert len(list_videos(path).videos) == count
+    # 0.5 s on a busy core: a million lines take half a minute.
+    assert time.process_time() - start < 4
+
+
+@pytest.mark.parametrize("kind", ["folders", "list"])
+def test_labels_that_are_all_numbers_are_ordered_as_numbers(tmp_path, kind):
+    names = [f"{label}/{k}.mp4" for label in range(12) for k in range(2)]
+    touch(tmp_path, *names)
+    rows = "\n".join(["path,label", *(f"{name},{name.split('/')[0]}" for name in names)])
+    source = write_list(tmp_path, rows) if kind == "list" else tmp_path
+    ordered = [video.label for video in make_plan(source, IngestConfig(val_fraction=0, test_fraction=0)).videos]
+    assert ordered == [str(label) for label in range(12) for _ in range(2)]
+
+
+# Custom layouts
+
+
+@dataclass(frozen=True)
+class Prefixes(Layout):
+    """The class is the start of a file name."""
+
+    separator: str = "_"
+
+    def videos_of(self, source: Path) -> Listing:
+        listing = Listing(source)
+        for path in sorted(source.glob("*.mp4")):
+            listing.add(path, path.name.split(self.separator)[0], "")
+        return listing
+
+
+BY_NAME = f"{__name__}:Prefixes"
+
+
+@pytest.mark.parametrize("layout", [Prefixes, BY_NAME, Prefixes(separator="-"), f"{BY_NAME}(separator='-')"])
+def test_a_custom_layout_is_used_and_recorded_by_its_name(layout, tmp_path):
+    folder = write_classes(tmp_path / "given", videos=2, num_frames=3)
+    (tmp_path / "videos").mkdir()
+    separator = "-" if "-" in str(layout) else "_"
+    for video in folder.rglob("*.mp4"):
+        video.rename(tmp_path / "videos" / f"{video.parent.name}{separator}{video.name}")
+    options = {"num_frames": 2, "size": 8, "workers": 1, "progress": False}
+    store = prism.ingest(tmp_path / "videos", tmp_path / "store", layout=layout, **options)  # type: ignore[arg-type]
+    assert list(store.classes) == ["jump", "walk"]
+    assert store.header.settings["layout"] == BY_NAME + "(separator='-')" * (separator == "-")
+
+
+@dataclass(frozen=True)
+class Broken(Layout):
+    """Lists a video wrongly, or gives no listing."""
+
+    video: str = "a.mp4"
+    label: str = "jump"
+    split: str = "train"
+    times: int = 1
+    gives: str = ""
+
+    def videos_of(self, source: Path) -> Listing:
+        listing = Listing(source)
+        for _ in range(self.times):
+            listing.add(source / self.video, self.label, self.split)
+        return self.gives or listing  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("split='dev'", "gives 'a.mp4' the split 'dev', but it must be one of train, val, test, or empty."),
+        ("label=3", "gives 'a.mp4' the class 3, but it must be a text."),
+        ("times=2", "gives 'a.mp4' more than one place, but a video is listed once."),
+        ("times=0", "finds no videos in source"),
+        ("gives='a list'", "gives a str, not a Listing. docs/extending.md shows one."),
+    ],
+)
+def test_a_custom_layout_that_lists_wrongly_is_named(tmp_path, options, message):
+    layout = f"{__name__}:Broken({options})"
+    with pytest.raises((SourceError, ConfigError), match=re.escape(f"layout {layout} {message}")):
+        found(touch(tmp_path, "a.mp4"), layout)
+    with pytest.raises(AssertionError, match=r"Broken|finds no video"):
+        check_layout(eval(layout.partition(":")[2]), tmp_path)
+
+
+def test_a_custom_layout_cannot_list_what_lies_outside_the_source(tmp_path):
+    with pytest.raises(SourceError, match=r"^'/etc/a\.mp4' is listed, but lies outside the source '.*'\.$"):
+        found(tmp_path, f"{__name__}:Broken(video='/etc/a.mp4')")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layout": "class"}, "layout = 'class', but it must be one of auto, classes, splits, csv, ucf101"),
+        ({"layout": f"{__name__}:touch"}, "touch' has no videos_of"),
+        ({"layout": "ucf101", "official_split": 4}, "must be between 1 and 3"),
+        ({"layout": "ssv2", "official_split": 2}, "must be left out with layout ssv2"),
+        ({"annotations": "lists"}, "must be left out with layout auto"),
+        ({"layout": Prefixes(), "follow_links": True}, "must be left out with layout .*Prefixes"),
+        ({"layout": "ucf101", "train_list": "all-but-test"}, "must be left out with layout ucf101"),
+        ({"sampling": "even", "clips_per_video": 2}, "must be 1 with window centre or sampling even"),
+        ({"window": "centre", "clips_per_video": 2}, "must be 1 with window centre or sampling even"),
+        ({"fps": 4.0}, r"ingest\.fps = 4\.0, but it must be left out unless sampling is fps"),
+        ({"stride": 9, "sampling": "even"}, r"must be left out unless sampling is stride"),
+        ({"fps": 0.0}, "must be above 0"),
+        ({"group_pattern": "("}, "must be a regular expression with a group"),
+        ({"group_pattern": r"g\d+"}, "must be a regular expression with a group"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options, message):
+    with pytest.raises(ConfigError, match=message):
+        IngestConfig(**options)
+
+
+def test_layouts_need_no_heavy_library():
+    """The options make the layout that they name, and `prism --help` makes the options."""
+    code = "import sys, prism.ingestion.options as o; o.IngestConfig(layout='hmdb51'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(done.stdout.split())
+    assert "prism.ingestion.official" in modules
+    assert not modules & {"torch", "numpy", "av", "PIL", "safetensors"}
+
+
+def test_frames_that_are_links_out_of_the_source_are_read_where_it_is_asked_for(tmp_path):
+    for label in ("jump", "walk"):
+        write_numbered_images(tmp_path / f"blobs/{label}", 4)
+        (tmp_path / f"source/{label}/one").mkdir(parents=True)
+        for image in frame_files(tmp_path / f"blobs/{label}"):
+            (tmp_path / f"source/{label}/one/{image.name}").symlink_to(image)
+    options = {"num_frames": 4, "size": 8, "workers": 1, "progress": False}
+    with pytest.raises(SourceError, match="is a link that leaves the source"):
+        prism.ingest(tmp_path / "source", tmp_path / "store", **options)  # type: ignore[arg-type]
+    store = prism.ingest(tmp_path / "source", tmp_path / "store", follow_links=True, **options)  # type: ignore[arg-type]
+    assert len(store) == 2
