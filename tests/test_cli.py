@@ -339,7 +339,7 @@ def test_a_recipe_may_name_a_part_of_ones_own(prism, store, tmp_path, own_rules,
 
 def test_a_recipe_may_name_a_part_of_ones_own_whose_options_are_checked(prism, store, tmp_path, own_rules, recipe):
     (own_rules / "own_writing.py").write_text(
-        "from prism.exports.tensors import Tensors\n\n\nclass Mine(Tensors):\n    pass\n"
+        "from prism.exports.videos import Tensors\n\n\nclass Mine(Tensors):\n    pass\n"
     )
     prism.succeeds("select", store.path, "-o", tmp_path / "set")
     path = recipe('[export]\nto = "own_writing:Mine"\n')
@@ -439,9 +439,8 @@ MISTAKES = {
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
     "export over another file": ("export {set} -o {at}/file --overwrite", "so it is not overwritten"),
     "unknown format": ("export {set} -o {at}/out --to mp5", "Did you mean 'mp4'?"),
-    "video beyond the set": ("export {set} -o {at}/out --to mp4 --video 2", "2 videos, counted from 0"),
+    "video beyond the set": ("export {set} -o {at}/out --to mp4 --video 2", "2 videos, from 0 on"),
     "option of another format": ("export {set} -o {at}/out --to gif --quality 9", "left out with the format gif"),
-    "result that is none": ("export {set} -o {at}/out --result {at}/file", "not a result"),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": ("info {at}/file", "is text, and neither a clip store, a condensed set nor a result"),
@@ -558,7 +557,7 @@ def test_ctrl_c_is_said_in_one_sentence(capsys):
 def test_sigterm_ends_a_verb_without_a_journal_as_ctrl_c_does(tmp_path):
     code = (
         "import os, signal, prism.exports.export as export\n"
-        "export.card_text = lambda *given, **named: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "export.canonical_json = lambda *given, **named: os.kill(os.getpid(), signal.SIGTERM)\n"
         "from prism.cli import main; main()"
     )
     condensed = Exhibit.build(tmp_path / "made", ["left", "right"]).condensed("set")

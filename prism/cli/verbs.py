@@ -123,18 +123,17 @@ def export(
     condensed: Annotated[Path, Help("Condensed set, from prism condense or prism select.")],
     /,
     *,
-    output: Annotated[Path, OUTPUT, Help("Folder to write; a file with --to gif, webp or mp4.")],
-    result: Annotated[Path | None, Help("Result of evaluate or retrieve on this set, for the card.")] = None,
+    output: Annotated[Path, OUTPUT, Help("Folder to write; a file with --to gif or mp4.")],
     run: Running = LOCAL,
     config: ExportConfig | None = None,
 ) -> None:
-    """Write the videos of a condensed set in a format that other tools read, with a card that describes it.
+    """Write the videos of a condensed set in a format that other tools read.
 
     Example: prism export runs/set.safetensors -o runs/folder --to videofolder
     """
     from prism.exports.export import export as verb
 
-    made = call(verb, condensed, output, config=config, run=run, result=result)
+    made = call(verb, condensed, output, config=config, run=run)
     say(str(made))
     if made.loss.psnr < float("inf"):
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")

@@ -1,17 +1,15 @@
-"""The verb `prism export`: checks, the files of the format, the card, and what was lost on the way."""
+"""The verb `prism export`: checks, the files of the format, the page for the Hub, and what was lost on the way."""
 
+import json
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import check_output_kind
-from prism.artifacts.results import Result
 from prism.config import as_dict, as_path
 from prism.errors import ConfigError
-from prism.exports.card import card_text
 from prism.exports.format import Format, Loss
 from prism.exports.options import FORMATS, ExportConfig
 from prism.machine.files import (
@@ -30,22 +28,26 @@ from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json, parse_json, read_text
 from prism.reports.text import counted, in_bytes, printable
 
-MARK = "prism.json"
-"""What marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
-MADE_BY = "prism export"
-CARD = "README.md"
+MARK, MADE_BY = "prism.json", "prism export"
+"""Marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
+PAGE = """---
+license: unknown  # to be filled in: that of the videos which the set was made from
+task_categories: [video-classification]
+tags: [dataset-distillation, dataset-condensation, video]
+configs: {configs}
+---
+{videos} of {classes}, condensed by PRISM to train networks on. {loss}
+Labels are positions in `classes.txt`. How the set was made:
+
+```json
+{source}
+```
+"""
 
 
 @dataclass(frozen=True)
 class Export:
-    """What was exported.
-
-    Attributes:
-        path: the folder or file.
-        num_videos: videos in it.
-        num_bytes: bytes of all its files.
-        loss: how far the clips that its readers see are from those of the set.
-    """
+    """An export: its folder or file, its videos and bytes, and what its readers lose."""
 
     path: Path
     num_videos: int
@@ -62,112 +64,82 @@ def export(
     output: str | Path,
     config: ExportConfig | None = None,
     run: Run | None = None,
-    *,
-    result: Result | str | Path | None = None,
     **options: Any,
 ) -> Export:
     """Write the videos of a condensed set in a format that other tools read.
 
     Args:
         condensed: the set, or its file.
-        output: the folder to make, or the file for the formats `gif`, `webp` and `mp4`; it appears when it is
-            complete.
+        output: the folder to make, or the file for the formats `gif` and `mp4`; it appears when it is complete.
         config: the format and its options.
         run: how it runs.
-        result: scores of the set for the card of a folder, or their file.
         options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of those above.
 
-    Returns:
-        What was written, and what of the set's clips other decoders do not see.
-
     Raises:
-        ConfigError: the set does not fit the format, or the result is not its own.
-        ArtifactError, ArtifactError: the set's file or the result cannot be used.
+        ConfigError: the set does not fit the format.
+        ArtifactError: the set's file cannot be used.
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
     config, run = split_options(ExportConfig, config, run, options)
-    reads = condensed, result
+    reads, form = [condensed], FORMATS.make(config.to, config)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
-    form: Format = FORMATS.make(config.to, config)
-    result = result if isinstance(result, Result | None) else Result.load(result)
-    _check_result(condensed, form, config, result)
     form.check(condensed.apart())
-    output = as_path(output, OUTPUT)
-    _check_ending(output, form, as_dict(config)["to"])
+    output, name = as_path(output, OUTPUT), as_dict(config)["to"]
+    ending = output.suffix.lower().removeprefix(".")
+    if ending in FORMATS.registry and ending != name and (form.is_folder or name in FORMATS.registry):
+        raise ConfigError(
+            f"output '{output}' ends as another format's. Pass --to {ending}, or choose another name."
+        )
     with lock(output):
         discard_older(output)
-        _check_free(output, form, run.overwrite, reads)
+        if form.is_folder:
+            what = "a folder that prism export has written"
+            check_output_folder(output, run.overwrite, MARK, what, _entries(output), MADE_BY, reads)
+        else:
+            check_output_kind(output, "a file of prism export", run.overwrite, reads)
         partial = partial_path(output)
         try:
             with writing(output):
                 _remove(partial)
-                made = _write(condensed, form, config, result, partial, run.progress)
+                made = _write(condensed, form, partial, run.progress)
                 (replace_folder if form.is_folder else replace_atomically)(partial, output)
         finally:
             _remove(partial)
     return Export(output, *made)
 
 
-def _write(
-    condensed: CondensedSet, form: Format, config: ExportConfig, result: Result | None, path: Path, progress: bool
-) -> tuple[int, int, Loss]:
+def _write(condensed: CondensedSet, form: Format, path: Path, progress: bool) -> tuple[int, int, Loss]:
     """Fill the folder, or write the file; returns the number of videos, the bytes and the loss."""
-    videos, loss, num = condensed.apart(), Loss(), 0
+    videos, loss = condensed.apart(), Loss()
     if form.is_folder:
         path.mkdir()
     with progress_bar("Exporting", len(videos), "videos", enabled=progress) as advance:
         for clip, shown in form.write(videos, path):
             loss.add(clip, shown)
-            num += 1
             advance()
     if not form.is_folder:
-        return num or len(videos), path.stat().st_size, loss
+        return loss.num_clips or len(videos), path.stat().st_size, loss
     write_synced(path / "classes.txt", "".join(f"{printable(name)}\n" for name in condensed.classes).encode())
-    files = (file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
-    mark = {"entries": sorted({CARD, MARK, *files}), "flip": condensed.flip, "made_by": MADE_BY}
+    # Without its files named, `datasets` would take a class that is called `test` for a split.
+    files = {"split": "train", "path": form.data_files}
+    page = PAGE.format(
+        configs=json.dumps([{"config_name": "default", "data_files": [files]}] if form.data_files else []),
+        videos=counted(len(videos), "video"),
+        classes=counted(len(condensed.classes), "class", "classes"),
+        loss=loss,
+        # JSON writes line ends as escapes, so no name ends the block.
+        source=json.dumps(condensed.source, ensure_ascii=False),
+    )
+    write_synced(path / "README.md", page.encode())
+    entries = sorted({MARK, *(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())})
+    mark = {"entries": entries, "flip": condensed.flip, "made_by": MADE_BY}
     write_synced(path / MARK, (canonical_json(mark) + "\n").encode())
-    num_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    write_synced(path / CARD, card_text(condensed, form, config, result, loss, num_bytes).encode())
     sync_folder(path)
-    return num, num_bytes, loss
-
-
-def _check_result(condensed: CondensedSet, form: Format, config: ExportConfig, result: Result | None) -> None:
-    if result is None:
-        return
-    if not form.is_folder:
-        raise ConfigError(
-            f"a result goes onto the card of a folder, which the format {as_dict(config)['to']} has not. "
-            "Leave out --result."
-        )
-    if result.subject.fingerprint != condensed.fingerprint:
-        raise ConfigError(
-            f"the result '{result.label}' is that of another set: its fingerprint differs. Give the result of "
-            "prism evaluate on this set."
-        )
-
-
-def _check_ending(output: Path, form: Format, name: str) -> None:
-    """Refuse a name that ends like another format's file: a folder `set.gif` is what nobody wanted."""
-    ending = output.suffix.lower().removeprefix(".")
-    if ending in FORMATS.registry and ending != name and (form.is_folder or name in FORMATS.registry):
-        what = "fills a folder" if form.is_folder else "is another one"
-        raise ConfigError(
-            f"output '{output}' ends as the format {ending} does, but the format {name} {what}. "
-            f"Pass --to {ending}, or choose another name."
-        )
-
-
-def _check_free(output: Path, form: Format, overwrite: bool, reads: Iterable[object]) -> None:
-    if form.is_folder:
-        what = "a folder that prism export has written"
-        check_output_folder(output, overwrite, MARK, what, _entries(output), MADE_BY, reads)
-    else:
-        check_output_kind(output, "a file of prism export", overwrite, reads)
+    return loss.num_clips, sum((path / entry).stat().st_size for entry in entries), loss
 
 
 def _entries(output: Path) -> list[str] | None:
-    """What an earlier export put into its folder; None where its mark does not say."""
+    """The files of an earlier export; None where its mark does not say."""
     try:
         return list(map(str, parse_json(read_text(output / MARK))["entries"]))
     except (OSError, ValueError, LookupError, TypeError):

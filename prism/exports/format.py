@@ -1,4 +1,4 @@
-"""What an export format is, and what the readers of an export lose."""
+"""Format: how the videos of a set are written for other tools, and the loss of its readers."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,22 +14,22 @@ from prism.artifacts.condensed import CondensedSet
 
 Shown = tuple[Tensor, Tensor]
 """A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
-
-
 ROUNDING = 1e-12
 """A mean squared error below is that of float32 arithmetic: half a level in one pixel of a million is more."""
 
 
 @dataclass
 class Loss:
-    """How far the clips that readers see are from those of the set: sums over all values that were compared."""
+    """Distance of the clips that readers see from those of the set: sums over all values that were compared."""
 
+    num_clips: int = 0
     num_values: int = 0
     num_outside: int = 0
     squares: float = 0.0
 
     def add(self, clip: Tensor, shown: Tensor) -> None:
         """Compare a clip with what readers see of it, both (T, 3, H, W) in units of [0, 1]."""
+        self.num_clips += 1
         self.num_values += clip.numel()
         self.num_outside += num_clipped(clip)
         self.squares += float((clip - shown).double().square().sum())
@@ -51,9 +51,7 @@ class Loss:
 
 
 class Format(ABC):
-    """Base of all export formats: how the videos of a set are written for other tools.
-
-    Write one for a tool that wants its own files. This one keeps every video as a NumPy file:
+    """Base of all export formats. This custom one keeps every video as a NumPy file:
 
         @dataclass(frozen=True)
         class Arrays(Format):
@@ -69,26 +67,15 @@ class Format(ABC):
     the command line it is `--to mymodule:Arrays`.
 
     Attributes:
-        is_folder: whether it fills a folder, which gets a card, or writes one file.
-        data_files: patterns of the files in the folder that hold the data, for the card; none where `datasets` of
-            Hugging Face does not read the format.
-        reading: a program that reads the folder, for the card; FOLDER stands for it.
+        is_folder: whether it fills a folder or writes one file.
+        data_files: patterns of the files in the folder that Hugging Face's `datasets` reads.
     """
 
     is_folder: ClassVar[bool] = True
     data_files: ClassVar[tuple[str, ...]] = ()
-    reading: ClassVar[str] = ""
 
     def check(self, condensed: CondensedSet) -> None:  # noqa: B027
-        """Refuse a set that cannot be written, before anything is.
-
-        Raises:
-            ConfigError: this set does not fit the format.
-        """
-
-    def program(self, num_videos: int) -> str:
-        """`reading`, for a folder of so many videos."""
-        return self.reading
+        """Raise a ConfigError for a set that cannot be written, before anything is."""
 
     @abstractmethod
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
@@ -99,10 +86,6 @@ class Format(ABC):
             path: an empty folder, or where `is_folder` is false the file to write.
 
         Yields:
-            For each video that is written its clip, and what a reader will see. From the two the loss is
-            measured. A picture that is only to be looked at yields nothing.
-
-        Raises:
-            ArtifactError: compressed images are not what the set says of them.
-            OutputError: a file cannot be written, or the disk is full.
+            For each video its clip, and what a reader will see, from which the loss is measured; nothing for a
+            picture that is only to be looked at.
         """

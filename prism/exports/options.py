@@ -10,12 +10,11 @@ from prism.parts import Parts
 FORMATS = Parts(
     "export format",
     {
-        "videofolder": "prism.exports.folders:VideoFolder",
-        "webdataset": "prism.exports.folders:WebDataset",
-        "tensors": "prism.exports.tensors:Tensors",
-        "gif": "prism.exports.sheets:Gif",
-        "webp": "prism.exports.sheets:WebP",
-        "mp4": "prism.exports.mp4:OneVideo",
+        "videofolder": "prism.exports.videos:VideoFolder",
+        "webdataset": "prism.exports.videos:WebDataset",
+        "tensors": "prism.exports.videos:Tensors",
+        "gif": "prism.exports.videos:Gif",
+        "mp4": "prism.exports.videos:OneVideo",
     },
     required=("write", "check"),
 )
@@ -27,13 +26,13 @@ class ExportConfig(Options, section="export"):
 
     to: Annotated[str, Group("The export"), FORMATS] = "videofolder"
     """`videofolder`: train/<class>/<id>.mp4, metadata.csv and a list for mmaction2. `webdataset`: tar shards of \
-<key>.mp4 and <key>.cls. `tensors`: one safetensors file of all clips, to the last bit. `gif`, `webp`: a sheet on \
-which all videos play. `mp4`: one video."""
+<key>.mp4 and <key>.cls. `tensors`: one safetensors file of all clips, to the last bit. `gif`: a sheet on which \
+all videos play. `mp4`: one video."""
     fps: Annotated[float, between(0.1, 240), Group("Videos")] = 8.0
     """Frames per second at which the videos play, at most 50 for gif; a set has no rate of its own."""
     quality: Annotated[int, between(0, 100)] = 65
-    """What the compression of mp4 videos keeps; the constant rate factor is 51 − 0.51·quality. The streams of a \
-set in H.264 are copied, whatever it is."""
+    """Quality of mp4 videos; the constant rate factor is 51 − 0.51·quality. The streams of a set in H.264 are \
+copied, whatever it is."""
     lossless: bool = False
     """Keep every 8-bit pixel, in H.264 of red, green and blue: decoders built on FFmpeg read it, browsers may \
 not."""

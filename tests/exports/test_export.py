@@ -1,6 +1,5 @@
 """The verb: whole or not at all, one sentence for every mistake, and a card that says what is in the folder."""
 
-import json
 import math
 import re
 from dataclasses import dataclass, replace
@@ -14,16 +13,13 @@ from hypothesis import strategies as st
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import UInt8
-from prism.artifacts.results import Result
 from prism.errors import ArtifactError, ConfigError, OutputError
-from prism.evaluation.evaluate import evaluate
-from prism.exports import sheets
 from prism.exports.export import export
-from prism.exports.folders import folder_names
 from prism.exports.format import Format, Loss
+from prism.exports.videos import folder_names
 from prism.selection.select import select
 
-TOS = ["videofolder", "webdataset", "tensors", "gif", "webp", "mp4"]
+TOS = ["videofolder", "webdataset", "tensors", "gif", "mp4"]
 
 
 @pytest.fixture
@@ -46,7 +42,7 @@ def test_an_export_is_whole_says_what_it_is_and_leaves_nothing_beside_it(chosen,
     assert made.path.is_dir() == is_folder
     assert made.num_videos == (1 if to == "mp4" else 2)
     held = files(made.path) if is_folder else {"": made.path.read_bytes()}
-    assert made.num_bytes == sum(len(data) for name, data in held.items() if name != "README.md")
+    assert made.num_bytes == sum(map(len, held.values()))
     assert str(made).startswith(f"Wrote {tmp_path / 'out'}: ")
 
 
@@ -64,9 +60,8 @@ def test_an_output_that_exists_stays_until_it_may_be_overwritten(chosen, tmp_pat
 @pytest.mark.parametrize(
     ("name", "to", "says"),
     [
-        ("sheet.gif", "videofolder", r"format videofolder fills a folder\. Pass --to gif"),
-        ("ONE.MP4", "tensors", r"format tensors fills a folder\. Pass --to mp4"),
-        ("sheet.webp", "gif", r"format gif is another one\. Pass --to webp"),
+        ("sheet.gif", "videofolder", "ends as another format's. Pass --to gif"),
+        ("ONE.MP4", "gif", "ends as another format's. Pass --to mp4"),
     ],
 )
 def test_an_output_that_ends_like_another_format_is_refused(chosen, tmp_path, name, to, says):
@@ -128,18 +123,6 @@ def test_an_export_of_an_earlier_version_which_does_not_list_its_entries_may_be_
     assert files(tmp_path) == before
 
 
-def test_an_export_of_an_earlier_version_which_lists_its_entries_holds_no_other_ones(chosen, tmp_path):
-    export(chosen, tmp_path / "hub")
-    mark = tmp_path / "hub" / "prism.json"
-    entries = [entry.name for entry in mark.parent.iterdir()]
-    mark.write_text(json.dumps({"entries": entries, "flip": True, "made_by": "prism export"}))
-    (mark.parent / "LICENSE").write_text("precious")
-    with pytest.raises(OutputError, match="LICENSE' is no part of"):
-        export(chosen, tmp_path / "hub", overwrite=True)
-    (mark.parent / "LICENSE").unlink()
-    export(chosen, tmp_path / "hub", overwrite=True)
-
-
 def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
     @dataclass(frozen=True)
     class Failing(Format):
@@ -178,7 +161,6 @@ def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
     made = export(chosen, tmp_path / "out", to=Arrays(first=1))
     assert made.num_videos == 1
     assert np.array_equal(np.load(tmp_path / "out" / "1.npy"), chosen.render()[1].numpy())
-    assert "How to read it" not in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
@@ -213,7 +195,7 @@ def test_folders_of_different_classes_differ_and_fit_a_file_system(classes):
         ({"to": "gif", "lossless": True}, "export.lossless = True, but it must be left out with the format gif"),
         ({"to": "tensors", "fps": 9.0}, "export.fps = 9.0, but it must be left out with the format tensors"),
         ({"video": 1}, "export.video = 1, but it must be left out with the format videofolder"),
-        ({"to": "mp4", "video": 2}, "export.video = 2, but the set has 2 videos, counted from 0"),
+        ({"to": "mp4", "video": 2}, "export.video = 2, but the set has 2 videos, from 0 on"),
         ({"to": "gif", "fps": 60}, "export.fps = 60.0, but it must be at most 50 with the format gif"),
         ({"fps": 0}, "export.fps = 0.0, but it must be between 0.1 and 240"),
         ({"quality": 101}, "export.quality = 101, but it must be between 0 and 100"),
@@ -223,34 +205,6 @@ def test_folders_of_different_classes_differ_and_fit_a_file_system(classes):
 def test_a_wrong_option_is_refused_before_anything_is_written(chosen, tmp_path, options, says):
     with pytest.raises(ConfigError, match=says.replace("?", r"\?")):
         export(chosen, tmp_path / "out", **options)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_sheet_that_is_too_large_is_refused(chosen, tmp_path, monkeypatch):
-    # Two tiles of 96 pixels, the gaps, and one caption: 8 frames of 118×204 pixels.
-    for limit, most in (("MAX_SIDE", 203), ("MAX_BYTES", 8 * 118 * 204 * 3 - 1)):
-        with monkeypatch.context() as patch:
-            patch.setattr(sheets, limit, most)
-            with pytest.raises(ConfigError, match=r"a sheet of 2 videos would have 8 frames of 118×204 pixels"):
-                export(chosen, tmp_path / "sheet.gif", to="gif")
-    export(chosen, tmp_path / "sheet.gif", to="gif")
-
-
-@pytest.fixture(scope="module")
-def scored(store) -> tuple[CondensedSet, Result]:
-    """A set, and the scores of two networks."""
-    condensed = select(store, vpc=2, seed=7)
-    return condensed, evaluate(condensed, store, epochs=1, width=2, seeds=2, device="cpu")
-
-
-def test_a_result_of_another_set_or_for_a_picture_is_refused(chosen, scored, tmp_path):
-    _, result = scored
-    with pytest.raises(ConfigError, match=r"the result 'random' is that of another set: its fingerprint differs"):
-        export(chosen, tmp_path / "out", result=result)
-    with pytest.raises(ConfigError, match=r"a card of a folder|card of a folder, which the format gif has not"):
-        export(chosen, tmp_path / "out", to="gif", result=result)
-    with pytest.raises(ArtifactError, match="does not exist"):
-        export(chosen, tmp_path / "out", result=tmp_path / "missing.json")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -265,88 +219,16 @@ def test_the_ratio_is_that_of_the_formula():
     assert str(loss) == "The PSNR to the clips of the set is 23.0 dB."
 
 
-# The card.
+# The page.
 
 
-@pytest.fixture
-def card(tmp_path, store):
-    """Exports a set and reads its card as the Hub does."""
+def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen, tmp_path):
     hub = pytest.importorskip("huggingface_hub")
-
-    def made(condensed: CondensedSet, **options):
-        export(condensed, tmp_path / "out", overwrite=True, **options)
-        return hub.DatasetCard.load(tmp_path / "out" / "README.md")
-
-    return made
-
-
-def test_the_card_has_what_the_hub_looks_for(chosen, card):
-    found = card(chosen)
+    hostile = '"]\n```\n---\nlicense: mit'
+    export(replace(chosen, classes=("a", hostile), source={"method": hostile}), tmp_path / "out")
+    found = hub.DatasetCard.load(tmp_path / "out" / "README.md")
+    assert found.data.license == "unknown"
     assert found.data.task_categories == ["video-classification"]
-    assert "dataset-distillation" in found.data.tags
-    assert found.data.size_categories == ["n<1K"]
-    assert found.data.license == "unknown"
-    assert "To be filled in" in found.text
-    assert found.data.configs[0]["data_files"][0]["split"] == "train"
-    assert card(chosen, to="tensors").data.viewer is False
-
-
-def test_the_card_says_size_making_commands_and_scores(store, card, scored):
-    chosen, result = scored
-    text = card(chosen, result=result).text
-    assert "| videos per class (VPC) | 2 |" in text
-    assert f"| bytes of the set | {chosen.num_bytes:,} (" in text
-    assert re.search(r"^prism select STORE -o SET .*--seed 7 .*--vpc 2", text, re.MULTILINE)
-    assert "prism export SET -o FOLDER --to videofolder" in text
-    assert store.fingerprint in text
-    mean, std, n = result.summary()
-    assert f"| top-1 | {100 * mean:.1f} ± {100 * std:.1f} ({n}) | 50.0 |" in text
-    assert "class0" in text
-
-
-def test_the_card_cautions_as_the_result_does(card, scored):
-    chosen, result = scored
-    result = replace(result, subject=replace(result.subject, made_from="another store"))
-    assert f"\nCaution: {result.caution}\n" in card(chosen, result=result).text
-
-
-def test_the_card_of_a_set_of_another_method_has_its_options_and_no_command(store, card):
-    clips = store.clips("train")
-    own = CondensedSet.from_clips(clips.subset([0, len(clips) - 1]), store, method="my-gan", seed=4, steps=200)
-    text = card(own).text
-    assert "prism export SET" in text
-    assert "prism condense" not in text
-    assert '"method": "my-gan"' in text
-    assert '"steps": 200' in text
-
-
-def test_the_programs_on_the_cards_run(chosen, card, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for to in ("webdataset", "tensors"):
-        program = re.search(r"```python\n(.*?)```", card(chosen, to=to).text, re.DOTALL)[1]
-        exec(compile(program.replace("FOLDER", "out"), "card", "exec"), {})
-    assert "torch.Size([2, 8, 3, 48, 48])" in capsys.readouterr().out
-
-
-def test_the_program_on_the_card_reads_every_shard(chosen, card, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    text = card(chosen, to="webdataset", shard_videos=1).text
-    assert "FOLDER/train-{000000..000001}.tar" in text
-    program = re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
-    exec(compile(program.replace("FOLDER", "out"), "card", "exec"), {})
-    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0", "1"]
-
-
-def test_no_name_breaks_out_of_its_place_on_the_card(chosen, card):
-    hostile = '"]\n```\n---\nlicense: mit\n<script>alert(1)</script>'
-    source = {"method": hostile, "config": {"seed": hostile}, "versions": {}, "store": hostile, "clips": []}
-    found = card(replace(chosen, classes=("a", hostile), source=source))
-    assert found.data.license == "unknown"
-    assert len(re.findall(r"^```", found.text, re.MULTILINE)) == 8
-    assert not re.search(r"^<script>|^license: mit", found.text, re.MULTILINE)
-
-
-@pytest.mark.parametrize("source", [{}, {"config": 3}, {"config": {"a": None, "b": [1]}, "versions": []}])
-def test_a_set_that_does_not_say_how_it_was_made_has_a_card_too(chosen, card, source):
-    assert "prism export SET" in card(replace(chosen, source=source)).text
+    assert found.data.configs[0]["data_files"][0]["path"] == ["train/*/*.mp4", "metadata.csv"]
+    assert "2 videos of 2 classes" in found.text
+    assert found.text.count("```") == 3
