@@ -8,7 +8,6 @@ from typing import Any, Literal
 from torch import Tensor
 
 from prism.artifacts.clips import Clips as Clips
-from prism.artifacts.clips import Normalisation as Normalisation
 from prism.artifacts.condensed import CondensedSet as CondensedSet
 from prism.artifacts.dataset import OutputFormat
 from prism.artifacts.dataset import VideoDataset as VideoDataset
@@ -16,26 +15,16 @@ from prism.artifacts.estimates import lead as lead
 from prism.artifacts.results import Result as Result
 from prism.artifacts.store import ClipStore as ClipStore
 from prism.artifacts.store import StoreSplit
-from prism.condensation.options import CondenseConfig as CondenseConfig
 from prism.errors import PrismError as PrismError
-from prism.evaluation.options import EvaluateConfig as EvaluateConfig
-from prism.evaluation.options import RetrieveConfig as RetrieveConfig
 from prism.exports.export import Export
-from prism.exports.options import ExportConfig as ExportConfig
 from prism.ingestion.listing import DataSet
-from prism.ingestion.options import IngestConfig as IngestConfig
-from prism.ingestion.options import MotionConfig as MotionConfig
-from prism.machine.run import Run
 from prism.reports.page import report as report
 from prism.reproduction.compare import Comparison
-from prism.selection.options import SelectConfig as SelectConfig
 
 __version__: str
 
 def condense(
     store: ClipStore | str | Path,
-    config: CondenseConfig | None = None,
-    run: Run | None = None,
     *,
     checkpoint_seconds: float = 60.0,
     vpc: int = 1,
@@ -76,8 +65,6 @@ def condense(
 def evaluate(
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,
-    config: EvaluateConfig | None = None,
-    run: Run | None = None,
     *,
     train_store: ClipStore | str | Path | None = None,
     label: str | None = None,
@@ -107,8 +94,6 @@ def evaluate(
 def export(
     condensed: CondensedSet | str | Path,
     output: str | Path,
-    config: ExportConfig | None = None,
-    run: Run | None = None,
     *,
     result: Result | str | Path | None = None,
     to: Any = "videofolder",
@@ -123,8 +108,6 @@ def export(
 def ingest(
     source: str | Path | DataSet,
     output: str | Path,
-    config: IngestConfig | None = None,
-    run: Run | None = None,
     *,
     workers: int | None = None,
     num_frames: int = 16,
@@ -192,7 +175,6 @@ def reproduce(
     name: str,
     data: Sequence[ClipStore | str | Path],
     output: str | Path = "runs/reproduce",
-    run: Run | None = None,
     *,
     scale: str = "full",
     seeds: int = 1,
@@ -206,8 +188,6 @@ def reproduce(
 def retrieve(
     condensed: CondensedSet | str | Path | None,
     data: ClipStore | str | Path,
-    config: RetrieveConfig | None = None,
-    run: Run | None = None,
     *,
     train_store: ClipStore | str | Path | None = None,
     label: str | None = None,
@@ -235,8 +215,6 @@ def retrieve(
 ) -> Result: ...
 def select(
     store: ClipStore | str | Path,
-    config: SelectConfig | None = None,
-    run: Run | None = None,
     *,
     method: Any = "random",
     vpc: int = 1,
@@ -255,8 +233,6 @@ def select(
 ) -> CondensedSet: ...
 def write_motion(
     output: str | Path,
-    config: MotionConfig | None = None,
-    run: Run | None = None,
     *,
     kind: Literal["pairs", "glyphs"] = "pairs",
     train_per_class: int = 40,

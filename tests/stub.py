@@ -55,6 +55,10 @@ def signature(verb: Callable[..., object], imports: set[str]) -> str:
     assert isinstance(function, ast.FunctionDef)
     arguments = function.args
     arguments.kwarg = None
+    # The command line calls a verb with these; in Python all options are keyword arguments.
+    num_own = sum(argument.arg not in ("config", "run") for argument in arguments.args)
+    arguments.defaults = arguments.defaults[: len(arguments.defaults) + num_own - len(arguments.args)]
+    arguments.args = arguments.args[:num_own]
     for name, (kind, default) in options_of(verb).items():
         arguments.kwonlyargs.append(ast.arg(name, ast.parse(kind, mode="eval").body))
         arguments.kw_defaults.append(ast.parse(default, mode="eval").body)

@@ -26,7 +26,7 @@ NOT_TAKEN: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a verb; every field may also be given to the verb itself, as in `condense(store, output="set")`.
+    """One run of a verb; every field is a keyword argument of the verb, as in `condense(store, output="set")`.
 
     Attributes:
         output: the file or folder to write; None writes nothing.
@@ -44,50 +44,22 @@ class Run:
     executor: Executor | None = None
     progress: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("resume", "overwrite", "progress"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} = {short_repr(getattr(self, name))}, but it must be True or False.")
-        if not isinstance(self.executor, Executor | None):
-            raise ConfigError(f"executor = {short_repr(self.executor)}, but it must be an Executor, or None.")
-        if self.output is not None:
-            as_path(self.output, OUTPUT)
-
     @property
     def path(self) -> Path | None:
         """The output as a path."""
-        return None if self.output is None else Path(self.output)
+        return None if self.output is None else as_path(self.output, OUTPUT)
 
-    def check_workers(self, workers: int | None) -> None:
-        """Refuse a number of workers that cannot be had.
-
-        Raises:
-            ConfigError: it is no whole number or below 1, or the run has an executor.
-        """
-        allowed = ""
+    def check_workers(self, workers: Any) -> None:
+        """Refuse a number of workers that cannot be had."""
+        problem = ""
         if workers is not None and self.executor is not None:
-            allowed = "left out with an engine, which has workers of its own"
-        elif workers is not None and type(workers) is not int:
-            allowed = "of type int"
+            problem = "left out with an engine, which has workers of its own"
+        elif workers is not None and not isinstance(workers, int):
+            problem = "a whole number"
         elif workers is not None and workers < 1:
-            allowed = "at least 1"
-        if allowed:
-            raise ConfigError(f"workers = {short_repr(workers)}, but it must be {allowed}.")
-
-    def check(self, verb: str) -> None:
-        """Refuse what a verb would not look at.
-
-        Raises:
-            ConfigError: a field that it has no use for, or `resume` without an output.
-        """
-        not_taken, defaults = NOT_TAKEN.get(verb, ()), Run()
-        for name in not_taken:
-            if (value := getattr(self, name)) != getattr(defaults, name):
-                raise ConfigError(
-                    f"{name} = {short_repr(value)}, but {verb} has no use for this field of a run. Leave it out."
-                )
-        if self.resume and self.output is None:
-            raise ConfigError("resume needs the output to go on with. Name it.")
+            problem = "at least 1"
+        if problem:
+            raise ConfigError(f"workers = {short_repr(workers)}, but it must be {problem}.")
 
 
 def split_options(
@@ -97,7 +69,7 @@ def split_options(
     given: Mapping[str, Any],
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[AnyOptions, Run]:
-    """The options and the run of a verb, with what it was given in place of their fields.
+    """The options and the run of a verb, with the keyword arguments that it was given.
 
     Args:
         kind: of its options.
@@ -107,40 +79,35 @@ def split_options(
         renamed: for each option of its command that Python calls otherwise, the name there.
 
     Raises:
-        ConfigError: `config` or `run` is something else, a key is neither, an option is out of range, or the verb
-            has no use for a field of the run.
+        ConfigError: a key is unknown, an option is out of range, or the verb has no use for a field of the run.
     """
-    _check_kind("config", config, kind)
+    if config is not None and not isinstance(config, kind):
+        raise _positional(kind.section, config)
     for name in renamed.keys() & given.keys():
         raise ConfigError(f"unknown key '{kind.section}.{name}'. Did you mean '{renamed[name]}'?")
     of_run = {key: value for key, value in given.items() if key in FIELDS}
     options = {key: value for key, value in given.items() if key not in FIELDS}
-    run = run_of(kind.section, run, of_run)
-    return with_options(config or kind(), options, FIELDS), run
+    return with_options(config or kind(), options, FIELDS), run_of(kind.section, run, of_run)
 
 
 def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
-    """The run of a verb, with what it was given in place of the fields.
-
-    Raises:
-        ConfigError: like `split_options`.
-    """
-    _check_kind("run", run, Run)
-    if unknown := next((key for key in given if key not in FIELDS), ""):
-        raise ConfigError(f"unknown key '{verb}.{unknown}'.{nearest(unknown, FIELDS)}")
-    run = replace(run or Run(), **given)
-    run.check(verb)
+    """The run of a verb with the given fields; errors as of `split_options`."""
+    if run is not None and not isinstance(run, Run):
+        raise _positional(verb, run)
+    for key in given.keys() - FIELDS:
+        raise ConfigError(f"unknown key '{verb}.{key}'.{nearest(key, FIELDS)}")
+    run, unused = replace(run or Run(), **given), Run()
+    for name in NOT_TAKEN.get(verb, ()):
+        if (value := getattr(run, name)) != getattr(unused, name):
+            raise ConfigError(f"{name} = {short_repr(value)}, but {verb} has no use for it. Leave it out.")
+    if run.resume and run.path is None:
+        raise ConfigError("resume needs the output to go on with. Name it.")
     return run
 
 
-def _check_kind(name: str, value: object, wanted: type) -> None:
-    if value is not None and not isinstance(value, wanted):
-        article = "an" if wanted.__name__[0] in "AEIOU" else "a"
-        raise ConfigError(
-            f"{name} = {short_repr(value)}, but it must be {article} {wanted.__name__}. Give options as keyword "
-            "arguments."
-        )
+def _positional(verb: str, given: object) -> ConfigError:
+    return ConfigError(f"{verb} takes its options as keyword arguments, not {short_repr(given)}.")
 
 
-FIELDS = tuple(field.name for field in fields(Run))
-"""Of a run."""
+FIELDS = {field.name: field for field in fields(Run)}.keys()
+"""The names of a run's fields."""
