@@ -427,7 +427,7 @@ MISTAKES = {
     "epochs 0": ("evaluate {set} --data {store} --epochs 0", "evaluate.epochs = 0"),
     "hidden size of a network without": (
         "evaluate {set} --data {store} --hidden 9",
-        "cnn-gru and cnn-lstm have it",
+        "but convnet3d does not have that option",
     ),
     "gallery too small": ("retrieve {set} --data {store}", "Recall@20 needs 20 clips to search"),
     "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),

@@ -26,14 +26,12 @@ def build(
     seed: int = 0,
     **options: int,
 ) -> Network:
-    """A network with the initial values of a seed.
+    """Build a network with the initial values of a seed.
 
     Args:
         model: a name, as `convnet3d` or `module:MyNetwork(depth=3)`, or a subclass of `Network`.
         device: where its parameters live; on `meta` it has neither memory nor values.
-        num_classes: number of logits.
-        num_frames: frames per clip (T).
-        size: height and width in pixels.
+        num_classes, num_frames, size: as `Network` takes them.
         seed: of the values; those from which `prism.networks.training.train` starts with this seed.
         options: `width`, `hidden`; 0 leaves one as published.
 
@@ -50,10 +48,8 @@ def build(
         )
     given = {option: value for option, value in options.items() if value}
     for option, value in given.items():
-        if not _takes(network_type, option):
-            those = [other for other in NETWORKS.registry if _takes(NETWORKS.resolve(other)[0], option)]
-            hint = f"; {' and '.join(those)} have it." if those else "."
-            raise ConfigError(f"{option} = {value}, but {name} does not have that option{hint}")
+        if option not in inspect.signature(network_type).parameters:
+            raise ConfigError(f"{option} = {value}, but {name} does not have that option.")
     arguments = given | own | {"num_classes": num_classes, "num_frames": num_frames, "size": size}
     try:
         with torch.device("meta"):
@@ -86,7 +82,3 @@ def allocate(network: Network, device: torch.device) -> Network:
             if weight.dim() == 5:
                 weight.data = weight.data.to(memory_format=network.CPU_LAYOUT)
     return network
-
-
-def _takes(network_type: type[Network], option: str) -> bool:
-    return option in inspect.signature(network_type).parameters

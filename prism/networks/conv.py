@@ -63,10 +63,7 @@ def polyphase_input_gradient(
         gradient: (N, after, T', H', W') of the output.
         weight: (after, before, …) with odd sides, where the input was padded by half of each.
         stride: steps in time, down and across.
-        size: frames, rows and columns of the input.
-
-    Returns:
-        (N, before, T, H, W).
+        size: frames, rows and columns of the input (N, before, T, H, W).
     """
     after, before = weight.shape[:2]
     halves = [side // 2 for side in weight.shape[2:]]

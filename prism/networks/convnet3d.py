@@ -1,6 +1,7 @@
 """ConvNet3D, the network of the paper's main tables."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,13 +17,8 @@ class ConvNet3D(Network):
     As published by Wang et al. (arXiv 2312.00362). The embedding is the flattened output of the blocks.
 
     Args:
-        num_classes: number of logits.
-        num_frames: frames per clip (T), at least 4.
-        size: height and width in pixels, at least 43.
         width: channels of the first block; the other two have twice as many.
-
-    Raises:
-        ConfigError: the clips are too small or too short for its pooling.
+        shape: as of `Network`: at least 4 frames and 43 pixels.
     """
 
     NAME = "convnet3d"
@@ -33,35 +29,28 @@ class ConvNet3D(Network):
     # Up to 1.5 times as fast. The other networks lose by it when they are differentiated.
     CPU_LAYOUT = torch.channels_last_3d
 
-    def __init__(
-        self, *, num_classes: int, num_frames: int, size: int | tuple[int, int], width: int = WIDTH
-    ) -> None:
-        super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
+    def __init__(self, *, width: int = WIDTH, **shape: Any) -> None:
+        super().__init__(**shape)
         layers: list[nn.Module] = []
         channels = [3, width, 2 * width, 2 * width]
         for before, after, pool in zip(channels, channels[1:], [(1, 2, 2), 2, 2], strict=False):
+            convolution = StridedConv3d(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3))
             # ReLU and maximum commute, to the last bit, and after the pooling there is less to do.
-            layers += [
-                StridedConv3d(before, after, (3, 7, 7), (1, 2, 2), (1, 3, 3)),
-                nn.MaxPool3d(pool),
-                nn.ReLU(),
-            ]
+            layers += [convolution, nn.MaxPool3d(pool), nn.ReLU()]
         self.blocks = nn.Sequential(*layers)
         # A block makes ⌊(side + 1) / 4⌋ of a side, so three of them ⌊(side + 21) / 64⌋.
-        frames, rows, columns = num_frames // 4, *((side + 21) // 64 for side in self.size)
+        frames, rows, columns = self.num_frames // 4, *((side + 21) // 64 for side in self.size)
         self.embed_dim = math.prod((2 * width, frames, rows, columns))
         self.pool = nn.AvgPool3d((min(2, frames), rows, columns), stride=1)
         self.dropout = Dropout(0.5)
-        self.classifier = nn.Conv3d(2 * width, num_classes, 1)
+        self.classifier = nn.Conv3d(2 * width, self.num_classes, 1)
 
     def embed(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D)."""
         return self.blocks(clips).flatten(1)
 
     def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to logits (N, num_classes), the largest over time."""
         logits = self.classifier(self.dropout(self.pool(self.blocks(clips))))
-        return logits.flatten(2).amax(dim=2)
+        return logits.flatten(2).amax(dim=2)  # the largest over time
 
 
 class BlocksOfConvNet3D(ConvNet3D):
@@ -77,22 +66,14 @@ class BlocksOfConvNet3D(ConvNet3D):
     """Of the blocks. With random weights and a width of 16 their energies between classes, averaged so, are 12 to
     20, 3.9 to 4.2 and 0.009 to 0.024 (the glyphs, ucf101-distinct)."""
 
-    def __init__(
-        self,
-        *,
-        num_classes: int,
-        num_frames: int,
-        size: int | tuple[int, int],
-        width: int = ConvNet3D.WIDTH,
-    ) -> None:
-        super().__init__(num_classes=num_classes, num_frames=num_frames, size=size, width=width)
+    def __init__(self, *, width: int = ConvNet3D.WIDTH, **shape: Any) -> None:
+        super().__init__(width=width, **shape)
         sides = self.size
-        for channels, frames in ((width, num_frames), (2 * width, num_frames // 2)):
+        for channels, frames in ((width, self.num_frames), (2 * width, self.num_frames // 2)):
             sides = [(side + 1) // 4 for side in sides]
             self.embed_dim += channels * frames * math.prod(min(side, self.SIDE) for side in sides)
 
     def embed(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D)."""
         first = self.blocks[:3](clips)
         second = self.blocks[3:6](first)
         features = [self._averaged(first), self._averaged(second), self.blocks[6:](second)]

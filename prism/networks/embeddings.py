@@ -10,9 +10,8 @@ from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
 from prism.machine.devices import deterministic
 from prism.machine.progress import progress_bar
-from prism.machine.randomness import derive_seed, generator
+from prism.machine.randomness import derive_seed
 from prism.networks.build import Model, allocate, build_for
-from prism.networks.initial import initialise
 from prism.networks.network import Network, check_embeddings
 from prism.networks.options import NETWORKS, Schedule
 from prism.networks.training import outputs_of, train, within_memory
@@ -24,18 +23,14 @@ DRAWS = 10
 
 
 class Backbone(nn.Module):
-    """A network without its classifier, so that it may be trained and shown clips by its embeddings."""
+    """A network without its classifier."""
 
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.network = network
 
     def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D), not normalised.
-
-        Raises:
-            ConfigError: the network gives something else.
-        """
+        """Clips (N, C, T, H, W) to embeddings (N, D)."""
         embeddings = self.network.embed(clips)
         check_embeddings(self.network, embeddings, clips)
         return embeddings
@@ -51,18 +46,16 @@ def train_embeddings(
     seed: int,
     progress: bool = False,
 ) -> Tensor:
-    """The embeddings of all training clips, from the store's cache if they are there.
+    """Embeddings of all training clips, from the store's cache if they are there.
 
-    Those of somebody else's network are computed every time: its code may have changed under the same name. A
-    small network may die while it is trained, or its loss may grow without bound. Then it embeds all clips alike,
-    and no method can choose by that. So another one is drawn in its place.
+    A small network may die while it is trained, or diverge. It then embeds all clips alike, and another one is
+    drawn in its place.
 
     Args:
         store: its training clips are embedded, and trained on.
-        model: the network that embeds.
-        device: where it runs.
+        model: a custom network embeds the clips every time: its code may have changed under the same name.
         width: channels of its first block; 0 for the published number.
-        epochs: passes over all training clips that it is trained for; 0 leaves it as it was drawn.
+        epochs: passes over all training clips that it is trained for; 0 leaves it random.
         seed: of its initial values and its training.
         progress: show a bar while it is trained.
 
@@ -74,17 +67,19 @@ def train_embeddings(
         DivergedError: ten networks have died.
     """
     network = build_for(store, model, "meta", width=width)
-    name, shape = NETWORKS.name_of(model), (len(store.positions("train")), network.embed_dim)
+    clips = store.clips("train")
 
     def compute() -> Tensor:
-        clips = store.clips("train")
         with deterministic(device), within_memory():
             allocate(network, device)
             for draw in range(DRAWS):
                 # Not the seed itself: it would choose clips by a network that an evaluation then trains.
                 drawn = derive_seed(seed, "embedder", draw)
+                bar = progress_bar("Training", epochs, "epochs", enabled=progress and epochs > 0)
                 with suppress(DivergedError):
-                    _fill(network, store, epochs, drawn, progress)
+                    with bar as advance:
+                        how = {"seed": drawn, "flip": store.flip, "advance": advance}
+                        train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
                     embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
                     if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
                         return embeddings
@@ -94,15 +89,6 @@ def train_embeddings(
 
     if not NETWORKS.is_builtin(model):
         return compute()
+    name = NETWORKS.name_of(model)
     key = {"model": name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
-    return CacheFile.of(store, "embeddings", key, device, shape).get(compute)
-
-
-def _fill(network: Network, store: ClipStore, epochs: int, seed: int, progress: bool) -> None:
-    """Give a network the values of a seed, trained on all training clips where there are epochs."""
-    if not epochs:
-        initialise(network, generator(seed, "init"))
-        return
-    clips, schedule = store.clips("train"), Schedule(epochs, BATCH_SIZE)
-    with progress_bar("Training", epochs, "epochs", enabled=progress) as advance:
-        train(network, clips, store.normalisation, schedule, seed=seed, flip=store.flip, advance=advance)
+    return CacheFile.of(store, "embeddings", key, device, (len(clips), network.embed_dim)).get(compute)

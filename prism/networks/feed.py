@@ -13,33 +13,28 @@ AHEAD = 2
 class Feed:
     """Gathers rows of a tensor part by part, and sends them to a device.
 
-    A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered, from
-    memory or from disk. Only where `AHEAD` parts wait already does the CPU wait, too. `feed_of` gives the one of
-    a device.
-
-    Args:
-        device: where the rows are wanted.
+    A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered. Only
+    where `AHEAD` parts wait already does the CPU wait, too. `feed_of` gives the one of a device.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._copies = None if device.type == "cpu" else cuda.Stream(device)
-        self._asked: deque[torch.Event] = deque()
+        self._waiting: deque[torch.Event] = deque()
 
     def rows(self, source: Tensor, positions: Tensor) -> Tensor:
-        """Rows (n, ...) of a tensor on the CPU at some positions (n,), on the device.
+        """Rows (n, ...) of a tensor on the CPU at positions (n,), on the device.
 
-        Ask for them when the work on the part before has been started.
+        Call it when the work on the part before has been started.
         """
         if self._copies is None:
             return source.index_select(0, positions)
         computing = cuda.current_stream(self.device)
-        self._asked.append(computing.record_event())
-        if len(self._asked) > AHEAD:
-            self._asked.popleft().synchronize()
+        self._waiting.append(computing.record_event())
+        if len(self._waiting) > AHEAD:
+            self._waiting.popleft().synchronize()
         # PyTorch keeps pinned memory for the next part, and gives it out when the copy is made.
-        shape = len(positions), *source.shape[1:]
-        gathered = torch.empty(shape, dtype=source.dtype, pin_memory=True)
+        gathered = torch.empty(len(positions), *source.shape[1:], dtype=source.dtype, pin_memory=True)
         torch.index_select(source, 0, positions, out=gathered)
         with cuda.stream(self._copies):
             sent = gathered.to(self.device, non_blocking=True)

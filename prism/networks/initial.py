@@ -12,23 +12,22 @@ from prism.errors import ConfigError
 
 @torch.no_grad()
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Give a network fresh initial values, drawn from `generator`, in place.
+    """Give a network fresh initial values in place, running statistics of normalisation layers included.
 
-    Nothing of its earlier values is left, running statistics of normalisation layers included. PyTorch's layers
-    get the distributions that PyTorch gives them. A layer with a method `initialise(generator)` is filled by that.
-    Values are drawn on the CPU wherever the network is: a GPU's numbers depend on how many cores it has.
-
-    Args:
-        network: on any device.
-        generator: of the CPU.
+    PyTorch's layers get the distributions that PyTorch gives them, a layer with a method `initialise(generator)`
+    what that draws. The generator is of the CPU: a GPU's numbers depend on how many cores it has.
 
     Raises:
-        ConfigError: a layer holds values, and no initial ones are known for it, or only those that it draws itself
-            from PyTorch's global generator.
+        ConfigError: no initial values are known for a layer, or only those that PyTorch's global generator draws.
     """
     held = _held(network)
     if any(value.device.type != "cpu" for value in held):
-        drawn = _on_the_cpu(network, held)
+        blank = {}
+        for value in held:
+            memory = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
+            is_trained = isinstance(value, nn.Parameter)
+            blank[id(value)] = nn.Parameter(memory, value.requires_grad) if is_trained else memory
+        drawn = copy.deepcopy(network, blank)
         initialise(drawn, generator)
         copy_values(drawn, network)
         return
@@ -41,7 +40,7 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
 
 @torch.no_grad()
 def copy_values(source: nn.Module, target: nn.Module) -> None:
-    """Give a network the values of another of its kind, those that a state dict leaves out included."""
+    """Copy all values of a network into another of its kind, those that a state dict leaves out included."""
     for value, given in zip(_held(target), _held(source), strict=True):
         value.copy_(given, non_blocking=True)
 
@@ -50,18 +49,8 @@ def _held(network: nn.Module) -> list[torch.Tensor]:
     return [*network.parameters(), *network.buffers()]
 
 
-def _on_the_cpu(network: nn.Module, held: list[torch.Tensor]) -> nn.Module:
-    """A copy of a network on the CPU, without the values that it holds; in memory from which nothing waits."""
-    blank = {}
-    for value in held:
-        memory = torch.empty(value.shape, dtype=value.dtype, pin_memory=value.device.type != "cpu")
-        is_trained = isinstance(value, nn.Parameter)
-        blank[id(value)] = nn.Parameter(memory, value.requires_grad) if is_trained else memory
-    return copy.deepcopy(network, blank)
-
-
 def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
-    """A module behind all modules inside it, each once: it may then replace their values."""
+    """All modules, each once and behind those inside it, whose values it may replace."""
     seen.add(module)
     for child in module.children():
         if child not in seen:
@@ -70,7 +59,7 @@ def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
 
 
 def _fill(layer: nn.Module, generator: torch.Generator) -> None:
-    """Draw the values of a layer of PyTorch's as its `reset_parameters` does, which only draws globally."""
+    """Draw the values of a layer of PyTorch's as its `reset_parameters` does, which draws globally."""
     match layer:
         case nn.modules.batchnorm._NormBase() | nn.GroupNorm() | nn.LayerNorm() | nn.RMSNorm() | nn.PReLU():
             # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.

@@ -89,11 +89,6 @@ class Network(nn.Module, ABC):
         own = type(self)
         return vars(own).get("NAME", f"{own.__module__}:{own.__qualname__}")
 
-    @property
-    def num_parameters(self) -> int:
-        """Trainable values."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
 
 class Dropout(nn.Module):
     """Dropout that draws from its own generator, so that training depends on nothing but its seed."""
@@ -104,7 +99,6 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Zero each value with the given probability and scale the others up, while training."""
         if not self.training:
             return x
         kept = torch.rand(x.shape, generator=self.generator, device=x.device) >= self.probability
@@ -112,10 +106,10 @@ class Dropout(nn.Module):
 
 
 def use_generator(network: nn.Module, generator: torch.Generator) -> None:
-    """Let every layer of a network that draws while it trains draw from `generator`.
+    """Let the layers of a network that draw while it trains draw from `generator`.
 
     Raises:
-        ConfigError: a layer of PyTorch's would draw from the global generator, so that no seed repeats a training.
+        ConfigError: one would draw from PyTorch's global generator, so that no seed repeats a training.
     """
     for module in network.modules():
         match module:
@@ -130,29 +124,25 @@ def use_generator(network: nn.Module, generator: torch.Generator) -> None:
                     f"dropout = {rate} of the layer {type(module).__name__} does not depend on the seed. "
                     "Set it to 0, or use prism.networks.network.Dropout."
                 )
-            case nn.RReLU() | nn.FractionalMaxPool2d() | nn.FractionalMaxPool3d():
-                raise ConfigError(f"what the layer {type(module).__name__} draws does not depend on the seed.")
 
 
 def check_embeddings(network: Network, embeddings: Any, clips: Tensor) -> None:
     """Refuse embeddings that are not (N, embed_dim), or neither float32 nor in the number format of the clips."""
-    _check_output(network, "embed", "embed_dim", embeddings, (len(clips), network.embed_dim), clips.dtype)
+    _check_output(network, "embed", "embed_dim", embeddings, clips)
 
 
 def check_logits(network: Network, logits: Any, clips: Tensor) -> None:
     """Refuse logits that are not (N, num_classes), or neither float32 nor in the number format of the clips."""
-    _check_output(network, "forward", "num_classes", logits, (len(clips), network.num_classes), clips.dtype)
+    _check_output(network, "forward", "num_classes", logits, clips)
 
 
-def _check_output(
-    network: Network, method: str, width: str, output: Any, shape: tuple[int, int], dtype: torch.dtype
-) -> None:
-    got = f"a {type(output).__name__}"
+def _check_output(network: Network, method: str, width: str, output: Any, clips: Tensor) -> None:
+    shape, got = (len(clips), getattr(network, width)), f"a {type(output).__name__}"
     if isinstance(output, Tensor):
-        if output.shape == shape and output.dtype in (torch.float32, dtype):
+        if output.shape == shape and output.dtype in (torch.float32, clips.dtype):
             return
         got = f"{tuple(output.shape)} of {output.dtype}"
     raise ConfigError(
-        f"{method} of the network '{network.name}' must give (N, {width}) = {shape} of "
-        f"{torch.float32}, got {got}. docs/extending.md shows one."
+        f"{method} of the network '{network.name}' must give (N, {width}) = {shape} of torch.float32, got {got}. "
+        "docs/extending.md shows one."
     )

@@ -19,7 +19,7 @@ NETWORKS = Parts(
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long, how fast and on how much at a time a network is trained.
+    """How a network is trained.
 
     Attributes:
         epochs: passes over the training clips; the learning rate drops to a tenth halfway.

@@ -1,6 +1,7 @@
 """R(2+1)D-18: a residual network whose 3D convolutions are split into space and time."""
 
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,13 +18,8 @@ class R2Plus1D18(Network):
     classifier. Always trained from scratch.
 
     Args:
-        num_classes: number of logits.
-        num_frames: frames per clip (T).
-        size: height and width in pixels, at least 17.
         width: channels of the first stage; each further stage has twice as many.
-
-    Raises:
-        ConfigError: the clips are too small.
+        shape: as of `Network`: at least 17 pixels.
     """
 
     NAME = "r2plus1d-18"
@@ -32,10 +28,8 @@ class R2Plus1D18(Network):
     # batch normalisation needs even where a batch is a single clip.
     MIN_SIZE = 17
 
-    def __init__(
-        self, *, num_classes: int, num_frames: int, size: int | tuple[int, int], width: int = WIDTH
-    ) -> None:
-        super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
+    def __init__(self, *, width: int = WIDTH, **shape: Any) -> None:
+        super().__init__(**shape)
         between = max(1, 45 * width // 64)
         self.stem = nn.Sequential(
             HeConv3d(3, between, (1, 7, 7), (1, 2, 2), (0, 3, 3)),
@@ -50,14 +44,12 @@ class R2Plus1D18(Network):
             blocks += [ResidualBlock(before, after, 2), ResidualBlock(after, after, 1)]
         self.blocks = nn.Sequential(*blocks)
         self.embed_dim = 8 * width
-        self.classifier = nn.Linear(self.embed_dim, num_classes)
+        self.classifier = nn.Linear(self.embed_dim, self.num_classes)
 
     def embed(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D)."""
         return self.blocks(self.stem(clips)).mean(dim=(2, 3, 4))
 
     def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to logits (N, num_classes)."""
         return self.classifier(self.embed(clips))
 
 
@@ -71,22 +63,15 @@ class HeConv3d(nn.Conv3d):
         super().__init__(before, after, kernel, stride, padding, bias=False)
 
     def initialise(self, generator: torch.Generator | None) -> None:
-        """Draw the weights."""
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu", generator=generator)
 
     def reset_parameters(self) -> None:
-        """Draw the weights as PyTorch does while it makes a layer: from its global generator."""
+        # PyTorch calls it while it makes a layer.
         self.initialise(None)
 
 
 class ResidualBlock(nn.Module):
-    """Two factorised convolutions with a shortcut; a stride of 2 halves time and space.
-
-    Args:
-        before: channels that come in.
-        after: channels that go out.
-        stride: 1 or 2.
-    """
+    """Two factorised convolutions with a shortcut; a stride of 2 halves time and space."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -102,7 +87,6 @@ class ResidualBlock(nn.Module):
             self.shortcut = nn.Sequential(projection, nn.BatchNorm3d(after))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, before, T, H, W) to (N, after, T / stride, H / stride, W / stride), rounded up."""
         return (self.residual(x) + self.shortcut(x)).relu()
 
 

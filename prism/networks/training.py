@@ -1,4 +1,4 @@
-"""Training: one network learns from clips by a schedule, and its outputs are scored."""
+"""Training a network on clips by a schedule, and its outputs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import send
 from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
-from prism.networks.feed import Feed, feed_of
+from prism.networks.feed import feed_of
 from prism.networks.initial import initialise
 from prism.networks.network import Network, check_logits, use_generator
 from prism.networks.options import Schedule
@@ -36,9 +36,6 @@ Draw = Callable[[torch.Generator], Clips]
 class SGD:
     """Stochastic gradient descent with momentum, in place: v ← momentum · v + gradient, then x ← x − rate · v.
 
-    PyTorch's function computes it. Its class `torch.optim.SGD` would import PyTorch's compiler when it is made,
-    which takes a second of every command.
-
     Args:
         groups: leaves, each of them once; those of a group move at one rate.
         momentum: at least 0 and below 1.
@@ -48,10 +45,9 @@ class SGD:
         momentum_buffers: v of each tensor, from its first step on.
     """
 
+    # Making a `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.
+
     def __init__(self, groups: Sequence[Sequence[Tensor]], momentum: float, weight_decay: float = 0.0) -> None:
-        tensors = [tensor for group in groups for tensor in group]
-        assert all(tensor.is_leaf for tensor in tensors)
-        assert len({*tensors}) == len(tensors)
         self.groups = groups
         self.momentum, self.weight_decay = momentum, weight_decay
         self.momentum_buffers: dict[Tensor, Tensor] = {}
@@ -66,25 +62,22 @@ class SGD:
     def step(self, rates: Sequence[float]) -> None:
         """Move every tensor that has a gradient, at the rate of its group."""
         for group, rate in zip(self.groups, rates, strict=True):
-            moved = [(tensor, tensor.grad) for tensor in group if tensor.grad is not None]
-            tensors, gradients = [tensor for tensor, _ in moved], [gradient for _, gradient in moved]
+            tensors = [tensor for tensor in group if tensor.grad is not None]
+            gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
             buffers = [self.momentum_buffers.get(tensor) for tensor in tensors]
             sgd(
                 *(tensors, gradients, buffers),
                 weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
                 dampening=0.0, nesterov=False, maximize=False,
             )  # fmt: skip
-            found = zip(tensors, buffers, strict=True)
-            self.momentum_buffers |= {tensor: buffer for tensor, buffer in found if buffer is not None}
+            self.momentum_buffers |= {
+                tensor: buffer for tensor, buffer in zip(tensors, buffers, strict=True) if buffer is not None
+            }
 
 
 @contextmanager
 def within_memory() -> Iterator[None]:
-    """Name the options that save memory where a device has run out of it.
-
-    Raises:
-        ConfigError: it has.
-    """
+    """Turn an exhausted memory into a ConfigError that names the options which save it."""
     try:
         yield
     except RuntimeError as error:
@@ -107,11 +100,7 @@ def train(
     criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
     advance: Advance = no_progress,
 ) -> float:
-    """Train a network from fresh initial values with the published schedule.
-
-    SGD with momentum 0.9 and weight decay 5e-4; the learning rate falls to a tenth halfway. A gradient longer than
-    `schedule.max_grad_norm` is shortened to it. Every clip that is shown is flipped as `flip` says, and shifted at
-    random by up to `schedule.shift` of each extent. A stratified schedule spreads the classes over an epoch.
+    """Train a network from fresh initial values: SGD with momentum 0.9 and weight decay 5e-4.
 
     Args:
         network: its values are replaced.
@@ -126,8 +115,7 @@ def train(
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
 
     Raises:
-        ConfigError: the last step of an epoch has one clip, and the network needs several; or it gives something
-            else than logits.
+        ConfigError: the network gives something else than logits.
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device
@@ -142,9 +130,21 @@ def train(
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
         total = torch.zeros((), device=device)
         network.train()
-        for frames, labels in _steps(shown, feed, schedule, flip, order, flips, shifts):
+        for batch in _order(shown.labels, schedule, order).split(schedule.batch_size):
+            batch = batch.repeat(schedule.views)
+            # Flips and shifts only move pixels, which a GPU does in a hundredth of the time.
+            frames, labels = feed.rows(shown.frames, batch), send(shown.labels[batch], device)
+            if isinstance(flip, Tensor):
+                frames = mirror(frames, flip[batch])
+            elif flip:
+                frames = flip_at_random(frames, flips)
+            if schedule.shift:
+                frames = shift_at_random(frames, schedule.shift, shifts)
             inputs = to_model_input(frames, normalisation)
-            loss = criterion(_learning(network, inputs, schedule), labels)
+            outputs = network(inputs)
+            if isinstance(network, Network):
+                check_logits(network, outputs, inputs)
+            loss = criterion(outputs, labels)
             optimizer.zero_grad()
             loss.backward()
             if schedule.max_grad_norm:
@@ -153,38 +153,21 @@ def train(
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
             total += loss.detach() * (len(labels) // schedule.views)
         mean_loss = float(total) / len(shown)
-        _check_finite(mean_loss, seed, epoch, schedule)
+        if not math.isfinite(mean_loss):
+            raise DivergedError(
+                f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {_smaller_steps(schedule)}"
+            )
         advance()
     return mean_loss
 
 
-def _steps(
-    clips: Clips,
-    feed: Feed,
-    schedule: Schedule,
-    flip: bool | Tensor,
-    order: torch.Generator,
-    flips: torch.Generator,
-    shifts: torch.Generator,
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """The frames and labels of each step of an epoch on the device of a feed, as they are shown."""
-    for batch in _order(clips.labels, schedule, order).split(schedule.batch_size):
-        batch = batch.repeat(schedule.views)
-        # Flips and shifts only move pixels, which a GPU does in a hundredth of the time.
-        frames = _flipped(feed.rows(clips.frames, batch), batch, flip, flips)
-        shown = shift_at_random(frames, schedule.shift, shifts) if schedule.shift else frames
-        yield shown, send(clips.labels[batch], feed.device)
-
-
 def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
-    """The clips (N,) of an epoch, each once, in a random order; a stratified schedule spreads the classes over it.
-
-    Of n clips of a class the k-th, counted from 0, then has a random place between k/n and (k + 1)/n of the epoch.
-    So where C classes have as many clips, every C clips one after the other hold each class once.
-    """
+    """The clips (N,) of an epoch in a random order, over which a stratified schedule spreads the classes."""
     shuffled = torch.randperm(len(labels), generator=draw)
     if not schedule.stratified:
         return shuffled
+    # Of n clips of a class the k-th, counted from 0, has a random place between k/n and (k + 1)/n of the epoch. So
+    # where C classes have as many clips, every C clips one after the other hold each class once.
     by_class = shuffled[labels[shuffled].argsort(stable=True)]
     counts = labels.bincount()
     firsts, sizes = (each.repeat_interleave(counts) for each in (counts.cumsum(0) - counts, counts))
@@ -192,48 +175,17 @@ def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
     return by_class[((ranks + torch.rand(len(labels), generator=draw, dtype=torch.float64)) / sizes).argsort()]
 
 
-def _learning(network: nn.Module, inputs: Tensor, schedule: Schedule) -> Tensor:
-    try:
-        outputs = network(inputs)
-    except ValueError as error:
-        if len(inputs) > 1:
-            raise
-        # That is what PyTorch's batch normalisation raises.
-        raise ConfigError(
-            f"the network cannot be trained on one clip alone, to which steps of {schedule.batch_size} come: "
-            f"{str(error).rstrip('.')}. Choose another batch size."
-        ) from error
-    if isinstance(network, Network):
-        check_logits(network, outputs, inputs)
-    return outputs
-
-
-def _check_finite(loss: float, seed: int, epoch: int, schedule: Schedule) -> None:
-    if not math.isfinite(loss):
+def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
+    """Raise a DivergedError for a network that diverged in its last step, which no loss shows."""
+    if not outputs.isfinite().all():
         raise DivergedError(
-            f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {_gentler(schedule)}"
+            f"the outputs of the network of seed {seed} are not finite. {_smaller_steps(schedule)}"
         )
 
 
-def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
-    """Refuse to score a network that diverged in its last step, of which no loss tells.
-
-    Raises:
-        DivergedError: an output is not finite.
-    """
-    if not outputs.isfinite().all():
-        raise DivergedError(f"what the network of seed {seed} says is not finite. {_gentler(schedule)}")
-
-
-def _gentler(schedule: Schedule) -> str:
+def _smaller_steps(schedule: Schedule) -> str:
     limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
     return f"Try {limit}--lr {schedule.lr / 10:g}."
-
-
-def _flipped(frames: Tensor, batch: Tensor, flip: bool | Tensor, draw: torch.Generator) -> Tensor:
-    if isinstance(flip, Tensor):
-        return mirror(frames, flip[batch])
-    return flip_at_random(frames, draw) if flip else frames
 
 
 @torch.no_grad()
@@ -244,12 +196,12 @@ def outputs_of(
     batch_size: int,
     flips: torch.Generator | None = None,
 ) -> Tensor:
-    """The network's outputs (N, …) on the CPU; with a fixed normalisation no clip's row depends on its batch.
+    """Outputs (N, …) of a network in eval mode, on the CPU, for clips in their order.
 
     Args:
-        network: in any mode; it is left in that of evaluation.
-        clips: N of them, shown in their order.
-        normalisation: of a store, or of each batch by itself.
+        network: left in eval mode.
+        clips: N of them.
+        normalisation: of a store, or of each batch by itself; with a fixed one no row depends on its batch.
         batch_size: clips shown at a time.
         flips: mirrors each clip with probability one half; None leaves all as they are.
     """

@@ -548,6 +548,6 @@ def test_a_set_whose_classes_stand_in_another_order_is_refused(store, chosen):
 
 def test_a_network_that_diverges_in_its_last_step_has_no_score(store, chosen):
     with pytest.raises(
-        DivergedError, match=r"what the network of seed 0 says is not finite\. Try --max-grad-norm"
+        DivergedError, match=r"the outputs of the network of seed 0 are not finite\. Try --max-grad-norm"
     ):
         score(chosen, store, epochs=1, seeds=1, lr=1e25, batch_size=4)

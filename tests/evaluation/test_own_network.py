@@ -154,10 +154,8 @@ def test_a_network_that_cannot_be_used_is_refused_in_one_sentence(roomy, chosen,
         evaluate(chosen, roomy, model=model, **TINY)
 
 
-def test_an_option_that_the_network_lacks_is_refused_and_those_that_have_it_are_named(roomy, chosen):
-    with pytest.raises(
-        ConfigError, match=rf"hidden = 5, but {NAME} does not have .*; cnn-gru and cnn-lstm have it"
-    ):
+def test_an_option_that_the_network_lacks_is_refused(roomy, chosen):
+    with pytest.raises(ConfigError, match=rf"hidden = 5, but {NAME} does not have that option"):
         evaluate(chosen, roomy, model=Own, hidden=5, **TINY)
 
 
@@ -192,12 +190,6 @@ class Standardised(Own):
 
 def test_a_network_that_trains_on_several_clips_only_is_evaluated(roomy, chosen):
     assert evaluate(chosen, roomy, model=Standardised, **TINY).runs
-
-
-def test_a_last_step_of_one_clip_that_the_network_cannot_learn_from_is_named(roomy, chosen):
-    sentence = "cannot be trained on one clip alone, to which steps of 3 come: Expected more than 1 value"
-    with pytest.raises(ConfigError, match=sentence):
-        evaluate(chosen, roomy, model=Standardised, batch_size=3, **TINY)
 
 
 class Reading(Own):
