@@ -95,7 +95,6 @@ def export(
     condensed: CondensedSet | str | Path,
     output: str | Path,
     *,
-    result: Result | str | Path | None = None,
     to: Any = "videofolder",
     fps: float = 8.0,
     quality: int = 65,

@@ -264,10 +264,10 @@ class Picking(Selection):
 @pytest.mark.parametrize(
     ("picks", "sentence"),
     [
-        (None, "gave a NoneType without positions, but it must choose 1 different positions in 0..6"),
-        ([0.5], "gave a list without positions"),
-        ([7], "chose 1 clips, but it must choose 1 different"),
-        ([0, 0], "chose 2 clips, but it must choose 1 different"),
+        (None, "gave a NoneType of 0 positions, but it must choose 1 different ones in 0..6"),
+        ([0.5], "gave a list of 0 positions"),
+        ([7], "gave a list of 1 positions, but it must choose 1 different"),
+        ([0, 0], "gave a list of 2 positions, but it must choose 1 different"),
     ],
 )
 def test_a_selection_that_picks_something_else_is_caught(picks, sentence):

@@ -1,4 +1,4 @@
-"""How the clips that stand for a class are chosen: one class for each method."""
+"""Methods that choose the clips which stand for a class."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class Selection(ABC):
-    """A method of choosing clips. Derive from it, write `choose`, and pass an object to `prism.select`.
+    """Base of the methods that choose clips, custom ones included.
 
         @dataclass(frozen=True)
         class Outermost(Selection):
@@ -22,22 +22,19 @@ class Selection(ABC):
     Its fields are its options. On the command line it is `--method "mymodule:Outermost(centre=0.5)"`.
 
     Attributes:
-        needs_embeddings: whether it looks at embeddings. If not, no network is trained, and D is 0.
+        needs_embeddings: whether a network is trained to embed the clips; if not, D is 0.
     """
 
     needs_embeddings: ClassVar[bool] = True
 
     @abstractmethod
     def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
-        """Choose clips of one class.
+        """`num` different positions in 0..N-1, of the N training clips of a class.
 
         Args:
-            embeddings: (N, D) float64, of the training clips of the class.
-            num: clips to choose, at most N.
+            embeddings: (N, D) float64.
+            num: at most N.
             generator: source of everything random.
-
-        Returns:
-            `num` different positions in 0..N-1.
         """
 
 
@@ -47,15 +44,13 @@ class Random(Selection):
     needs_embeddings = False
 
     def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
-        """See `Selection.choose`."""
         return torch.randperm(len(embeddings), generator=generator)[:num].tolist()
 
 
 class Herding(Selection):
-    """Clips whose running mean stays as close as possible to the mean of all (Welling, 2009)."""
+    """Clips whose running mean stays closest to the mean of all (Welling, 2009); nothing is random."""
 
     def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
-        """See `Selection.choose`. The first clip is the one nearest the mean; nothing is random."""
         mean, total, chosen = embeddings.mean(dim=0), torch.zeros_like(embeddings[0]), []
         for count in range(1, num + 1):
             distance = ((total + embeddings) / count - mean).norm(dim=1)
@@ -66,13 +61,12 @@ class Herding(Selection):
 
 
 class KCenter(Selection):
-    """The clip nearest the mean, then each time the clip farthest from its nearest chosen one.
+    """The clip nearest the mean, then each time the one farthest from its nearest chosen one; nothing is random.
 
     Sener and Savarese, 2018.
     """
 
     def choose(self, embeddings: Tensor, num: int, generator: torch.Generator) -> list[int]:
-        """See `Selection.choose`. Nothing is random."""
         chosen = [int((embeddings - embeddings.mean(dim=0)).norm(dim=1).argmin())]
         nearest = (embeddings - embeddings[chosen[0]]).norm(dim=1)
         while len(chosen) < num:

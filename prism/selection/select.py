@@ -10,7 +10,6 @@ from torch import Tensor
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Encoding
 from prism.artifacts.kinds import SET, check_output_kind
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
@@ -18,7 +17,7 @@ from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.files import discard, lock
-from prism.machine.progress import note, progress_bar
+from prism.machine.progress import note
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
@@ -30,16 +29,13 @@ from prism.selection.options import SELECTIONS, SelectConfig
 def select(
     store: ClipStore | str | Path, config: SelectConfig | None = None, run: Run | None = None, **options: Any
 ) -> CondensedSet:
-    """Pick real training clips.
+    """Pick real training clips, as a set in which every frame is a key-frame.
 
     Args:
         store: a clip store, or its folder.
         config: which clips are chosen and how they are stored.
         run: how it runs.
         options: fields of `SelectConfig` and of `prism.machine.run.Run`, in place of those above.
-
-    Returns:
-        The same kind of set as `condense` makes, in which every frame is a key-frame.
 
     Raises:
         ConfigError: a class has fewer training clips than `vpc` · `takes`, or no encoder has the storage.
@@ -49,39 +45,29 @@ def select(
     config, run = split_options(SelectConfig, config, run, options)
     store = ClipStore.of(store)
     method, device = SELECTIONS.make(config.method, config), pick_device(run.device)
-    takes = takes_of(store, config)
+    store.require_vpc(config.vpc, "select.vpc")
+    takes = config.takes or int(store.counts("train").min()) // config.vpc
+    store.require_vpc(config.vpc * takes, "select.vpc · select.takes")
     storage = STORAGES.make(config.storage, config)
     storage.check()
-    for option in STORAGES.idle(config.storage):
-        if (value := getattr(config, option)) != getattr(SelectConfig, option):
-            note(f"Caution: {option} = {value!r} is not used, because storage = {config.storage!r}.")
     with lock(run.output):
         if run.path is not None:
             check_output_kind(run.path, SET, run.overwrite, [store.path])
         chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         # Class by class, which spares memory; a custom encoding need not know how to join them.
         parts = chosen.chunk(len(store.classes)) if STORAGES.is_builtin(config.storage) else [chosen]
-        clips, encodings = store.clips("train"), list[Encoding]()
-        with progress_bar("Storing", len(parts), "classes", enabled=run.progress) as advance:
-            for part in parts:
-                frames = as_pixels(clips.frames[part])
-                encodings.append(storage.with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool)))
-                advance()
+        clips, every = store.clips("train"), torch.ones(len(chosen), store.num_frames, dtype=torch.bool)
+        encodings = [storage.with_frames(as_pixels(clips.frames[part]), every[: len(part)]) for part in parts]
         store.check_unchanged()
-        made = as_dict(config)
+        made, paths = as_dict(config), [store.sources[i].path for i in chosen.tolist()]
+        source = {"method": made["method"], "config": made, "store": store.fingerprint, "clips": paths}
         condensed = CondensedSet(
             encodings[0] if len(encodings) == 1 else encodings[0].join(encodings),
             clips.labels[chosen[::takes]],
             store.classes,
             store.normalisation,
             store.flip,
-            {
-                "method": made["method"],
-                "config": made,
-                "versions": versions(),
-                "store": store.fingerprint,
-                "clips": [store.sources[i].path for i in chosen.tolist()],
-            },
+            source | {"versions": versions()},
             takes,
         )
         if run.path is not None:
@@ -92,30 +78,16 @@ def select(
     return condensed
 
 
-def takes_of(store: ClipStore, config: SelectConfig) -> int:
-    """Clips that each video stands for; a class with too few is a ConfigError."""
-    store.require_vpc(config.vpc, "select.vpc")
-    if config.takes == 0:
-        return int(store.counts("train").min()) // config.vpc
-    store.require_vpc(config.vpc * config.takes, "select.vpc · select.takes")
-    return config.takes
-
-
 def choose(
     store: ClipStore, config: SelectConfig, method: Selection, num: int, device: torch.device, progress: bool
 ) -> Tensor:
-    """Positions (C·num,) in the training split, grouped by class.
-
-    The network that embeds the clips depends neither on `num` nor on the seed of the choice.
-    """
+    """Positions (C·num,) in the training split, grouped by class."""
     counts = store.counts("train").tolist()
+    embeddings = torch.empty(sum(counts), 0)
     if method.needs_embeddings:
         how = {"width": config.width, "epochs": config.epochs, "seed": config.embedder_seed}
         embeddings = train_embeddings(store, config.model, device, **how, progress=progress)
-    else:
-        embeddings = torch.empty(sum(counts), 0)
-    chosen: list[int] = []
-    is_random = False
+    chosen, is_random = list[int](), False
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
         draw = generator(config.seed, "select", label)
         before = draw.get_state()
@@ -133,14 +105,14 @@ def choose(
 
 def checked_choice(chosen: Any, method: Selection, num: int, num_clips: int, of_class: str = "") -> list[int]:
     """The positions that a method returned; a ConfigError unless they are `num` different ones of `num_clips`."""
-    name = SELECTIONS.name_of(method)
-    wanted = f"but it must choose {num} different positions in 0..{num_clips - 1}."
     try:
         # Not `int`, which would round a number to a position.
         positions = list(map(operator.index, chosen))
-    except TypeError as error:
-        what = f"the selection '{name}' gave a {type(chosen).__name__} without positions{of_class}"
-        raise ConfigError(f"{what}, {wanted}") from error
+    except TypeError:
+        positions = []
     if len(positions) != num or len(set(positions) & set(range(num_clips))) != num:
-        raise ConfigError(f"the selection '{name}' chose {len(positions)} clips{of_class}, {wanted}")
+        raise ConfigError(
+            f"the selection '{SELECTIONS.name_of(method)}' gave a {type(chosen).__name__} of {len(positions)} "
+            f"positions{of_class}, but it must choose {num} different ones in 0..{num_clips - 1}."
+        )
     return positions

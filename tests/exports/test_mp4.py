@@ -107,9 +107,7 @@ def test_without_loss_the_pixels_of_a_compressed_set_are_those_that_prism_shows(
 def test_an_edge_is_refused_with_what_to_do(make_store, tmp_path):
     condensed = select(make_store(size=(48, 31)))
     for to in ("videofolder", "webdataset", "mp4"):
-        with pytest.raises(
-            ConfigError, match=r"48×31 pixels.*an edge\. Choose --lossless or --to tensors"
-        ):
+        with pytest.raises(ConfigError, match=r"48×31 pixels.*an edge\. Choose --lossless or --to tensors"):
             export(condensed, tmp_path / "out", to=to)
     assert list(tmp_path.iterdir()) == []
 

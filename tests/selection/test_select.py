@@ -193,18 +193,15 @@ def test_a_seed_that_chooses_nothing_is_said_to(store, capfd):
         ) == is_said
 
 
-@pytest.mark.parametrize("chooses", ["few", "twice", "outside"])
-def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses):
-    with pytest.raises(ConfigError, match=r"class 'class0', but it must choose 2 different positions in 0\.\.3"):
-        select(store, method=Outermost(chooses=chooses), vpc=2)
-
-
 @pytest.mark.parametrize(
-    ("chooses", "given"),
-    [("nothing", "NoneType"), ("one", "int"), ("numbers", "Tensor"), ("embeddings", "Tensor")],
+    ("chooses", "gave"),
+    [
+        *(("few", "list of 1"), ("twice", "list of 2"), ("outside", "list of 2"), ("nothing", "NoneType of 0")),
+        *(("one", "int of 0"), ("numbers", "Tensor of 0"), ("embeddings", "Tensor of 0")),
+    ],
 )
-def test_a_method_that_chooses_no_positions_is_refused(store, chooses, given):
-    sentence = rf"Outermost\(chooses='{chooses}'\)' gave a {given} without positions of class 'class0', but"
+def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses, gave):
+    sentence = rf"gave a {gave} positions of class 'class0', but it must choose 2 different ones in 0\.\.3"
     with pytest.raises(ConfigError, match=sentence):
         select(store, method=Outermost(chooses=chooses), vpc=2)
 
@@ -214,16 +211,8 @@ def test_positions_may_lie_in_a_tensor(store):
     assert as_tensor.source["clips"] == as_list.source["clips"]
 
 
-def test_a_selection_shows_how_far_its_network_and_its_storage_are(make_store, monkeypatch, capsys):
+def test_a_selection_shows_how_far_its_network_is(make_store, monkeypatch, capsys):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    select(make_store(), method="herding", epochs=2, storage="h264", progress=True)
+    select(make_store(), method="herding", epochs=2, progress=True)
     found = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
-    expected = [("Training", "epochs"), ("Storing", "classes")]
-    assert found == [f"{what}: {n} of 2 {unit}" for what, unit in expected for n in (1, 2)]
-
-
-def test_a_quality_that_no_storage_has_is_said_not_to_be_used(store, capfd):
-    select(store, quality=3, storage="uint8")
-    assert "Caution: quality = 3 is not used, because storage = 'uint8'." in capfd.readouterr().err
-    select(store, quality=3, storage="h264")
-    assert "not used" not in capfd.readouterr().err
+    assert found == [f"Training: {n} of 2 epochs" for n in (1, 2)]
