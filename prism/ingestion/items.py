@@ -9,7 +9,6 @@ import operator
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -28,41 +27,15 @@ from prism.machine.files import partial_path, replace_folder, writing
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import Run
 
-VIDEO_KEYS = ("video", "frames", "clip", "pixel_values")
-LABEL_KEYS = ("label", "labels")
-GROUP_KEY = "group"
-"""What the frames, the label and the recording of an item are called, where it is a table."""
-EXPECTED = "It must be (frames, label), or a table with 'video' and 'label'."
+VIDEO_KEYS, LABEL_KEYS, GROUP_KEY = ("video", "frames", "clip", "pixel_values"), ("label", "labels"), "group"
+"""Names of the frames, the label and the recording of an item that is a table."""
 SHAPES = "(T, H, W, 3) or (T, 3, H, W) in whole numbers of 0..255, or in floats of 0..1"
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What is kept of an item.
-
-    Attributes:
-        name: its place in the source.
-        label: its class, by name where that is known.
-        recording: the recording that it is from; empty where it names none.
-        outcomes: for each split that it may come into its windows.
-        starts: for each of these the byte in the file of clips where its own begin.
-    """
-
-    name: str
-    label: str
-    recording: str
-    outcomes: dict[str, Outcome]
-    starts: dict[str, int]
+Clips = dict[str, tuple[Outcome, int]]
+"""For each split that an item may come into its windows, and the byte where their clips begin in the file."""
 
 
 def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) -> None:
-    """Make a store of a data set object; whoever calls has claimed the output.
-
-    Args:
-        source: items, or those of each split by its name.
-        output: the store's folder.
-        config: the options.
-        run: how it runs.
+    """Make a store of a data set object, whose output is locked.
 
     Raises:
         ClipError: an item has no label, or no frames of a known shape and type.
@@ -70,12 +43,19 @@ def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) 
         SourceError: the source is no data set, or has too few classes or unknown splits.
         OutputError: the store cannot be written, or the disk is full.
     """
-    _check_options(config, run)
+    if config.layout != "auto":
+        raise config.refusal("layout", "auto for a data set object")
+    if config.sampling == "fps":
+        raise config.refusal("sampling", "stride or even for a data set object, which has no frame rate")
+    if run.executor is not None:
+        raise ConfigError("a data set object is read in this process. Leave out the executor.")
     with writing(output):
         spool = tempfile.TemporaryFile(dir=output.parent)  # noqa: SIM115
     with spool:
-        kept = {item.name: item for item in _keep(source, config, spool, output, run.progress)}
-        listing = Listing(Path(), list(_videos(kept.values())))
+        listing, clips = Listing(Path()), dict[str, Clips]()
+        for video, of_video in _read(source, config, spool, output, run.progress):
+            listing.videos.append(video)
+            clips[video.relative] = of_video
         videos = split_videos(listing, config)
         for text in listing.notes:
             note(text)
@@ -86,9 +66,8 @@ def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) 
             with writing(output, offsets[-1]):
                 with folder.slots.open("r+b") as slots:
                     for number, video in enumerate(videos):
-                        item = kept[video.relative]
-                        folder.outcomes[number] = item.outcomes[video.split]
-                        spool.seek(item.starts[video.split])
+                        folder.outcomes[number], start = clips[video.relative][video.split]
+                        spool.seek(start)
                         slots.seek(offsets[number])
                         slots.write(spool.read(offsets[number + 1] - offsets[number]))
                 assemble(folder, videos, {}, config, config.flip != "off")
@@ -97,53 +76,31 @@ def ingest_items(source: DataSet, output: Path, config: IngestConfig, run: Run) 
             folder.remove()
 
 
-def _check_options(config: IngestConfig, run: Run) -> None:
-    if config.layout != "auto":
-        raise config.refusal("layout", "auto for a data set object")
-    if config.sampling == "fps":
-        raise config.refusal("sampling", "stride or even for a data set object, which has no frame rate")
-    if run.executor is not None:
-        raise ConfigError("a data set object is read in this process. Leave out the executor.")
-
-
-def _keep(source: DataSet, config: IngestConfig, spool: IO[bytes], output: Path, progress: bool) -> Iterator[Kept]:
+def _read(
+    source: DataSet, config: IngestConfig, spool: IO[bytes], output: Path, progress: bool
+) -> Iterator[tuple[VideoSource, Clips]]:
     """Read all items, and write the clips that each may give to the file."""
     sampling = Sampling.of(config)
     for split, items, names in _splits(source):
-        with progress_bar("Reading", _length(items), "items", enabled=progress) as advance:
+        # Others are cut from train, where the source lacks them.
+        cut = ["val"] * (config.val_fraction > 0) + ["test"] * (config.test_fraction > 0)
+        roles = [split or "train", *(cut if split in ("", "train") else ())]
+        total = cast(Any, items).__len__() if hasattr(items, "__len__") else None
+        with progress_bar("Reading", total, "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
                 name = f"{split}/{number:07}" if split else f"{number:07}"
                 where = f"item {number} of the {f'{split} data set' if split else 'data set'}"
-                video, label = _taken_apart(item, where)
-                label, frames = _class_of(label, names, where), as_frames(video, where, config)
-                kept = Kept(name, label, _recording_of(item, where), {}, {})
-                for role in _roles(split, config):
-                    windows = tuple(sampling.windows(len(frames), name, role, _no_rate))
-                    kept.outcomes[role], kept.starts[role] = Outcome(windows, len(frames)), spool.tell()
+                frames, label, recording = _parts_of(item, names, where)
+                frames, clips = as_frames(frames, where, config), Clips()
+                for role in roles:
+                    windows = tuple(sampling.windows(len(frames), name, role, lambda: None))  # type: ignore[arg-type]
+                    clips[role] = Outcome(windows, len(frames)), spool.tell()
                     for window in windows:
                         indices = window.indices(config.num_frames, len(frames))
-                        clip = np.stack([fit(frames[index], config.size) for index in indices])
                         with writing(output):
-                            spool.write(clip.data)
-                yield kept
+                            spool.write(np.stack([fit(frames[index], config.size) for index in indices]).data)
+                yield VideoSource(Path(), name, label, split, recording), clips
                 advance()
-
-
-def _roles(split: str, config: IngestConfig) -> Iterator[str]:
-    """The splits that an item of a split may come into: others are cut from train, where the source lacks them."""
-    yield split or "train"
-    if split in ("", "train"):
-        yield from ["val"] * (config.val_fraction > 0) + ["test"] * (config.test_fraction > 0)
-
-
-def _videos(kept: Iterable[Kept]) -> Iterator[VideoSource]:
-    """The items as videos."""
-    for item in kept:
-        yield VideoSource(Path(), item.name, item.label, item.name.rpartition("/")[0], item.recording)
-
-
-def _no_rate() -> Any:
-    raise AssertionError("the options were checked")
 
 
 def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str] | None]]:
@@ -160,56 +117,47 @@ def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str]
         yield SPLIT_NAMES.get(name, ""), items, next(filter(None, named), getattr(items, "classes", None))
 
 
-def _length(items: Iterable[Any]) -> int | None:
-    return len(items) if hasattr(items, "__len__") else None  # pyright: ignore
-
-
 def _each(items: Any) -> Iterator[Any]:
     # Many data sets have no end but their length: to ask beyond it may give anything.
     if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
         return (items[number] for number in range(len(items)))
     if not isinstance(items, Iterable):
-        raise SourceError(
-            f"the source is of type {type(items).__name__}, but it must be a folder, a list or a data set."
-        )
+        problem = f"of type {type(items).__name__}, but it must be a folder, a list or a data set"
+        raise SourceError(f"the source is {problem}.")
     return iter(items)
 
 
-def _taken_apart(item: Any, where: str) -> tuple[Any, Any]:
-    """The frames and the label of an item; what stands between them, sound for one, is passed over."""
+def _parts_of(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str, str]:
+    """The frames, class and recording of an item; what is between frames and label is passed over."""
+    group = None
     if isinstance(item, Mapping):
         found = [next((item[key] for key in keys if key in item), None) for keys in (VIDEO_KEYS, LABEL_KEYS)]
+        group = item.get(GROUP_KEY)
     else:
         found = [item[0], item[-1]] if isinstance(item, tuple | list) and len(item) > 1 else [item, None]
-    video, label = found
-    for what, value in (("frames", video), ("label", label)):
+    for what, value in zip(("frames", "label"), found, strict=True):
         if value is None:
-            raise ClipError(f"{where} has no {what}. {EXPECTED}")
-    return video, label
+            raise ClipError(
+                f"{where} has no {what}. It must be (frames, label), or a table with 'video' and 'label'."
+            )
+    frames, label = found
+    if not isinstance(label, str) or not label:
+        number, most = _whole(label), len(names) if names is not None else 2**31
+        if number is None or not 0 <= number < most:
+            range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
+            problem = f"the label {str(label)[:80]!r}, but it must be a name or one of {range_}"
+            raise ClipError(f"{where} has {problem}.")
+        label = str(number if names is None else names[number])
+    recording = (group or "").strip() if group is None or isinstance(group, str) else _whole(group)
+    if recording is None:
+        raise ClipError(f"{where} has the group {str(group)[:80]!r}, but it must be a name or a whole number.")
+    return frames, label, str(recording)
 
 
-def _class_of(label: Any, names: Sequence[str] | None, where: str) -> str:
-    """The name of a class, or its number where it has none."""
-    if isinstance(label, str) and label:
-        return label
-    number = -1
+def _whole(value: Any) -> int | None:
     with contextlib.suppress(TypeError):
-        number = operator.index(cast(Any, label))
-    most = len(names) if names is not None else 2**31
-    if isinstance(label, bool) or not 0 <= number < most:
-        range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
-        raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {range_}.")
-    return str(number if names is None else names[number])
-
-
-def _recording_of(item: Any, where: str) -> str:
-    """The recording that an item is from, where it is a table that names one."""
-    group = item.get(GROUP_KEY) if isinstance(item, Mapping) else None
-    if group is None or isinstance(group, str):
-        return (group or "").strip()
-    with contextlib.suppress(TypeError):
-        return str(operator.index(group))
-    raise ClipError(f"{where} has the group {str(group)[:80]!r}, but it must be a name or a whole number.")
+        return None if isinstance(value, bool) else operator.index(value)
+    return None
 
 
 def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
@@ -230,7 +178,8 @@ def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
             "the files themselves."
         )
     try:
-        frames = np.asarray(video if hasattr(video, "shape") else np.stack([_picture(frame) for frame in video]))
+        pictures = (as_rgb(frame) if hasattr(frame, "convert") else np.asarray(frame) for frame in video)
+        frames = np.asarray(video) if hasattr(video, "shape") else np.stack(list(pictures))
     except (TypeError, ValueError, RuntimeError) as error:
         problem = str(error).partition("\n")[0].rstrip(".")
         raise ClipError(f"{where} has frames that cannot be read: {problem}. They must be {SHAPES}.") from None
@@ -251,7 +200,3 @@ def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
     if most == 1:
         frames = 255 * frames.astype(np.float32) + 0.5
     return np.ascontiguousarray(frames.astype(np.uint8, copy=False))
-
-
-def _picture(frame: Any) -> Array:
-    return as_rgb(frame) if hasattr(frame, "convert") else np.asarray(frame)

@@ -16,9 +16,6 @@ from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
 from prism.machine.progress import note
 
-WHOLE = IngestConfig(val_fraction=0.0, test_fraction=0.0)
-"""Where a folder names no splits, all of its videos are training videos."""
-
 
 def load(path: str | Path, **options: Any) -> VideoDataset:
     """Open a condensed set, a store or a folder of videos as a PyTorch data set.
@@ -31,35 +28,33 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
             apart where the folder names no splits, unless `val_fraction` or `test_fraction` says so.
 
     Raises:
-        ArtifactError: the file is missing, damaged, foreign or too new.
-        ArtifactError: likewise for the store, or it has no clips of the split.
+        ArtifactError: the file or the store is missing, damaged, foreign or too new, or has no clips of the split.
         SourceError: there are no videos in the folder, or a class has none that can be used.
-        ConfigError: an option is unknown or out of range, is for videos and there are none, or asks a set for a
-            split.
+        ConfigError: an option is unknown or out of range, is for videos and there are none, or names a split of
+            a set.
         OutputError: there is no room for temporary files.
     """
     path = as_path(path, "the path of a set, a store or videos")
     names = {field.name for field in fields(IngestConfig)}
-    ingesting = {key: value for key, value in options.items() if key in names}
-    others = {key: value for key, value in options.items() if key not in names}
     known = inspect.signature(VideoDataset).parameters.keys() - {"source"}
-    if unknown := min(others.keys() - known, default=""):
+    if unknown := min(options.keys() - known - names, default=""):
         raise ConfigError(f"unknown key 'load.{unknown}'.{nearest(unknown, sorted(known | names))}")
+    ingesting = {key: value for key, value in options.items() if key in names}
+    others: dict[str, Any] = {key: value for key, value in options.items() if key in known}
     is_store = (path / "store.json").exists()
     if path.suffix.lower() == ".csv" or (path.is_dir() and not is_store):
-        return _decoded(path, with_options(WHOLE, ingesting), others | {"in_memory": True})
+        # Where a folder names no splits, all of its videos are training videos.
+        config = with_options(IngestConfig(val_fraction=0.0, test_fraction=0.0), ingesting)
+        with tempfile.TemporaryDirectory() as folder:
+            store = ingest(path, Path(folder) / "store", config, progress=False)
+            if store.header.num_skipped:
+                with (store.path / "skipped.csv").open(encoding="utf-8", newline="") as file:
+                    first = next(csv.DictReader(file))
+                more = f" and {store.header.num_skipped - 1:,} more" * (store.header.num_skipped > 1)
+                note(f"Skipped '{first['path']}'{more}: {first['reason']}")
+            others["in_memory"] = True
+            return VideoDataset(store, **others)
     if ingesting:
         kind = "store" if is_store else "condensed set"
         raise ConfigError(f"{min(ingesting)} is an option for videos, but '{path}' is a {kind}. Leave it out.")
     return VideoDataset(ClipStore.open(path) if is_store else CondensedSet.load(path), **others)
-
-
-def _decoded(source: Path, config: IngestConfig, options: dict[str, Any]) -> VideoDataset:
-    with tempfile.TemporaryDirectory() as folder:
-        store = ingest(source, Path(folder) / "store", config, progress=False)
-        if store.header.num_skipped:
-            with (store.path / "skipped.csv").open(encoding="utf-8", newline="") as file:
-                first = next(csv.DictReader(file))
-            others = store.header.num_skipped - 1
-            note(f"Skipped '{first['path']}'{f' and {others} more' if others else ''}: {first['reason']}")
-        return VideoDataset(store, **options)

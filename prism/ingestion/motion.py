@@ -1,7 +1,4 @@
-"""`prism motion`: the built-in data sets as real video files, in the layout of any user's data.
-
-Each kind has a module of its own, which draws one video: `pairs` and `glyphs`.
-"""
+"""`prism motion`: the built-in data sets as real video files, in the layout of any user's data."""
 
 import io
 import os
@@ -15,9 +12,8 @@ import av
 import numpy as np
 
 from prism.config import as_path
-from prism.ingestion import glyphs, pairs
+from prism.ingestion.drawings import GLYPH_CLASSES, MOTIONS, Array, draw_glyphs, draw_pairs
 from prism.ingestion.options import MotionConfig
-from prism.ingestion.painting import Array
 from prism.machine.files import (
     check_output_folder,
     discard_older,
@@ -35,23 +31,15 @@ from prism.machine.text_io import canonical_json
 
 FRAMES_PER_SECOND = 12
 MADE_BY = "prism motion"
-KINDS: dict[str, tuple[Collection[str], Callable[[str, MotionConfig, np.random.Generator], Array]]] = {
-    "pairs": (pairs.MOTIONS, pairs.draw),
-    "glyphs": (glyphs.CLASSES, glyphs.draw),
+KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, np.random.Generator], Array]]] = {
+    "pairs": (MOTIONS, draw_pairs),
+    "glyphs": (GLYPH_CLASSES, draw_glyphs),
 }
 """For each kind its classes, and what draws a video of a class."""
 
 
 def write_video(path: Path, frames: Array) -> None:
-    """Encode frames as H.264 in an mp4 file (yuv420p, crf 18).
-
-    Args:
-        path: the file; its folder exists.
-        frames: (T, H, W, 3) uint8, H and W even.
-
-    Raises:
-        OutputError: the file cannot be written.
-    """
+    """Encode (T, H, W, 3) uint8 frames, H and W even, as H.264 in an mp4 file (yuv420p, crf 18)."""
     # The same bytes every time: no threads, and no macroblock tree, whose rate control reads memory that x264
     # never wrote when a picture is this small (seen with MALLOC_PERTURB_).
     options = {"crf": "18", "preset": "veryfast", "threads": "1", "mbtree": "0"}
@@ -68,10 +56,7 @@ def write_video(path: Path, frames: Array) -> None:
 
 
 def write_motion(
-    output: str | Path,
-    config: MotionConfig | None = None,
-    run: Run | None = None,
-    **options: Any,
+    output: str | Path, config: MotionConfig | None = None, run: Run | None = None, **options: Any
 ) -> Path:
     """Write a built-in data set: `OUTPUT/{train,test}/<class>/<index>.mp4` and its `prism.json`.
 
@@ -91,8 +76,12 @@ def write_motion(
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     with lock(output):
         discard_older(output)
-        what = "a data set of prism motion"
-        check_output_folder(output, run.overwrite, "prism.json", what, _own_files(output), MADE_BY)
+        # Names of a data set of any kind and number of videos.
+        labels = "|".join(label for labels, _ in KINDS.values() for label in labels)
+        own = re.compile(rf"prism\.json|(train|test)/({labels})/\d{{4,}}\.mp4")
+        names = (found.relative_to(output).as_posix() for found in output.rglob("*"))
+        owned = [name for name in names if own.fullmatch(name)]
+        check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned, MADE_BY)
         partial = partial_path(output)
         try:
             with writing(output):
@@ -102,14 +91,6 @@ def write_motion(
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return output
-
-
-def _own_files(folder: Path) -> list[str]:
-    """The files in a folder that have names as those of a data set of any kind and number of videos."""
-    labels = "|".join(label for labels, _ in KINDS.values() for label in labels)
-    own = re.compile(rf"prism\.json|(train|test)/({labels})/\d{{4,}}\.mp4")
-    names = (found.relative_to(folder).as_posix() for found in folder.rglob("*"))
-    return [name for name in names if own.fullmatch(name)]
 
 
 def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:
@@ -125,7 +106,8 @@ def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:
                 (folder / split / label).mkdir(parents=True)
                 for index in range(count):
                     random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
-                    write_video(folder / split / label / f"{index:04d}.mp4", draw(label, config, random))
+                    frames = draw(label, config.num_frames, config.size, random)
+                    write_video(folder / split / label / f"{index:04d}.mp4", frames)
                     advance()
                 sync_folder(folder / split / label)
             sync_folder(folder / split)

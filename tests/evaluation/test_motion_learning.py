@@ -8,8 +8,8 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.ingestion.build import ingest
+from prism.ingestion.drawings import draw_pairs
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.ingestion.pairs import draw
 from prism.machine.randomness import derive_seed, generator
 from prism.networks.build import build
 from prism.networks.training import outputs_of, train
@@ -26,7 +26,10 @@ def motion(tmp_path_factory) -> ClipStore:
 
     def items(split: str, count: int) -> list[tuple[np.ndarray, str]]:
         seeds = [(name, derive_seed(0, "motion", split, name, index)) for name in USED for index in range(count)]
-        return [(draw(name, SIZES, np.random.default_rng(seed)), name) for name, seed in seeds]
+        return [
+            (draw_pairs(name, SIZES.num_frames, SIZES.size, np.random.default_rng(seed)), name)
+            for name, seed in seeds
+        ]
 
     data = {"train": items("train", 40), "test": items("test", 20)}
     config = IngestConfig(num_frames=8, stride=2, size=48, val_fraction=0)

@@ -25,8 +25,8 @@ from prism.evaluation.retrieve import retrieve
 from prism.exports.export import export
 from prism.ingestion import pool, worker, working
 from prism.ingestion.build import ingest
+from prism.ingestion.drawings import MOTIONS
 from prism.ingestion.motion import write_motion
-from prism.ingestion.pairs import MOTIONS
 from prism.ingestion.task import Outcome, Task
 from prism.reports import page
 from prism.reports.page import report
