@@ -20,18 +20,6 @@ from prism.machine.text_io import first_difference
 Engine = Literal["local", "dask"]
 """Where the items of a verb are computed."""
 
-_parent = 0
-"""The process that this one was forked from; 0 for one that was not."""
-
-
-def _remember_parent() -> None:
-    global _parent
-    _parent = os.getppid()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_remember_parent)
-
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
@@ -50,8 +38,8 @@ class _Travelling(Generic[Item, Found]):
             raise EngineError(
                 f"a worker has other versions than this process: {difference}. Install the same ones."
             )
-        if _parent == self.process and (torch := sys.modules.get("torch")):
-            # Its threads did not come along, and the first computation would wait for them for ever.
+        if os.getppid() == self.process and (torch := sys.modules.get("torch")):
+            # In a forked process the threads of its parent are missing, and a computation would wait for them.
             torch.set_num_threads(1)
         return self.function(item)
 
@@ -61,11 +49,10 @@ def completed(
 ) -> Iterator[tuple[Item, Found]]:
     """Every item with the result of a function for it, in the order in which they are done.
 
-    Items that have not begun are given up when one fails, or when the caller stops asking.
+    Items that have not begun are cancelled when one fails, or when the generator is closed.
 
     Args:
-        executor: computes the items side by side. None computes them here, in their order, each when it is asked
-            for.
+        executor: computes the items side by side. None computes them here, in their order.
         function: gives the same for an item wherever and in whatever order it is called.
         items: hashable values.
 
@@ -95,21 +82,15 @@ def completed(
     finally:
         for future in futures:
             # Dask may still end a future that is cancelled, and would log a traceback.
-            vars(future).update(set_result=_ignored, set_exception=_ignored)
+            vars(future).update(set_result=bool, set_exception=bool)
             future.cancel()
 
 
-def _ignored(outcome: object) -> None:
-    """What nobody waits for."""
-
-
 def _missing_module(error: BaseException | None) -> str | None:
-    """The module whose absence caused an error, as a part of your own may be missing on another machine."""
-    while error is not None:
-        if isinstance(error, ModuleNotFoundError):
-            return error.name
+    """The module whose absence caused an error, as a custom part may be missing on another machine."""
+    while error is not None and not isinstance(error, ModuleNotFoundError):
         error = error.__cause__
-    return None
+    return error and error.name
 
 
 AGAIN = "Run the same command again to go on."
@@ -117,12 +98,7 @@ AGAIN = "Run the same command again to go on."
 
 @contextlib.contextmanager
 def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
-    """The executor of an engine; None for `local`, where everything is computed in this process.
-
-    Args:
-        engine: `local` or `dask`.
-        address: the scheduler of a Dask cluster, as in tcp://127.0.0.1:8786. It gives the item of a lost worker
-            to another one.
+    """The executor of `dask`, whose scheduler has the address tcp://HOST:PORT; None for `local`, this process.
 
     Raises:
         ConfigError: the engine has no address, or an address has no engine.

@@ -5,7 +5,6 @@ import errno
 import hashlib
 import os
 import shutil
-import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
@@ -15,10 +14,6 @@ from prism.errors import BusyError, OutputError
 from prism.machine.text_io import parse_json, read_text
 
 ELSEWHERE = "Choose an output in a folder of your own."
-MOST_NAME_BYTES = 255
-"""Of any file."""
-MOST_OUTPUT_NAME_BYTES = 200
-"""Of an output: the names of the files beside it are longer than its own."""
 
 
 def file_sha256(path: Path) -> str:
@@ -31,23 +26,11 @@ def beside(path: Path, name: str) -> Path:
     """A file beside an output, whose name stands for `{}`.
 
     Raises:
-        OutputError: the output has no name, as `.`, `/` and an empty word have none, or one that is too long.
+        OutputError: the output has no name, as `.`, `/` and an empty word have none.
     """
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
-    named = path.with_name(name.replace("{}", path.name))
-    if _name_bytes(named) > MOST_NAME_BYTES:
-        raise _too_long(path)
-    return named
-
-
-def _name_bytes(path: Path) -> int:
-    return len(os.fsencode(path.name))
-
-
-def _too_long(path: Path) -> OutputError:
-    most = f"Choose one of at most {MOST_OUTPUT_NAME_BYTES}."
-    return OutputError(f"output '{path}' has a name of {_name_bytes(path)} bytes. {most}")
+    return path.with_name(name.replace("{}", path.name))
 
 
 def hidden_beside(path: Path, suffix: str) -> Path:
@@ -64,10 +47,8 @@ def check_output(path: Path, overwrite: bool = False) -> None:
     """Refuse an output before the first expensive step rather than after the last.
 
     Raises:
-        OutputError: the path exists (and `overwrite` is off), cannot be written, or has too long a name.
+        OutputError: the path exists (and `overwrite` is off), or cannot be written.
     """
-    if _name_bytes(path) > MOST_OUTPUT_NAME_BYTES:
-        raise _too_long(path)
     if path.exists() and not overwrite:
         raise OutputError(f"output '{path}' exists already. Choose another path, or pass --overwrite.")
     try:
@@ -87,16 +68,16 @@ def check_output_folder(
     made_by: str = "",
     reads: Iterable[object] = (),
 ) -> None:
-    """Like `check_output`, for a folder: one is replaced only if its file `mark` says that it is `what`.
+    """Like `check_output`, for a folder: one is replaced if it has the file `mark`, and no other files are lost.
 
     Args:
         path: the output.
         overwrite: whether one that is there may be replaced.
-        mark: the file that tells it.
+        mark: a file that every folder of the kind has.
         what: a noun for such a folder.
         entries: paths in such a folder, of files or of folders that may hold anything; None for no limits.
-        made_by: what the file must say of its maker, where people write such files as well.
-        reads: as in `check_output_file`; nothing of it may lie in the folder.
+        made_by: what the JSON of `mark` must say.
+        reads: the inputs, none of which may lie in the folder.
 
     Raises:
         OutputError: the path is something else, holds something else, exists, or cannot be written.
@@ -106,7 +87,6 @@ def check_output_folder(
         if path.resolve() in (read.resolve(), *read.resolve().parents):
             raise _is_read(path)
     if path.is_symlink():
-        # A rename would put the folder in the place of the link, and not where it leads to.
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
     if path.exists() and not _is_marked(path / mark, made_by):
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
@@ -118,10 +98,7 @@ def check_output_folder(
 
 
 def _other_than(folder: Path, entries: Collection[str]) -> Path | None:
-    """The first file or folder in a folder that is neither one of these entries, nor in one, nor leads to one.
-
-    A folder that holds nothing is nobody's: an export has one for a class without videos.
-    """
+    """The first file or folder, but for empty ones, that is neither an entry, nor in one, nor above one."""
     own = set(map(PurePosixPath, entries))
     leading = {parent for entry in own for parent in entry.parents}
     for found in sorted(folder.rglob("*")):
@@ -142,16 +119,7 @@ def _is_marked(mark: Path, made_by: str) -> bool:
 
 
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:
-    """Like `check_output`, for an output that is a file: a folder is never replaced by one.
-
-    Args:
-        path: the output.
-        overwrite: whether one that is there may be replaced.
-        reads: what the output is made of, where it is in files: no output replaces its own input, or a part of it.
-
-    Raises:
-        OutputError: the path is a folder or an input, exists, or cannot be written.
-    """
+    """Like `check_output`, for a file, which replaces neither a folder nor anything of `reads`, its inputs."""
     for read in _there(reads):
         if path.exists() and (path.samefile(read) or read.resolve() in path.resolve().parents):
             raise _is_read(path)
@@ -161,7 +129,6 @@ def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[objec
 
 
 def _there(reads: Iterable[object]) -> Iterator[Path]:
-    # A path of a stranger's file may be one that the system cannot look at.
     return (Path(read) for read in reads if isinstance(read, str | Path) and os.path.exists(read))
 
 
@@ -171,12 +138,7 @@ def _is_read(path: Path) -> OutputError:
 
 @contextlib.contextmanager
 def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
-    """Turn a failing write into one sentence that names the path, its bytes, and the bytes that are free.
-
-    Args:
-        path: the file or folder that is written.
-        num_bytes: its size, where that is known.
-    """
+    """Turn a failing write into one sentence with the path, its bytes if known, and the bytes that are free."""
     try:
         yield
     except OSError as error:
@@ -190,9 +152,6 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
 
 def sync_folder(folder: Path) -> None:
     """Make renames inside a folder survive a power cut."""
-    if sys.platform == "win32":
-        # It opens no folders; its file system logs renames itself.
-        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

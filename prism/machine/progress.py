@@ -33,10 +33,10 @@ def progress_bar(
 
     Args:
         what: a word for the stage, e.g. `Decoding`.
-        total: steps of the whole stage; None where nobody knows.
-        unit: plural of a step, e.g. `videos`; the rate is shown in it.
+        total: steps of the whole stage; None where that is unknown.
+        unit: plural of a step, e.g. `videos`.
         enabled: whether to show anything at all.
-        done: steps that an earlier run has done; they do not count for the rate.
+        done: steps of an earlier run, which do not count for the rate.
 
     Yields:
         A function to call with the number of steps done since the last call, from any thread.
@@ -81,7 +81,6 @@ def _drawn(console: "Console", what: str, total: int | None, unit: str, done: in
 
 
 def _in_lines(what: str, total: int | None, unit: str, done: int) -> Advance:
-    """Writes how far a stage is, and how long it will take, at most once in `LINE_SECONDS`."""
     lock, started = threading.Lock(), time.monotonic()
     reached, said = done, started
 

@@ -86,14 +86,7 @@ def provenance() -> dict[str, Any]:
 
 
 def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any], error: type[ArtifactError]) -> None:
-    """Refuse to go on with what another run has left.
-
-    Args:
-        what: the file or folder, with its path.
-        found: what identifies the run that left it.
-        wanted: what identifies this run.
-        error: raised where they differ; it names their first difference.
-    """
+    """Refuse to resume `what`, a file or folder with its path, where another run than the wanted one left it."""
     if found != wanted:
         raise error(
             f"{what} belongs to another run: {first_difference(found, wanted)}. "
@@ -107,5 +100,4 @@ def peak_memory_bytes() -> int:
         import resource
     except ImportError:
         return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

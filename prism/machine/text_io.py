@@ -1,4 +1,4 @@
-"""Reading text that a stranger may have written, and writing JSON and CSV: equal values give equal text."""
+"""Untrusted text is read, and JSON and CSV written: equal values give equal text."""
 
 import csv
 import io
@@ -14,12 +14,7 @@ def canonical_json(value: Any, indent: int | None = None, *, in_ascii: bool = Fa
 
 
 def parse_json(text: str) -> Any:
-    """The value of JSON that a stranger may have written.
-
-    Raises:
-        ValueError: `canonical_json` could not have written it: it is not JSON, holds NaN, infinity or half a
-            character, or is nested too deeply.
-    """
+    """The value of untrusted JSON; a ValueError where `canonical_json` could not have written it."""
     try:
         value = json.loads(text)
         canonical_json(value).encode()
@@ -38,11 +33,7 @@ def as_text(name: str) -> str:
 
 
 def count(value: object) -> int:
-    """A number of things, as a file says it.
-
-    Raises:
-        ValueError: it is not one.
-    """
+    """A number of things, as a file says it; else a ValueError."""
     if type(value) is not int or not 0 <= value < 2**40:
         raise ValueError(f"{value!r} is not a count")
     return value
@@ -51,10 +42,7 @@ def count(value: object) -> int:
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV; None is an empty cell."""
     text = io.StringIO()
-    for row in map(list, (columns, *rows)):
-        # Python leaves a carriage return as it is, but it ends a line for whoever reads.
-        quoting = csv.QUOTE_ALL if any("\r" in str(cell) for cell in row) else csv.QUOTE_MINIMAL
-        csv.writer(text, lineterminator="\n", quoting=quoting).writerow(row)
+    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
     return text.getvalue()
 
 
@@ -80,14 +68,12 @@ MAX_TEXT_BYTES = 2**28
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that a stranger may have written, or may have put in a file's place.
+    """The text of an untrusted file.
 
     Raises:
         OSError: it is missing, cannot be read, or is a folder.
-        ValueError: it is a pipe or a device, which may never end, is too large, or is not UTF-8.
+        ValueError: it is too large, or is not UTF-8.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise ValueError("it is a pipe or a device, not a file")
     with path.open("rb") as file:
         data = file.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:

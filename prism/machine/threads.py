@@ -46,13 +46,9 @@ def stop_signal() -> Iterator[Stopped]:
 
 @contextlib.contextmanager
 def stoppable(said: str | None) -> Iterator[None]:
-    """End a block at once on Ctrl-C or SIGTERM, where what is done is kept as it goes.
+    """End a block at once on Ctrl-C or SIGTERM, with an Interrupted that has this sentence.
 
-    Args:
-        said: the sentence; None leaves signals alone, as they are outside the main thread.
-
-    Raises:
-        Interrupted: the block was ended.
+    None leaves signals alone, as they are outside the main thread.
     """
     if said is None:
         yield
@@ -74,15 +70,10 @@ _HERE = threading.local()
 
 @contextlib.contextmanager
 def side_by_side(num: int, device: "torch.device", stopped: Stopped | None = None) -> Iterator[Executor | None]:
-    """Threads for `num` networks, each of which computes alone; None for one, which the caller's thread computes.
+    """Threads for `num` networks at a time; None for one without `stopped`, which the caller's thread computes.
 
-    PyTorch releases Python's lock while it computes, so threads are about as fast as processes would be, and
-    they share the clips. What computes in them, at any depth, ends with the first error or Ctrl-C.
-
-    Args:
-        num: networks that compute at a time.
-        device: where they do.
-        stopped: ends them as well, once a signal is noted in it; even one then has a thread, which can be ended.
+    PyTorch releases Python's lock while it computes, so threads are about as fast as processes, and they share the
+    clips. All of them end with the first error, with Ctrl-C, or once a signal is noted in `stopped`.
     """
     if num == 1 and stopped is None:
         yield None
@@ -104,10 +95,7 @@ def side_by_side(num: int, device: "torch.device", stopped: Stopped | None = Non
 
 
 def end_where_stopped(network: "torch.nn.Module", said: str) -> None:
-    """Let a network look before every layer whether its thread is stopped: Python cannot end one from outside.
-
-    It then raises Interrupted, with what is said.
-    """
+    """Let a network raise Interrupted before its next layer once its thread is stopped."""
 
     def go_on(*_: object) -> None:
         stopped: Stopped | None = getattr(_HERE, "stopped", None)

@@ -15,7 +15,6 @@ from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
-from prism.cli import main
 from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
 from prism.condensation.journal import Journal
@@ -108,23 +107,6 @@ def test_a_run_is_reported_before_what_it_has_left_so_far(num_threads, inputs, t
         executor = pool if num_threads else None
         with pytest.raises(BusyError, match="another run is writing"):
             condense(inputs / "store", output=output, executor=executor, **options)
-
-
-def test_a_resumed_run_beside_one_that_has_kept_nothing_yet_says_that_alone(inputs, tmp_path, capsys):
-    output = tmp_path / "output"
-    words = ["condense", str(inputs / "store"), "-o", str(output), "--resume"]
-    with another_run(output) as first:
-        with pytest.raises(SystemExit):
-            main(words)
-        told = capsys.readouterr()
-        assert told.out == ""
-        assert f"another run is writing '{output}'" in told.err
-        first.kill()
-        first.wait()
-        tiny = ["--width", "4", "--batch-real", "1", "--iterations", "1", "--device", "cpu"]
-        with pytest.raises(SystemExit):
-            main([*words, *tiny])
-    assert "Nothing of an earlier run" in capsys.readouterr().out
 
 
 def test_a_process_that_a_dead_run_has_forked_keeps_nobody_off(tmp_path):

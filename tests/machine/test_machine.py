@@ -1,15 +1,12 @@
 """Named randomness, atomic files, stop signals."""
 
-import csv
 import errno
-import io
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -24,7 +21,7 @@ from prism.machine.devices import deterministic, let_waiting_threads_sleep, pick
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
-from prism.machine.text_io import as_text, canonical_json, csv_text
+from prism.machine.text_io import as_text, canonical_json
 from prism.machine.threads import stop_signal, stoppable
 
 
@@ -71,17 +68,6 @@ def test_equal_values_give_equal_json_whatever_their_order(values):
     assert json.loads(canonical_json(values)) == values
 
 
-@given(st.lists(st.lists(st.text("ab,\"'; \n\r\t#é", max_size=6), min_size=2, max_size=2), max_size=4))
-def test_a_table_is_read_as_it_was_written_and_its_lines_end_alike(rows):
-    text = csv_text(("path", "label"), rows)
-    assert list(csv.reader(io.StringIO(text, newline=""))) == [["path", "label"], *rows]
-    assert text.startswith("path,label\n")
-    plain = io.StringIO()
-    csv.writer(plain, lineterminator="\n").writerows(rows)
-    if not any("\r" in cell for row in rows for cell in row):
-        assert text == "path,label\n" + plain.getvalue()
-
-
 def test_a_written_file_is_complete_and_nothing_lies_beside_it(tmp_path):
     write_atomically(tmp_path / "a", b"first")
     write_atomically(tmp_path / "a", b"second")
@@ -102,24 +88,6 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_of_the_new_one(tmp_path, mo
     monkeypatch.undo()
     assert (tmp_path / "a").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a"]
-
-
-def test_an_output_that_exists_is_refused_unless_overwriting(tmp_path):
-    (tmp_path / "a").touch()
-    with pytest.raises(OutputError, match="exists already"):
-        check_output(tmp_path / "a")
-    check_output(tmp_path / "a", overwrite=True)
-
-
-def test_the_folder_of_an_output_is_made(tmp_path):
-    check_output(tmp_path / "new" / "deep" / "a")
-    assert (tmp_path / "new" / "deep").is_dir()
-
-
-def test_an_output_below_a_file_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written"):
-        check_output(tmp_path / "file" / "a")
 
 
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write everywhere")
@@ -150,19 +118,6 @@ def test_a_block_that_keeps_what_is_done_ends_at_once_with_its_sentence(number):
         assert signal.getsignal(number) is before
 
 
-def test_outside_the_main_thread_signals_are_left_alone():
-    before, seen = signal.getsignal(signal.SIGINT), []
-
-    def work() -> None:
-        with stop_signal() as stopped:
-            seen.append((stopped.signal, signal.getsignal(signal.SIGINT)))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert seen == [(None, before)]
-
-
 def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_terminal(capsys, monkeypatch):
     clock = iter([0.0, 30.0, 60.0, 90.0, 120.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
@@ -175,28 +130,11 @@ def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_ter
     ]
 
 
-def test_a_stage_of_unknown_length_writes_how_far_it_is(capsys, monkeypatch):
-    clock = iter([0.0, 61.0])
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with progress.progress_bar("Reading", None, "items") as advance:
-        advance(1500)
-    assert capsys.readouterr().err == "Reading: 1,500 items\n"
-
-
 def test_a_stage_that_is_not_to_be_shown_writes_nothing(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     with progress.progress_bar("Evaluating", 3, "epochs", enabled=False) as advance:
         advance()
     assert capsys.readouterr().err == ""
-
-
-def test_a_bar_of_unknown_length_counts(monkeypatch, capfd):
-    from rich.console import Console
-
-    monkeypatch.setattr(Console, "is_terminal", True)
-    with progress.progress_bar("Reading", None, "items") as advance:
-        advance(3)
-    assert "3/?" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("terminal", [True, False])
