@@ -109,11 +109,6 @@ def test_an_argument_of_another_kind_is_refused_in_one_sentence(store, call, sen
         call(store)
 
 
-def test_a_result_of_another_kind_is_refused_in_one_sentence(store, tmp_path):
-    with pytest.raises(ConfigError, match="a result, or its file, is wanted, not 5"):
-        prism.export(prism.select(store), tmp_path / "out", result=5)
-
-
 TAKING = {
     "motion": lambda at, run: write_motion(at / "out", run=run),
     "ingest": lambda at, run: prism.ingest(at, at / "out", run=run),
