@@ -99,11 +99,11 @@ class Sample:
 
     @property
     def deviation(self) -> float | None:
-        """The sample deviation of the networks of one set (0 for one network); None for several sets."""
+        """The sample deviation of the networks of one set; None for one network, or for several sets."""
         if len(self.scores) > 1:
             return None
         (scores,) = self.scores.values()
-        return stdev(scores) if len(scores) > 1 else 0.0
+        return stdev(scores) if len(scores) > 1 else None
 
     @property
     def spread(self) -> float:
@@ -119,7 +119,7 @@ class Sample:
     def in_percent(self) -> str:
         """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
         if self.error is None:
-            return percent((self.mean, self.spread, self.num_networks))
+            return percent((self.mean, self.deviation, self.num_networks))
         counts = sorted({len(scores) for scores in self.scores.values()})
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
         return f"{100 * self.mean:.1f} ± {100 * self.spread:.1f} ({len(self.scores)} × {each})"
@@ -178,7 +178,7 @@ def lead(
             _require_same(_scored(result), _scored(group[0]), result.label, group[0].label)
             if result.caution:
                 warnings.warn(f"'{result.label}': {result.caution}", stacklevel=2)
-    if said := said_of_versions("The results", [*groups[0], *groups[1]]):
+    if said := warn_versions("The results", [*groups[0], *groups[1]]):
         warnings.warn(said, stacklevel=2)
     metric = metric or first.metrics[0]
     if metric not in first.metrics:
@@ -191,7 +191,7 @@ def lead(
                 f"two results of '{label}' are of one set, or of sets with the same seeds. A group has one result "
                 "for each set: add networks to it with --seeds and --resume."
             )
-        for said in (said_of_shared_networks(label, runs), said_of_copies(label, group)):
+        for said in (warn_shared_networks(label, runs), warn_copies(label, group)):
             if said:
                 warnings.warn(said, stacklevel=2)
         samples.append(Sample({key: list(scores.values()) for key, scores in runs.items()}))
@@ -256,7 +256,7 @@ def _draws_by_network(result: Result) -> bool:
     return (result.subject.kind, result.subject.method) == ("store", "subset")
 
 
-def said_of_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]]) -> str:
+def warn_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]]) -> str:
     """A sentence on networks that judge more than one set, by `runs_by_set`; or nothing."""
     count = Counter(seed for scores in runs.values() for seed in scores)
     shared = sum(sets > 1 for sets in count.values())
@@ -270,7 +270,7 @@ def said_of_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]])
     )
 
 
-def said_of_copies(label: str, results: Sequence[Result]) -> str:
+def warn_copies(label: str, results: Sequence[Result]) -> str:
     """A sentence on sets that were made alike and hold the same videos, as far as results tell; or nothing."""
     videos = {key: one.subject.videos for key, one in zip(_set_keys(results), results, strict=True)}
     count = Counter(filter(None, videos.values()))
@@ -284,7 +284,7 @@ def said_of_copies(label: str, results: Sequence[Result]) -> str:
     )
 
 
-def said_of_versions(what: str, results: Iterable[Result]) -> str:
+def warn_versions(what: str, results: Iterable[Result]) -> str:
     """A sentence on versions of PRISM or PyTorch that differ between results; or nothing."""
     found = [result.provenance for result in results]
     known = {name: sorted({str(one[name]) for one in found if one.get(name)}) for name in ("prism", "torch")}

@@ -4,7 +4,7 @@ import math
 import os
 import statistics
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,19 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 
 VERSION = 1
-"""Of the format prism-result."""
 LARGEST = 2**60
 """Counts in a file are below it."""
 
 SEEDS = ("seed", "embedder_seed", "network_seed")
-"""The options that differ between sets which were made alike."""
+"""The options that differ between sets of one group."""
 METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
-"""Task: the scores that each of its runs has, the leading one first."""
+"""Task: the scores of its runs, the leading one first. Of at most five classes there is no top5."""
 HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "R@10", "r20": "R@20"}
-"""How people write a score's name."""
+TESTS = ("test", "test-random")
+"""Splits of the test videos, which settings are not chosen on."""
+
+Score = tuple[float, float | None, int]
+"""Mean, sample standard deviation (None for one run), number of runs."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class NetworkRun:
     Attributes:
         seed: seed of initialisation, order, dropout, flips and shifts.
         scores: for each metric of the task the share of right clips, in 0..1. top1, top5: the class is
-            among the 1 or 5 best guesses. r1, r5, r10, r20: it is that of one of the K nearest clips.
+            among the 1 or 5 best guesses. r1, r5, r10, r20: one of the K nearest clips has it.
         train_loss: mean loss of the last epoch.
         seconds: training and scoring time.
     """
@@ -60,11 +63,9 @@ class Subject:
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
         fingerprint: digest of the content of the set or store; empty in results of earlier versions.
-        stored_clips: clips that the set holds. With takes they are more than `num_videos`; otherwise, and by
-            default, as many.
-        made_from: fingerprint of the store that the set was made from, where that is not the one that scores;
-            empty where it is, or where nobody knows.
-        shared_videos: videos that score and seem to be among those of another store that was trained on.
+        stored_clips: clips that the set holds. With takes they are more than `num_videos`; by default as many.
+        made_from: fingerprint of the store that the set was made from, where that is not the one that scores.
+        shared_videos: scored videos that seem to be among the training videos of another store.
         videos: digest of a set apart from what it records of its making, equal for copies under two seeds; empty
             for clips of a store, and in results of earlier versions.
 
@@ -90,28 +91,20 @@ class Subject:
             object.__setattr__(self, "stored_clips", self.num_videos)
 
     @property
-    def has_seed(self) -> bool:
-        """Whether the set was made from a seed that it names, so that another seed makes another one like it."""
-        return any(type(self.config.get(name)) is int for name in SEEDS)
-
-    @property
     def making(self) -> dict[str, Any]:
-        """How the set was made: equal for sets that were made alike, which differ in nothing but their seeds.
+        """How the set was made: equal for sets that differ in nothing but their seeds."""
+        made = {"method": self.method, "videos": self.num_videos, "store": self.made_from}
+        made["options"] = {key: value for key, value in self.config.items() if key not in SEEDS}
+        # A set without a seed, as of another tool, may be anything: it is a group of its own.
+        has_seed = any(type(self.config.get(name)) is int for name in SEEDS)
+        return made if has_seed else {**made, "set": self.fingerprint or self.path}
 
-        A set that names no seed, as of another tool or of a list, may be anything: it is alike to itself alone.
-        """
-        options = {key: value for key, value in self.config.items() if key not in SEEDS}
-        itself = {} if self.has_seed else {"set": self.fingerprint or self.path}
-        made = {"method": self.method, "videos": self.num_videos, "options": options, "store": self.made_from}
-        return {**made, **itself}
-
-    @property
-    def said_of_leaks(self) -> str:
+    def warn_leaks(self) -> str:
         """A sentence where clips of another store were trained on, which may be some that score; or nothing."""
         if self.shared_videos:
             return (
-                f"{self.shared_videos:,} of the videos that score have the class, path and length, or the pixels, "
-                "of videos of the other store that was trained on. If they are the same, the score is too high."
+                f"{self.shared_videos:,} of the videos that score have the class, path and length of videos of "
+                "the other store that was trained on. If they are the same, the score is too high."
             )
         if self.made_from:
             return (
@@ -131,8 +124,9 @@ class Data:
         split: the split that was scored.
         num_clips: clips in that split.
         num_classes: number of classes.
-        chance: for each metric of the task what guessing at random scores, in 0..1.
+        chance: for each metric of the task the score of random guesses, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
+        scored_classes: classes that have a clip in the split; by default, and without a place in the file, all.
     """
 
     path: str
@@ -142,6 +136,11 @@ class Data:
     num_classes: int
     chance: dict[str, float]
     train_float32_bytes: int
+    scored_classes: int = 0
+
+    def __post_init__(self) -> None:
+        if self.scored_classes == 0:
+            object.__setattr__(self, "scored_classes", self.num_classes)
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,7 @@ class Result:
     Attributes:
         task: a key of `METRICS`.
         protocol: a key of `protocols.PROTOCOLS`.
+        file: where it was read; paths in it are relative to this file's folder.
     """
 
     label: str
@@ -161,11 +161,12 @@ class Result:
     config: dict[str, Any]
     runs: tuple[NetworkRun, ...]
     provenance: dict[str, Any]
+    file: Path | None = field(default=None, compare=False, repr=False)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The scores that each run has, the leading one first."""
-        return METRICS[self.task]
+        return metrics_of(self.task, self.data.num_classes)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -174,23 +175,27 @@ class Result:
         subject = {key: value for key, value in asdict(self.subject).items() if key not in ("path", "videos")}
         config = {key: value for key, value in self.config.items() if key != "seeds"}
         data = {"fingerprint": self.data.fingerprint, "split": self.data.split}
-        said = {"label": self.label, "task": self.task, "protocol": self.protocol}
-        return {**said, "subject": subject, "data": data, "config": config, "versions": made_with}
+        named = {"label": self.label, "task": self.task, "protocol": self.protocol}
+        return {**named, "subject": subject, "data": data, "config": config, "versions": made_with}
 
     @property
     def group(self) -> tuple[str, ...]:
         """Results may be compared only where this is equal: content of the data, split, protocol and task."""
         return (self.data.fingerprint, self.data.split, self.protocol, self.task)
 
+    def locate(self, path: str) -> Path:
+        """A path as the result's file names it, seen from here."""
+        return Path(os.path.normpath(self.file.parent / path if self.file else path))
+
     def of_seeds(self, seeds: Collection[int]) -> "Result":
-        """The result as if networks of these seeds alone had been asked for; some may be missing."""
+        """The result as if networks of these seeds alone had been requested; some may be missing."""
         runs = tuple(run for run in self.runs if run.seed in seeds)
         return replace(self, runs=runs, config={**self.config, "seeds": len(seeds)})
 
-    def summary(self, metric: str = "") -> tuple[float, float, int]:
-        """Mean, sample standard deviation (0 for one run) and number of runs of a metric (the leading one)."""
+    def summary(self, metric: str = "") -> Score:
+        """Mean, sample standard deviation (None for one run) and number of runs of a metric (the leading one)."""
         values = [run.scores[metric or self.metrics[0]] for run in self.runs]
-        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else 0.0, len(values)
+        return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values)
 
     @property
     def shown(self) -> int:
@@ -199,73 +204,92 @@ class Result:
         return self.subject.num_videos * epochs if type(epochs) is int and 0 <= epochs < LARGEST else 0
 
     @property
-    def _guess(self) -> float:
-        """The training loss of guessing: log C of a classifier; a contrastive loss has no such level."""
-        return math.log(self.data.num_classes) if self.task == "classification" else math.inf
-
-    @property
     def num_untrained(self) -> int:
-        """Classifiers that hardly learned the clips they saw: their training loss ended near that of guessing.
+        """Classifiers whose training loss ended near log C, that of guessing.
 
         Too few epochs, or a learning rate at which every ReLU of a layer dies, are the usual causes. The score of
         such a network, often chance, says little of the set.
         """
-        return sum(run.train_loss >= 0.99 * self._guess for run in self.runs)
+        guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
+        return sum(run.train_loss >= 0.99 * guess for run in self.runs)
+
+    @property
+    def num_missing(self) -> int:
+        """Networks that were requested and are not there."""
+        wanted = self.config.get("seeds")
+        return max(0, wanted - len(self.runs)) if type(wanted) is int else 0
 
     def __str__(self) -> str:
         scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
-        # Which clips they are is said: a choice must not be made on test, and nobody sees that by the score.
-        said = f"{self.label}: {scores}, on {self.data.num_clips} {self.data.split} clips"
-        return "\n".join(filter(None, (said, self.caution and f"Caution: {self.caution}")))
+        # The split is named: a choice must not be made on test, and the score does not show it.
+        text = f"{self.label}: {scores}, on {self.data.num_clips} {self.data.split} clips"
+        return "\n".join(filter(None, (text, self.caution and f"Caution: {self.caution}")))
 
     @property
     def caution(self) -> str:
-        """Sentences on clips that may have been seen, networks that are missing, or hardly learned; or nothing."""
-        seen = (self.subject.said_of_leaks, self._said_of_training_clips)
-        said = list(filter(None, (*seen, self._said_of_missing, self._said_of_untrained)))
-        return " ".join(said[:1] + [one[0].upper() + one[1:] for one in said[1:]])
+        """Sentences on leaks, classes without clips, missing and untrained networks; or nothing."""
+        return " ".join(
+            text[0].upper() + text[1:] if place else text
+            for place, text in enumerate(
+                filter(
+                    None,
+                    (
+                        self.subject.warn_leaks(),
+                        self._warn_training_clips(),
+                        self._warn_classes(),
+                        self._warn_missing(),
+                        self._warn_untrained(),
+                    ),
+                )
+            )
+        )
 
-    @property
-    def _said_of_training_clips(self) -> str:
+    def _warn_training_clips(self) -> str:
         is_real, of_store = self.subject.kind == "store", self.subject.fingerprint == self.data.fingerprint
         if self.data.split != "train" or self.subject.made_from or (is_real and not of_store):
             return ""
         seen = "the networks may have been shown" if is_real else "the set may have been made from"
         return f"scored on training clips, which {seen}: the score says little of other clips."
 
-    @property
-    def num_missing(self) -> int:
-        """Networks that were asked for and are not there."""
-        wanted = self.config.get("seeds")
-        return max(0, wanted - len(self.runs)) if type(wanted) is int else 0
+    def _warn_classes(self) -> str:
+        scored, total = self.data.scored_classes, self.data.num_classes
+        if scored == total:
+            return ""
+        split = f"the {self.data.split} clips are of {scored} of {total} classes"
+        return f"{split}: the score says nothing of the others."
 
-    @property
-    def _said_of_missing(self) -> str:
+    def _warn_missing(self) -> str:
         if self.num_missing == 0:
             return ""
         there, wanted = len(self.runs), self.config["seeds"]
         return f"{there} of {wanted} networks are there: the run was stopped, or the others have diverged."
 
-    @property
-    def _said_of_untrained(self) -> str:
+    def _warn_untrained(self) -> str:
         if self.num_untrained == 0:
             return ""
-        losses = sorted(run.train_loss for run in self.runs)
+        losses, guess = sorted(run.train_loss for run in self.runs), math.log(self.data.num_classes)
+        clip = "" if self.config.get("max_grad_norm") else "--max-grad-norm 20, "
         return (
             f"the training loss of {self.num_untrained} of {len(losses)} networks ended at "
-            f"{losses[-self.num_untrained]:.2f} or above, where guessing has {self._guess:.2f}: they have hardly "
-            "learned the clips that they were shown. Try --max-grad-norm 20, a smaller --lr, or more --epochs."
+            f"{losses[-self.num_untrained]:.2f} or above, where guessing has {guess:.2f}: "
+            f"they have hardly learned the clips that they were shown. Try {clip}a smaller --lr, or more --epochs."
         )
 
     def to_json(self) -> str:
         """The text of the result file."""
-        summary = {m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics}
-        content = {"format": "prism-result", "version": VERSION, **asdict(self), "summary": summary}
+        content = asdict(replace(self, file=None))
+        del content["file"]
+        content["summary"] = {
+            m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics
+        }
         defaults = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0, "videos": ""}
-        for name, default in defaults.items():
-            if content["subject"][name] == default:
-                del content["subject"][name]
-        return canonical_json(content, indent=1) + "\n"
+        for record, name, default in (
+            *(("subject", name, default) for name, default in defaults.items()),
+            ("data", "scored_classes", self.data.num_classes),
+        ):
+            if content[record][name] == default:
+                del content[record][name]
+        return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
         """Write the result, or leave what stood under its name before."""
@@ -292,39 +316,22 @@ class Result:
             raise ArtifactError(f"'{path}' is not a result, or is damaged: {problem}.") from None
         check_format(content, "prism-result", VERSION, ArtifactError, f"'{path}' is not a result: it", f"'{path}'")
         try:
-            return _checked(content)
+            return replace(_checked(content), file=path)
         except KeyError as error:
             raise ArtifactError(f"'{path}' is not a valid result: it has no {error}.") from None
         except (TypeError, ValueError) as error:
             raise ArtifactError(f"'{path}' is not a valid result: {error}.") from None
 
 
-def _checked(content: dict[str, Any]) -> Result:
-    """The result of a file that a stranger may have written."""
-    task = typed(str, content["task"])
-    if task not in METRICS:
-        raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
-    subject, data = build_typed(Subject, content["subject"]), build_typed(Data, content["data"])
-    check_counts(subject, data)
-    runs = tuple(build_typed(NetworkRun, run) for run in typed(list, content["runs"]))
-    for scores in (data.chance, *(run.scores for run in runs)):
-        if set(scores) != set(METRICS[task]):
-            raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
-        if not all(0 <= typed(float, score) <= 1 for score in scores.values()):
-            raise ValueError("a score lies outside 0..1")
-    if not runs:
-        raise ValueError("it holds no run")
-    if not all(0 <= run.seconds < LARGEST for run in runs):
-        raise ValueError("the seconds of a run are not between 0 and 2^60")
-    label, protocol = typed(str, content["label"]), typed(str, content["protocol"])
-    config, provenance = typed(dict, content["config"]), typed(dict, content["provenance"])
-    return Result(label, task, protocol, subject, data, config, runs, provenance)
+def metrics_of(task: str, num_classes: int) -> tuple[str, ...]:
+    """The scores of a task, the leading one first; five guesses among at most five classes are always right."""
+    return ("top1",) if task == "classification" and num_classes <= 5 else METRICS[task]
 
 
-def percent(summary: tuple[float, float, int]) -> str:
+def percent(score: Score) -> str:
     """`mean ± std (n)` in percent; one run has no deviation."""
-    mean, std, n = summary
-    return f"{100 * mean:.1f} ± {100 * std:.1f} ({n})" if n > 1 else f"{100 * mean:.1f} ± – ({n})"
+    mean, std, n = score
+    return f"{100 * mean:.1f} ± {'–' if std is None else f'{100 * std:.1f}'} ({n})"
 
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:
@@ -332,33 +339,43 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
     return as_text(Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix())
 
 
-def check_counts(*records: Subject | Data) -> None:
-    """Refuse records of a file whose counts are out of range.
+def _checked(content: dict[str, Any]) -> Result:
+    """The result of an untrusted file."""
+    task = _typed(str, content["task"])
+    if task not in METRICS:
+        raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
+    subject, data = _built(Subject, content["subject"]), _built(Data, content["data"])
+    runs = tuple(_built(NetworkRun, run) for run in _typed(list, content["runs"]))
+    for scores in (data.chance, *(run.scores for run in runs)):
+        # Files of earlier versions have top5 of few classes, too.
+        if not set(metrics_of(task, data.num_classes)) <= set(scores) <= set(METRICS[task]):
+            raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
+        if not all(0 <= _typed(float, score) <= 1 for score in scores.values()):
+            raise ValueError("a score lies outside 0..1")
+    if not runs:
+        raise ValueError("it holds no run")
+    if not all(0 <= run.seconds < LARGEST for run in runs):
+        raise ValueError("the seconds of a run are not between 0 and 2^60")
+    if subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes:
+        raise ValueError("stored_clips is below num_videos, or scored_classes above num_classes")
+    texts = [_typed(str, content[name]) for name in ("label", "protocol")]
+    config, provenance = (_typed(dict, content[name]) for name in ("config", "provenance"))
+    return Result(texts[0], task, texts[1], subject, data, config, runs, provenance)
 
-    Raises:
-        ValueError: one is.
-    """
-    for record in records:
-        for name, value in asdict(record).items():
-            # An encoding of somebody else's may store no frames.
-            least = 0 if name in ("num_keyframes", "shared_videos") else 1
-            if type(value) is int and not least <= value < LARGEST:
-                raise ValueError(f"{name} is not between {least} and 2^60")
-        if isinstance(record, Subject) and record.stored_clips < record.num_videos:
-            raise ValueError("stored_clips is below num_videos")
 
-
-def typed(kind: type, value: Any) -> Any:
-    """A value of a file that a stranger may have written, or TypeError if it is not of a type."""
+def _typed(kind: type, value: Any) -> Any:
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
 
 
-def build_typed(kind: type, values: Any) -> Any:
-    """A dataclass from the values of such a file, or TypeError if one has the wrong type."""
-    built = kind(**typed(dict, values))
+def _built(kind: type, values: Any) -> Any:
+    """A dataclass from the values of an untrusted file, with counts in range."""
+    built = kind(**_typed(dict, values))
     for name, expected in kind.__annotations__.items():
-        base = dict if "dict" in str(expected) else expected
-        typed(base, getattr(built, name))
+        value = _typed(dict if "dict" in str(expected) else expected, getattr(built, name))
+        # A custom encoding may store no frames.
+        least = 0 if name in ("num_keyframes", "shared_videos") else 1
+        if expected is int and name != "seed" and not least <= value < LARGEST:
+            raise ValueError(f"{name} is not between {least} and 2^60")
     return built

@@ -184,11 +184,11 @@ def report(
     from rich.console import Console
 
     from prism.reports.page import report as write
+    from prism.reports.page import summary_tables
     from prism.reports.sources import load_results
-    from prism.reports.tables import summary_tables
 
     page = write(results, output, overwrite=run.overwrite)
-    for table, cautions in summary_tables(item.result for item in load_results(results)):
+    for table, cautions in summary_tables(load_results(results)):
         Console().print(table)
         for caution in cautions:
             say(caution)

@@ -109,5 +109,5 @@ flips as the only augmentation."""
     """Real clips to ask for; the gallery is always the training clips. Choose settings on val, report test."""
 
 
-JudgeConfig = EvaluateConfig | RetrieveConfig
+ScoreConfig = EvaluateConfig | RetrieveConfig
 """The options of the verbs that train networks on a set and score them."""

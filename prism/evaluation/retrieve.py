@@ -16,9 +16,7 @@ from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
 from prism.evaluation.options import VIEWS, RetrieveConfig
-from prism.evaluation.trial import Examination
-from prism.evaluation.trials import RENAMED, Trials, run_trials
-from prism.machine.progress import Advance
+from prism.evaluation.runs import RENAMED, Task, run_task
 from prism.machine.run import Run, split_options
 from prism.networks.embeddings import Backbone
 from prism.networks.network import Network
@@ -42,23 +40,17 @@ def retrieve(
 ) -> Result:
     """Train embeddings on a set and score each once, by the real training clips nearest to each real query.
 
-    `prism.evaluation.trials.Trials` describes `condensed`, `data`, `train_store`, `label` and `workers`.
-
     Args:
-        condensed: the set, or its file. None with `train_store`.
+        condensed, train_store, label, workers, options: as for `prism.evaluate`, and the errors as well.
         data: the store whose `config.split` are the queries and whose training clips are the gallery.
         config: network, loss and schedule.
         run: how it runs; its output is the result file, which is written after every seed.
-        options: fields of `config` and of `prism.machine.run.Run`.
 
     Raises:
-        ConfigError: the set and the data do not fit each other or the network, or the gallery is too small.
-        OutputError: the output exists, cannot be written, or another run is writing it.
-        ArtifactError: `resume` finds the result of another run.
-        Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
+        ConfigError: the gallery is too small.
     """
     config, run = split_options(RetrieveConfig, config, run, options, RENAMED)
-    return run_trials(Trials(condensed, data, train_store, label, workers), Retrieval, config, run)
+    return run_task(Retrieval, condensed, data, config, run, train_store, label, workers)
 
 
 def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: float) -> Tensor:
@@ -117,10 +109,10 @@ def chance_of_recall(query_labels: Tensor, gallery_labels: Tensor, ks: tuple[int
 
 
 @dataclass(frozen=True)
-class Retrieval(Examination):
+class Retrieval(Task):
     """A network is trained to embed the clips of a class together, and scored by the neighbours of each query."""
 
-    TASK = "retrieval"
+    NAME = "retrieval"
     DOING = "Retrieving"
     config: RetrieveConfig
 
@@ -139,26 +131,16 @@ class Retrieval(Examination):
         """The recall of neighbours drawn at random."""
         return chance_of_recall(self.store.clips(self.config.split).labels, self.store.clips("train").labels)
 
-    @property
-    def batch_size(self) -> int:
-        """Clips of a training step, every view counted."""
-        return VIEWS * min(self.config.batch_size, self.num_clips)
-
-    def judge(
-        self, network: Network, clips: Clips | Draw, seed: int, advance: Advance
-    ) -> tuple[float, dict[str, float]]:
+    def train_and_score(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
         """Train the embedding of a network, then score it once."""
         store, config, backbone = self.store, self.config, Backbone(network)
         schedule, normalisation = config.schedule, store.normalisation
-        loss = train(
-            *(backbone, clips, normalisation, schedule),
-            seed=seed,
-            flip=store.flip,
-            criterion=partial(supervised_contrastive, temperature=config.temperature),
-            advance=advance,
-        )
+        criterion = partial(supervised_contrastive, temperature=config.temperature)
+        flip, how = store.flip, {"criterion": criterion, "advance": self.advance}
+        loss = train(backbone, clips, normalisation, schedule, seed=seed, flip=flip, **how)
         queries, gallery = store.clips(config.split), store.clips("train")
-        # In batches no larger than those of training, so that scoring takes no memory that was not counted.
-        q, g = (outputs_of(backbone, shown, normalisation, self.batch_size) for shown in (queries, gallery))
+        # In batches no larger than those of training, so that scoring takes no more memory.
+        size = VIEWS * min(config.batch_size, self.data.subject.num_videos)
+        q, g = (outputs_of(backbone, shown, normalisation, size) for shown in (queries, gallery))
         check_outputs(torch.cat([q, g]), seed, schedule)
         return loss, recall_at(q, queries.labels, g, gallery.labels)

@@ -1,80 +1,172 @@
-"""Plots of scores against what they cost.
+"""Plots of scores against what they cost, each as an SVG picture: the same numbers give the same bytes.
 
 No name of a user enters a picture, but plain ones of sets.
 """
 
+import base64
+import io
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
+import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
+from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-from matplotlib.transforms import ScaledTranslation
 
-from prism.artifacts.results import HEADINGS
-from prism.reports.pictures import LARGE, WIDE, picture
-from prism.reports.rows import Row
-from prism.reports.series import COLOURS, CYCLE, SHAPES, Mark, Series
-from prism.reports.sheet import Picture
+from prism.artifacts.results import HEADINGS, Result
+from prism.reports.tables import Picture, grouped, role_of, variant_of
 from prism.reports.text import significant
 
-MARKERS = dict(zip(SHAPES, "osD^vpX*", strict=True))
+# Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+BLUE, RED = COLOURS[:2]
+GREY, BLACK, INK, FAINT = "#7a7a7a", "#222222", "#444444", "#d9d6cf"
+MARKERS = "osD^vpX"
+STYLE: Any = {
+    "svg.hashsalt": "prism",
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": "#8a8a8a",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "xtick.color": "#8a8a8a",
+    "ytick.color": "#8a8a8a",
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "lines.linewidth": 1.5,
+}
+WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
+"""Width and height in inches."""
+
+
+def picture(draw: Callable[[Axes], None], words: tuple[str, str], size: tuple[float, float]) -> Picture:
+    """A picture of one pair of axes.
+
+    Args:
+        draw: it draws.
+        words: a description for those who do not see it, and its caption.
+        size: width and height in inches.
+    """
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(size, layout="constrained")
+        draw(figure.add_subplot())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    encoded = base64.b64encode(text.getvalue().encode()).decode()
+    width, height = (round(100 * side) for side in size)
+    return Picture(f"data:image/svg+xml;base64,{encoded}", *words, width, height)
 
 
 @dataclass(frozen=True)
-class Budget:
-    """A cost that scores are plotted against."""
+class Mark:
+    """A marker of matplotlib in a colour, filled or hollow."""
 
-    axis: str
-    of: Callable[[Row], float]
-    caption: str
+    marker: str
+    colour: str
+    filled: bool = True
+
+    @property
+    def svg_path(self) -> str:
+        """Its outline in a square from −6 to 6, for the page."""
+        style = MarkerStyle(self.marker)
+        path = style.get_path().transformed(style.get_transform())
+        letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C", Path.CLOSEPOLY: "Z"}
+        parts = []
+        for points, code in path.iter_segments(simplify=False):
+            numbers = " ".join(f"{sign * 9 * value:.2f}" for value, sign in zip(points, (1, -1) * 3, strict=False))
+            parts.append(letters[code] + ("" if code == Path.CLOSEPOLY else numbers))
+        return "".join(parts)
 
 
-SCORE_NAMES = {"classification": "Accuracy", "retrieval": "Recall"}
-BUDGETS = (
-    Budget("on disk (MiB)", lambda row: row.num_bytes / 2**20, "bytes on disk"),
-    Budget("stored frames as float32 (MiB)", lambda row: row.float32_mib, "the paper's count"),
-    Budget("clips trained on, over all epochs", lambda row: max(row.shown, 1), "clips trained on"),
+@dataclass(frozen=True)
+class Series:
+    """Results that differ only in their budget and their seeds, smallest first."""
+
+    name: str
+    role: str
+    mark: Mark
+    results: tuple[Result, ...]
+
+
+def series_of(results: Sequence[Result]) -> list[Series]:
+    """The series of results that may be compared, each with its own mark, in the order of the rows."""
+    curves: list[list[Result]] = []
+    for members in grouped(results, variant_of):
+        is_curve = len({one.subject.num_videos for one in members}) == len(members)
+        # Two rows of one budget are no curve: they stay together only if they share a label, too.
+        curves += [members] if is_curve else grouped(members, lambda one: one.label)
+    ranks: dict[str, int] = {}
+    found = []
+    for members in sorted(curves, key=lambda members: results.index(members[0])):
+        role = role_of(members[0])
+        ranks[role] = ranks.get(role, -1) + 1
+        name = " / ".join(sorted({one.label for one in members}))
+        ordered = sorted(members, key=lambda one: (one.subject.num_videos, one.subject.num_bytes))
+        found.append(Series(name, role, _mark(role, ranks[role]), tuple(ordered)))
+    return found
+
+
+def _mark(role: str, rank: int) -> Mark:
+    if role == "ceiling":
+        return Mark("*", BLACK, rank % 2 == 0)
+    marker = MARKERS[rank % len(MARKERS)]
+    if role == "floor":
+        return Mark(marker, GREY, False)
+    # Both cycles have lengths without a common factor: 42 series look different, then filled turns hollow.
+    return Mark(marker, COLOURS[rank % len(COLOURS)], (rank // 42) % 2 == 0)
+
+
+SCORE_NAMES = {"classification": "accuracy", "retrieval": "recall"}
+COSTS: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
+    ("on disk (MiB)", "bytes on disk", lambda one: one.subject.num_bytes / 2**20),
+    ("stored frames as float32 (MiB)", "the paper's count", lambda one: one.subject.float32_bytes / 2**20),
+    ("clips trained on, over all epochs", "clips trained on", lambda one: max(one.shown, 1)),
 )
 
 
 def score_plots(series: Sequence[Series]) -> list[Picture]:
-    """The leading score against each budget, with error bars, chance and the ceiling.
-
-    Args:
-        series: of one group of rows.
-    """
-    first = series[0].rows[0]
+    """The leading score of results that may be compared against each cost, with error bars, chance and ceiling."""
+    first = series[0].results[0]
     name = SCORE_NAMES[first.task]
-    score = f"{HEADINGS[first.metric]} {name.lower()}"
+    score = f"{HEADINGS[first.metrics[0]]} {name}"
     plots = []
-    for budget in BUDGETS:
-        alt = f"{score.capitalize()} of {len(series)} series against {budget.axis}; "
-        words = (f"{alt}the numbers are in the table above.", f"{name} against {budget.caption}.")
-        plots.append(picture(partial(_scores, series=series, budget=budget, score=score), words, LARGE))
+    for axis, caption, cost in COSTS:
+        alt = f"{score.capitalize()} of {len(series)} series against {axis}; the numbers are in the table above."
+        words = (alt, f"{name.capitalize()} against {caption}.")
+        plots.append(picture(partial(_scores, series=series, axis=axis, cost=cost, score=score), words, LARGE))
     return plots
 
 
-def _scores(axes: Axes, series: Sequence[Series], budget: Budget, score: str) -> None:
-    rows = [row for one in series for row in one.rows]
-    costs = [budget.of(row) for row in rows]
-    chance = rows[0].chance[rows[0].metric]
-    highest = max([chance, *(row.lead[0] + row.lead[1] for row in rows)])
+def _scores(axes: Axes, series: Sequence[Series], axis: str, cost: Callable[[Result], float], score: str) -> None:
+    results = [result for one in series for result in one.results]
+    chance = results[0].data.chance[results[0].metrics[0]]
+    highest = max(chance, *(mean + (std or 0) for mean, std, _ in (one.summary() for one in results)))
     axes.set_ylim(0, min(104, 112 * highest))
-    _cost_axis(axes, costs, budget.axis, score)
+    _cost_axis(axes, [cost(one) for one in results], axis, score)
     _level(axes, 100 * chance, "chance", (0, (1, 2)), below=True)
-    for row in rows:
-        if row.role == "ceiling":
-            _level(axes, 100 * row.lead[0], "full", (0, (5, 3)), below=False)
-    dodges = iter(_dodges(costs))
+    for one in results:
+        if role_of(one) == "ceiling":
+            _level(axes, 100 * one.summary()[0], "full", (0, (5, 3)), below=False)
     for one in series:
-        points = [(budget.of(row), 100 * row.lead[0], 100 * row.lead[1]) for row in one.rows]
+        points = []
+        for result in one.results:
+            mean, std, _ = result.summary()
+            points.append((cost(result), 100 * mean, 100 * (std or 0)))
         # Scores of one cost have no order that a line could follow.
-        is_joined = len({cost for cost, _, _ in points}) == len(points)
-        _draw_points(axes, points, one.mark, dodges, "_", "-" if is_joined else None)
+        is_joined = len({place for place, _, _ in points}) == len(points)
+        _draw_points(axes, points, one.mark, "_", "-" if is_joined else None)
 
 
 Dashes = str | tuple[int, tuple[int, ...]]
@@ -109,15 +201,13 @@ def trade_plot(trades: Sequence[Trade], cost: str, score: str) -> Picture:
 
 def _trades(axes: Axes, trades: Sequence[Trade], cost: str, score: str) -> None:
     names = list(dict.fromkeys(trade.name for trade in trades))
-    marks = {name: Mark(CYCLE[i % len(CYCLE)], COLOURS[i % len(COLOURS)]) for i, name in enumerate(names)}
-    ordered = sorted(trades, key=lambda trade: not trade.is_printed)
-    dodges = iter(_dodges([cost for trade in ordered for cost, _, _ in trade.points]))
-    for trade in ordered:
-        mark = replace(marks[trade.name], filled=not trade.is_printed)
+    for trade in sorted(trades, key=lambda trade: not trade.is_printed):
+        rank = names.index(trade.name)
+        mark = Mark(MARKERS[rank % len(MARKERS)], COLOURS[rank % len(COLOURS)], not trade.is_printed)
         label = "_" if trade.is_printed and len(trades) > len(names) else trade.name
-        _draw_points(axes, trade.points, mark, dodges, label, (0, (3, 2)) if trade.is_printed else "-")
+        _draw_points(axes, trade.points, mark, label, (0, (3, 2)) if trade.is_printed else "-")
     axes.set_ylim(0, 1.05 * max(mean + std for trade in trades for _, mean, std in trade.points))
-    _cost_axis(axes, [cost for trade in trades for cost, _, _ in trade.points], cost, score)
+    _cost_axis(axes, [place for trade in trades for place, _, _ in trade.points], cost, score)
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
@@ -127,42 +217,22 @@ def _level(axes: Axes, height: float, name: str, dashes: Dashes, below: bool) ->
     axes.annotate(name, (1, height), xycoords=("axes fraction", "data"), annotation_clip=False, **place)
 
 
-def _dodges(costs: Sequence[float], near: float = 1.02, apart: float = 6.0) -> list[float]:
-    """Horizontal offsets in points, so that error bars of almost equal cost stand side by side."""
-    order = sorted(range(len(costs)), key=lambda i: (costs[i], i))
-    clusters: list[list[int]] = []
-    for i in order:
-        if clusters and costs[i] <= near * costs[clusters[-1][0]]:
-            clusters[-1].append(i)
-        else:
-            clusters.append([i])
-    offsets = [0.0] * len(costs)
-    for cluster in clusters:
-        for rank, i in enumerate(cluster):
-            offsets[i] = apart * (rank - (len(cluster) - 1) / 2)
-    return offsets
-
-
-def _draw_points(
-    axes: Axes, points: Sequence[Point], mark: Mark, dodges: Iterator[float], label: str, dashes: Dashes | None
-) -> None:
-    """Scores with their deviations, each moved aside by the next dodge, and the line that joins them (or none)."""
-    scale = axes.figure.dpi_scale_trans
-    asides = [axes.transData + ScaledTranslation(next(dodges) / 72, 0, scale) for _ in points]
-    line = {"arrowstyle": "-", "shrinkA": 0, "shrinkB": 0}
-    line |= {"color": mark.colour, "linestyle": dashes, "linewidth": 1.1}
-    for (start, end), (here, there) in zip(pairwise(points), pairwise(asides), strict=True):
-        if dashes is not None:
-            axes.annotate("", end[:2], start[:2], xycoords=there, textcoords=here, arrowprops=line, zorder=2)
-    look: Any = {"color": mark.colour, "elinewidth": 1.1, "capsize": 2.5, "zorder": 3}
-    look |= {"fmt": MARKERS[mark.shape], "markersize": 11 if mark.shape == "star" else 7}
+def _draw_points(axes: Axes, points: Sequence[Point], mark: Mark, label: str, dashes: Dashes | None) -> None:
+    """Scores with their deviations, and the line that joins them (or none)."""
+    costs, means, deviations = zip(*points, strict=True)
+    look: Any = {
+        "markersize": 11 if mark.marker == "*" else 7,
+        "linewidth": 1.1,
+        "elinewidth": 1.1,
+        "capsize": 2.5,
+    }
+    look |= {"fmt": mark.marker, "linestyle": dashes or "none", "color": mark.colour, "label": label}
+    # Marks of equal cost cover each other: half transparent, with shapes of their own, all of them are seen.
     if mark.filled:
-        look |= {"markerfacecolor": mark.colour, "markeredgecolor": "white", "markeredgewidth": 0.7}
+        look |= {"markerfacecolor": mark.colour, "markeredgecolor": "white", "markeredgewidth": 0.7, "alpha": 0.7}
     else:
-        look |= {"markerfacecolor": "white", "markeredgecolor": mark.colour, "markeredgewidth": 1.3}
-    for (cost, mean, std), aside in zip(points, asides, strict=True):
-        axes.errorbar([cost], [mean], [std], transform=aside, label=label, **look)
-        label = "_"
+        look |= {"markerfacecolor": "none", "markeredgecolor": mark.colour, "markeredgewidth": 1.3}
+    axes.errorbar(costs, means, deviations, zorder=3, **look)
 
 
 def _cost_axis(axes: Axes, values: Sequence[float], cost: str, score: str) -> None:

@@ -12,28 +12,11 @@ from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.config import as_path
 from prism.errors import ArtifactError, ConfigError, PrismError
-from prism.reports.curves import Curves
+from prism.reports.histories import Curves
 from prism.reports.text import sentence
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """A result and the file it came from."""
-
-    path: Path
-    result: Result
-
-    @property
-    def paths(self) -> list[str]:
-        """The set and the stores that it names, as it names them."""
-        return [path for path in (self.result.subject.path, self.result.data.path) if path]
-
-    def locate(self, path: str) -> Path:
-        """A path as the result file names it, seen from here."""
-        return Path(os.path.normpath(self.path.parent / path))
-
-
-def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
+def load_results(paths: Sequence[str | Path]) -> list[Result]:
     """Read result files, each once.
 
     Raises:
@@ -48,8 +31,7 @@ def load_results(paths: Sequence[str | Path]) -> list[Loaded]:
             "the store. The verb that made it writes one with output=."
         )
     places = [as_path(path, "the path of a result") for path in paths]
-    unique = {path.resolve(): path for path in places}
-    return [Loaded(path, Result.load(path)) for path in unique.values()]
+    return [Result.load(path) for path in {path.resolve(): path for path in places}.values()]
 
 
 @dataclass
@@ -70,13 +52,13 @@ class SetFile:
     problems: list[str] = field(default_factory=list)
 
 
-def find_sets(loaded: Sequence[Loaded]) -> list[SetFile]:
-    """The sets that the results were made of, each once, by label and path."""
+def find_sets(results: Sequence[Result]) -> list[SetFile]:
+    """The sets of results, each once, by label and path."""
     users: dict[Path, list[Result]] = {}
-    for item in loaded:
-        if item.result.subject.kind == "condensed" and item.result.subject.path:
-            users.setdefault(item.locate(item.result.subject.path), []).append(item.result)
-    labels = {path: sorted({result.label for result in results}) for path, results in users.items()}
+    for one in results:
+        if one.subject.kind == "condensed" and one.subject.path:
+            users.setdefault(one.locate(one.subject.path), []).append(one)
+    labels = {path: sorted({one.label for one in some}) for path, some in users.items()}
     shared = Counter(map(tuple, labels.values()))
     found = []
     for path in sorted(users, key=lambda path: (labels[path], str(path))):
@@ -94,45 +76,41 @@ def _open_set(found: SetFile, results: list[Result]) -> SetFile:
         found.problems.append(f"The set cannot be shown: {error}")
         return found
     ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
-    subjects = [result.subject for result in results]
+    subjects = [one.subject for one in results]
     is_same = all(ours == (s.num_videos, s.num_keyframes, s.float32_bytes, s.num_bytes) for s in subjects)
     # Results of earlier versions name no fingerprint.
     if not is_same or any(s.fingerprint not in ("", condensed.fingerprint) for s in subjects):
         found.problems.append(f"Set '{path}' has changed since it was evaluated. Its videos are not shown.")
         return found
     found.condensed = condensed
-    _add_curves(found, condensed)
-    return found
-
-
-def _add_curves(found: SetFile, condensed: CondensedSet) -> None:
-    path = telemetry_path(found.path)
+    path = telemetry_path(path)
     if not os.path.isfile(path):
         if "clips" not in condensed.source:  # A choice of real clips trains nothing and records nothing.
             found.problems.append(f"Telemetry '{path}' was not found: how this set came to be is not shown.")
-        return
+        return found
     try:
-        told = Telemetry.load(path)
-        curves = Curves.read(told)
+        telemetry = Telemetry.load(path)
+        curves = Curves.read(telemetry)
     except ArtifactError as error:
         found.problems.append(sentence(str(error)))
-        return
-    if told.is_of(condensed):
+        return found
+    if telemetry.is_of(condensed):
         found.curves = curves
     else:
         found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
+    return found
 
 
-def find_store(loaded: Sequence[Loaded]) -> tuple[ClipStore | None, str]:
+def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, str]:
     """The store that results with one fingerprint were scored on, or a sentence that says why it is missing."""
     problem = ""
-    for path in sorted({item.locate(item.result.data.path) for item in loaded}):
+    for path in sorted({one.locate(one.data.path) for one in results}):
         try:
             store = ClipStore.open(path, verify=False)
         except (PrismError, OSError) as error:
             problem = problem or f"{sentence(str(error))} No real clips are shown beside the videos."
             continue
-        if store.fingerprint == loaded[0].result.data.fingerprint:
+        if store.fingerprint == results[0].data.fingerprint:
             return store, ""
         problem = f"Store '{path}' holds other clips than the results were scored on. They are not shown."
     return None, problem

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prism.artifacts.estimates import LEVEL, NO_INTERVAL
-from prism.artifacts.results import HEADINGS
+from prism.artifacts.results import HEADINGS, TESTS
 from prism.machine.text_io import csv_text
-from prism.reports.notes import TESTS
 from prism.reports.plots import Trade, trade_plot
-from prism.reports.sheet import Column, Picture, Sheet, markdown, terminal_table
+from prism.reports.tables import Column, Picture, Sheet, markdown, terminal_table
 from prism.reports.text import in_bytes, in_seconds, significant
 from prism.reproduction.lines import ABOVE, BELOW, INSIDE, Line, Progress, lines_of
 from prism.reproduction.paper import FLOOR, STORAGE, Exhibit, Printed

@@ -6,10 +6,9 @@ from pathlib import Path
 from statistics import fmean
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import Estimate, Sample, said_of_copies
-from prism.artifacts.results import NetworkRun, Result
+from prism.artifacts.estimates import Estimate, Sample, warn_copies
+from prism.artifacts.results import TESTS, NetworkRun, Result
 from prism.artifacts.telemetry import seconds_to_make
-from prism.reports.notes import TESTS
 from prism.reproduction.paper import FLOOR, Cell
 from prism.reproduction.plan import Place
 
@@ -177,7 +176,7 @@ def _line(place: Place, name: str, done: Progress) -> Line:
         condense_seconds=_mean([one.seconds for one in made if one.seconds]),
         run_seconds=_mean([run.seconds for some in runs.values() for run in some]),
         failure=failures[0] if failures else "",
-        caution=" ".join(filter(None, [*dict.fromkeys(cautions), said_of_copies(cell.label, scored)])),
+        caution=" ".join(filter(None, [*dict.fromkeys(cautions), warn_copies(cell.label, scored)])),
     )
 
 

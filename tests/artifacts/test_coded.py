@@ -23,7 +23,7 @@ from prism.condensation.loop import Condensation
 from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
-from prism.reports.gallery import _share_outside
+from prism.reports.videos import _share_outside
 from prism.selection.select import select
 from tests.artifacts.test_condensed import forge_of, int32, int64, refusal
 from tests.artifacts.test_h264 import pictures

@@ -11,7 +11,7 @@ from prism.artifacts.encodings import Encoding
 from prism.artifacts.info import describe
 from prism.errors import ArtifactError
 from prism.evaluation.evaluate import evaluate
-from prism.reports.gallery import _share_outside
+from prism.reports.videos import _share_outside
 from prism.selection.select import select
 from tests.artifacts.test_condensed import forge_of, refusal
 

@@ -223,7 +223,7 @@ def a_result(seed: int | None, *scores: float, **changes) -> Result:
         task="classification",
         protocol="clean",
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, made_with, fingerprint),
-        data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
+        data=Data("store", "0" * 64, "test", 20, 6, {"top1": 0.25, "top5": 1.0}, 16000),
         config={"epochs": 3, "lr": 0.01},
         runs=tuple(NetworkRun(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores, first)),
         provenance={},

@@ -21,7 +21,7 @@ def a_result(accuracies=(0.25, 0.5)) -> Result:
         task="classification",
         protocol="clean",
         subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, {"vpc": 1}),
-        data=Data("store", "0" * 64, "test", 20, 4, {"top1": 0.25, "top5": 1.0}, 16000),
+        data=Data("store", "0" * 64, "test", 20, 6, {"top1": 0.25, "top5": 1.0}, 16000),
         config={"epochs": 3, "lr": 0.01},
         runs=tuple(
             NetworkRun(seed, {"top1": top1, "top5": 1.0}, 0.5, 2.0) for seed, top1 in enumerate(accuracies)
@@ -47,7 +47,8 @@ def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
 
 
 def test_one_run_has_no_deviation():
-    assert a_result((0.4,)).summary() == (0.4, 0.0, 1)
+    assert a_result((0.4,)).summary() == (0.4, None, 1)
+    assert json.loads(a_result((0.4,)).to_json())["summary"]["top1"] == {"mean": 0.4, "std": None, "n": 1}
 
 
 def test_the_summary_in_the_file_is_that_of_its_runs():
@@ -67,7 +68,7 @@ def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
     result.save(tmp_path / "r.json")
     assert Result.load(tmp_path / "r.json") == result
     assert list(json.loads(result.to_json())["summary"]) == ["r1", "r10", "r20", "r5"]
-    assert result.summary() == result.summary("r1") == (0.5, 0.0, 1)
+    assert result.summary() == result.summary("r1") == (0.5, None, 1)
     assert str(result) == (
         "PRISM: R@1 50.0 ± – (1), R@5 75.0 ± – (1), R@10 75.0 ± – (1), R@20 100.0 ± – (1), on 20 test clips"
     )
@@ -79,11 +80,11 @@ def test_accuracies_are_shown_in_percent_with_their_n():
 
 
 def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_said():
-    guess = math.log(4)
+    guess = math.log(6)
     losses = [guess, 0.999 * guess, 0.9 * guess, 3 * guess]
     result = replace(a_result(), runs=tuple(replace(a_result().runs[0], train_loss=loss) for loss in losses))
     assert result.num_untrained == 3
-    assert "Caution: the training loss of 3 of 4 networks ended at 1.38 or above, where guessing has 1.39" in str(
+    assert "Caution: the training loss of 3 of 4 networks ended at 1.79 or above, where guessing has 1.79" in str(
         result
     )
     assert "learned nothing" not in str(result)
@@ -97,6 +98,24 @@ def test_a_result_that_lacks_networks_says_so_until_they_are_there():
     assert (
         a_result((0.1, 0.2, 0.3)).caution == replace(a_result((0.1, 0.2, 0.3)), config={"seeds": 3}).caution == ""
     )
+
+
+def test_no_option_is_proposed_that_is_set_already():
+    untrained = replace(a_result(), runs=tuple(replace(run, train_loss=9.0) for run in a_result().runs))
+    assert "Try --max-grad-norm 20, a smaller --lr, or more --epochs." in untrained.caution
+    clipped = replace(untrained, config={"max_grad_norm": 20.0})
+    assert "Try a smaller --lr, or more --epochs." in clipped.caution
+
+
+def test_five_guesses_among_five_classes_are_no_score(tmp_path):
+    result = a_result((0.4,))
+    few = replace(result, data=replace(result.data, num_classes=5, scored_classes=5))
+    assert (few.metrics, result.metrics) == (("top1",), ("top1", "top5"))
+    assert "top-5" not in str(few)
+    # A file of an earlier version has it all the same.
+    few.save(tmp_path / "r.json")
+    assert Result.load(tmp_path / "r.json") == few
+    assert list(json.loads(few.to_json())["summary"]) == ["top1"]
 
 
 def test_every_sentence_of_a_caution_but_the_first_begins_with_a_capital():

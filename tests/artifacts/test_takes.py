@@ -14,7 +14,7 @@ from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
 from prism.recipes import read_recipe
-from prism.reports.rows import build_rows
+from prism.reports.tables import method_of, role_of
 from prism.selection.select import select
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -105,15 +105,15 @@ def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, 
         evaluate(select(store, takes=takes), store, output=path, **options)
         scored[takes] = Result.load(path)
     assert scored[1].runs[0].train_loss != scored[4].runs[0].train_loss
-    one, four = build_rows(scored.values())
-    assert (one.clips, one.stored_clips, one.shown, one.role) == (2, 2, 6, "floor")
-    assert (four.clips, four.stored_clips, four.shown, four.role) == (2, 8, 6, "")
-    assert four.method == "random, takes"
+    one, four = scored[1], scored[4]
+    assert (one.subject.num_videos, one.subject.stored_clips, one.shown, role_of(one)) == (2, 2, 6, "floor")
+    assert (four.subject.num_videos, four.subject.stored_clips, four.shown, role_of(four)) == (2, 8, 6, "")
+    assert method_of(four) == "random, takes"
     assert (describe(tmp_path / "4.json")["stored_clips"], "stored_clips" in describe(tmp_path / "1.json")) == (
         8,
         False,
     )
-    assert four.num_bytes > one.num_bytes
+    assert four.subject.num_bytes > one.subject.num_bytes
 
 
 def test_any_encoding_can_have_takes(tmp_path):

@@ -20,7 +20,7 @@ from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig, settled
 from prism.errors import ArtifactError, ConfigError
-from prism.reports.curves import Curves
+from prism.reports.histories import Curves
 
 TINY = PAPER | {
     "iterations": 4,

@@ -45,8 +45,8 @@ from prism.ingestion.sampling import Window
 from prism.ingestion.splits import list_videos
 from prism.ingestion.task import Outcome
 from prism.ingestion.working import working_folder
-from prism.reports.curves import Curves
-from prism.reports.rows import build_rows
+from prism.reports.histories import Curves
+from prism.reports.page import summary_tables
 from prism.reports.sources import load_results
 
 
@@ -218,9 +218,9 @@ def said(folder: Path) -> Target:
     KINDS["result"].make(path)
 
     def read() -> None:
-        (loaded,) = load_results([path])
-        assert str(loaded.result)
-        build_rows([loaded.result])
+        results = load_results([path])
+        assert str(results[0])
+        summary_tables(results)
 
     return Target(path.read_bytes(), path.write_bytes, read)
 

@@ -18,22 +18,18 @@ from rich.console import Console
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
-from prism.artifacts.results import Result, Subject, percent
+from prism.artifacts.results import Result, Subject
 from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.errors import ArtifactError, ConfigError, OutputError, PrismError
-from prism.evaluation.evaluate import evaluate
-from prism.reports.curves import Curves, binned
-from prism.reports.histories import _unseen, history_plots
+from prism.errors import ConfigError, OutputError, PrismError
+from prism.reports import plots
+from prism.reports.groups import conclusion_of
+from prism.reports.histories import Curves, binned, history_plots
 from prism.reports.notes import notes_on
-from prism.reports.page import report
-from prism.reports.plots import Trade, _dodges, _trades
-from prism.reports.rows import build_rows, groups, role_of
-from prism.reports.sections import conclusion_of
-from prism.reports.series import series_of
-from prism.reports.tables import summary_tables
-from prism.reports.text import in_bytes, in_seconds, printable
+from prism.reports.page import report, summary_tables
+from prism.reports.plots import series_of
+from prism.reports.tables import cost_columns, grouped, in_order, role_of
+from prism.reports.text import printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
-from prism.selection.select import select
 
 
 @pytest.fixture
@@ -96,36 +92,15 @@ def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_tabl
 def test_a_score_as_high_as_the_floor_or_the_ceiling_lies_neither_above_nor_below_it(exhibit, share, says):
     made = exhibit.of_set(exhibit.condensed("set.safetensors"), shares=(share,))
     scale = [exhibit.of_store("subset", 2, shares=(0.3,)), exhibit.of_store("full", 8, shares=(0.9,))]
-    assert says in conclusion_of(build_rows(map(Result.load, [made, *scale])))
-
-
-def test_a_take_says_of_how_many_it_is_the_first(exhibit):
-    path = exhibit.folder / "takes.safetensors"
-    select(exhibit.store, takes=4, output=path)
-    assert page_of([exhibit.of_set(path, "takes")]).count("take 1 of 4") == 2
+    assert says in conclusion_of(load([made, *scale]), [])
 
 
 def test_rows_count_storage_as_the_paper_does(exhibit):
-    condensed, *_ = build_rows(load([exhibit.of_set(exhibit.condensed("set.safetensors"))]))
-    assert condensed.float32_bytes == 6 * 3 * 16 * 16 * 4
-    assert condensed.full_float32_bytes == 8 * 8 * 3 * 16 * 16 * 4
-    assert condensed.percent_of_full == pytest.approx(100 * 6 / 64)
-    assert condensed.keyframes_per_video == 3
-
-
-def test_compressed_clips_say_so_and_stand_beside_the_same_clips_as_pixels_with_their_own_bytes(exhibit):
-    clips = {"random": {"storage": "uint8"}, "coded": {"storage": "h264", "quality": 35}}
-    costs = {"random": (1000, 4000), "coded": (50, 4000)}
-    paths = [
-        exhibit.save(Subject("condensed", f"{label}.safetensors", "random", 2, 16, *costs[label], config), label)
-        for label, config in clips.items()
-    ]
-    rows = {row.label: row for row in build_rows(load(paths))}
-    assert rows["random"].method == "random"
-    assert rows["coded"].method == "random, h264 35"
-    assert [rows[label].num_bytes for label in clips] == [1000, 50]
-    assert rows["random"].float32_bytes == rows["coded"].float32_bytes
-    assert len(series_of(list(rows.values()))) == 2
+    result = Result.load(exhibit.of_set(exhibit.condensed("set.safetensors")))
+    texts = {column.heading: column.text(result) for column in cost_columns([result])}
+    assert texts["float32 MiB"] == f"{6 * 3 * 16 * 16 * 4 / 2**20:.3g}"
+    assert texts["% of full"] == f"{100 * 6 / 64:.3g}"
+    assert texts["key-frames"] == "6 (3.00)"
 
 
 def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_it_shows(exhibit):
@@ -148,12 +123,8 @@ def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_
 
 def test_rows_do_not_depend_on_the_order_of_the_results(exhibit):
     results = load(exhibit.everything())
-    assert build_rows(results) == build_rows(results[::-1])
-    assert [row.role for row in build_rows(results)] == ["floor", "", "ceiling"]
-
-
-def test_one_run_has_no_deviation():
-    assert percent((0.5, 0.0, 1)) == "50.0 ± – (1)"
+    assert in_order(results) == in_order(results[::-1])
+    assert [role_of(row) for row in in_order(results)] == ["floor", "", "ceiling"]
 
 
 def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
@@ -162,15 +133,15 @@ def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
     path.write_text(text, encoding="utf-8")
     result = Result.load(path)
     assert (result.subject.path == "store") != (result.data.path == "store")
-    assert build_rows([result])[0].role == ""
+    assert role_of(result) == ""
 
 
 def test_clips_of_a_copy_of_the_store_are_its_ceiling(exhibit):
     result = Result.load(exhibit.of_store("full", 8))
     copied = replace(result.subject, path="copy", fingerprint=exhibit.store.fingerprint)
-    assert build_rows([replace(result, subject=copied)])[0].role == "ceiling"
+    assert role_of(replace(result, subject=copied)) == "ceiling"
     other = replace(result.subject, fingerprint="of other clips, which lie in its place now")
-    assert build_rows([replace(result, subject=other)])[0].role == ""
+    assert role_of(replace(result, subject=other)) == ""
 
 
 def test_splits_protocols_and_data_are_never_put_in_one_table(exhibit, tmp_path):
@@ -182,36 +153,11 @@ def test_splits_protocols_and_data_are_never_put_in_one_table(exhibit, tmp_path)
         exhibit.of_set(made, protocol="wang2024"),
         other.of_store("full", 12),
     ]
-    assert [len(group) for group in groups(build_rows(load(paths)))] == [1, 1, 1, 1]
+    assert [len(group) for group in grouped(load(paths), lambda one: one.group)] == [1, 1, 1, 1]
     page = page_of(paths)
     assert page.count('<table class="results">') == 4
     assert "different data sets" in page
     assert "settings may have been chosen on" in page
-
-
-def test_rows_of_two_protocols_stand_in_different_groups_and_one_says_what_the_published_numbers_are(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    changes = ({"protocol": "clean"}, {"protocol": "wang2024", "split": "test-random"})
-    notes = {}
-    for change in changes:
-        (result,) = load([exhibit.of_set(made, **change)])
-        rows = build_rows([result])
-        notes[rows[0].group] = " ".join(notes_on([result], rows))
-    assert len(notes) == 2
-    ours, theirs = notes.values()
-    assert "after the last epoch" in ours
-    assert "after the last epoch" in theirs
-    assert "is the best, on the test clips, of about ten such means" in theirs
-    assert "on the test clips" not in ours
-
-
-def test_an_option_that_older_results_do_not_have_is_no_caution(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    config = {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0}
-    results = load(
-        [exhibit.of_set(made, config=config), exhibit.of_set(made, config=config | {"protocol": "clean"})]
-    )
-    assert not any("protocol" in note for note in notes_on(results, build_rows(results)))
 
 
 def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit):
@@ -219,7 +165,7 @@ def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit)
     config = {"model": "convnet3d", "epochs": 500}
     own = config | {"flip": "never", "stratified": True}
     results = load([exhibit.of_set(made, "A", config=own), exhibit.of_set(made, "B", config=config)])
-    said = " ".join(notes_on(results, build_rows(results)))
+    said = " ".join(notes_on(results))
     assert "different flip: never (“A”) and protocol (“B”)" in said
     assert "different stratified: False (“B”) and True (“A”)" in said
 
@@ -230,21 +176,8 @@ def test_rows_of_different_versions_are_pointed_out(exhibit):
     paths += [exhibit.of_set(made, "newer", provenance={"prism": "0.1.0"})]
     results = load(paths)
     said = "The rows are of different versions of prism (0.0.1, 0.1.0), which may change their scores."
-    assert said in notes_on(results, build_rows(results))
-    assert said not in notes_on(results[1:], build_rows(results[1:]))
-
-
-def test_a_table_of_training_clips_says_that_networks_may_have_seen_them(exhibit):
-    results = load([exhibit.of_set(exhibit.condensed("set.safetensors"), split="train")])
-    said = "Scored on the train split, which networks may have been trained on, and settings chosen on."
-    assert said in notes_on(results, build_rows(results))
-
-
-def test_a_set_behind_two_results_is_shown_once(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    page = page_of([exhibit.of_set(made, "ours"), exhibit.of_set(made, "theirs", split="val")])
-    assert page.count("ours / theirs</strong>") == 2  # one tile for each class
-    assert page.count("real clip</strong>") == 2
+    assert said in notes_on(results)
+    assert said not in notes_on(results[1:])
 
 
 def test_different_training_of_rivals_is_pointed_out(exhibit):
@@ -254,23 +187,27 @@ def test_different_training_of_rivals_is_pointed_out(exhibit):
         exhibit.of_set(made, "short", config={"model": "convnet3d", "epochs": 9}),
     ]
     results = load(paths)
-    assert any(
-        "different epochs: 500 (“long”) and 9 (“short”)" in n for n in notes_on(results, build_rows(results))
-    )
+    assert any("different epochs: 500 (“long”) and 9 (“short”)" in n for n in notes_on(results))
 
 
 def test_rows_that_differ_in_budget_only_are_one_series(exhibit):
     small, large = exhibit.condensed("small.safetensors", vpc=1), exhibit.condensed("large.safetensors", vpc=3)
-    rows = build_rows(load([exhibit.of_set(large, "VPC 3"), exhibit.of_set(small, "VPC 1")]))
-    (series,) = series_of(rows)
-    assert [row.clips for row in series.rows] == [2, 6]
-    rivals = build_rows(load([exhibit.of_set(small, "a"), exhibit.of_set(small, "b")]))
-    marks = [one.mark for one in series_of(rivals)]
+    (series,) = series_of(load([exhibit.of_set(large, "VPC 3"), exhibit.of_set(small, "VPC 1")]))
+    assert [one.subject.num_videos for one in series.results] == [2, 6]
+    marks = [one.mark for one in series_of(load([exhibit.of_set(small, "a"), exhibit.of_set(small, "b")]))]
     assert len(marks) == len(set(marks)) == 2
 
 
-def test_error_bars_of_equal_cost_stand_side_by_side():
-    assert _dodges([10, 1, 10.1]) == [-3.0, 0.0, 3.0]
+def test_marks_of_equal_cost_stand_at_one_place_and_differ_in_shape(exhibit):
+    paths = [exhibit.of_set(exhibit.condensed("set.safetensors"), label) for label in "abc"]
+    series = series_of(load([*paths, exhibit.of_store("subset", 2)]))
+    axes = Figure().add_subplot()
+    plots._scores(axes, series, "clips", lambda one: one.shown, "top-1")
+    lines = [bars[0] for bars in axes.containers]
+    assert [line.get_xdata().tolist() for line in lines] == [[1000]] * 4
+    assert all(line.get_transform() == axes.transData for line in lines)
+    assert len({(line.get_marker(), line.get_markerfacecolor()) for line in lines}) == 4
+    assert len({one.mark.svg_path for one in series}) == 3  # A floor has a shape of the others, hollow and grey.
 
 
 def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
@@ -286,16 +223,6 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     assert "chance 50 %" in text
 
 
-def test_the_terminal_says_the_name_of_a_store_as_it_is(tmp_path):
-    exhibit = Exhibit.build(tmp_path, classes=["a", "b"])
-    path = exhibit.of_store("full", 8)
-    result = Result.load(path)
-    replace(result, data=replace(result.data, path="ucf[val]")).save(path)
-    console = Console(width=80, file=io.StringIO())
-    console.print(summary_tables(load([path]))[0][0])
-    assert "ucf[val]" in console.file.getvalue()
-
-
 def retrieval_of(exhibit: Exhibit) -> list[Path]:
     made = exhibit.folder / "set.safetensors"
     return [
@@ -307,16 +234,11 @@ def retrieval_of(exhibit: Exhibit) -> list[Path]:
 def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
     classified = exhibit.everything()
     retrieved = retrieval_of(exhibit)
-    rows = build_rows(load([*retrieved, *classified]))
-    assert [{row.task for row in group} for group in groups(rows)] == [
-        {"classification"},
-        {"retrieval"},
-    ]
     page = page_of([*retrieved, *classified])
     assert page.count('<table class="results">') == 2
     tables = re.findall(r'<table class="results">.*?</table>', page, re.DOTALL)
     assert [re.findall(r">([\w@-]+) %</th>", table) for table in tables] == [
-        ["top-1", "top-5"],
+        ["top-1"],
         ["R@1", "R@5", "R@10", "R@20"],
     ]
     assert "PRISM retrieves" in tables[1]
@@ -326,15 +248,6 @@ def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
     assert "The scale for R@1: a guess scores 50 % and all 8 real training clips 80.0 ± – (1) %." in words
     assert "K training clips drawn at random score 50, 51, 52, 53 % for R@1, R@5, R@10 and R@20." in words
     assert page.count("Recall against") == 3
-
-
-def test_the_terminal_shows_a_table_for_each_task(exhibit):
-    console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    (classified, _), (retrieved, _) = summary_tables(load([*exhibit.everything(), *retrieval_of(exhibit)]))
-    assert "top-1 %" in [column.header for column in classified.columns]
-    assert [str(column.header) for column in retrieved.columns][:3] == ["set", "R@1 %", "R@5 %"]
-    console.print(retrieved)
-    assert max(map(len, console.file.getvalue().splitlines())) <= 80
 
 
 def test_the_terminal_shows_a_table_for_each_data_set_with_the_cautions_of_the_page(exhibit, tmp_path):
@@ -375,22 +288,6 @@ def test_the_page_leads_nowhere_and_runs_nothing(exhibit):
     assert "default-src 'none'" in page
     assert not re.search(r"url\(|@import| style=| on[a-z]+=", page)
     assert "secret-host" not in page
-
-
-def test_a_line_joins_the_marks_where_they_stand_aside_of_each_other():
-    axes = Figure().subplots()
-    trades = [
-        Trade(name, False, ((10.0, mean, 1.0), (100.0, 2 * mean, 1.0))) for name, mean in (("a", 20), ("b", 30))
-    ]
-    _trades(axes, trades, "bytes", "top-1")
-    marks = [line for bar in axes.containers for line in bar.lines[:1]]
-    places = [mark.get_transform().transform(mark.get_xydata())[0].tolist() for mark in marks]
-    assert len({round(x, 3) for x, _ in places}) == 4
-    ends = [
-        (line.anncoords.transform(line.xyann).tolist(), line.xycoords.transform(line.xy).tolist())
-        for line in axes.texts
-    ]
-    assert ends == [(places[0], places[1]), (places[2], places[3])]
 
 
 def test_plots_hold_no_name_of_a_user_and_no_link(tmp_path):
@@ -435,17 +332,6 @@ def test_a_set_that_changed_since_is_not_shown(exhibit):
     assert "of 8 stored" not in page
 
 
-def test_another_set_of_as_many_bytes_in_its_place_is_not_shown(make_store, tmp_path):
-    store, path, result = make_store(train=4), tmp_path / "set.safetensors", tmp_path / "result.json"
-    select(store, output=path)
-    evaluate(path, store, output=result, epochs=1, width=2, seeds=1, device="cpu")
-    assert "has changed since it was evaluated" not in page_of([result])
-    size = path.stat().st_size
-    select(store, output=path, seed=1, overwrite=True)
-    assert path.stat().st_size == size
-    assert "has changed since it was evaluated" in page_of([result])
-
-
 def test_a_missing_store_is_named(exhibit):
     paths = exhibit.everything()
     (exhibit.folder / "store").rename(exhibit.folder / "moved")
@@ -462,19 +348,6 @@ def test_another_store_in_its_place_is_not_shown(exhibit, tmp_path):
     page = page_of(paths)
     assert "holds other clips than the results were scored on" in page
     assert "real clip</strong>" not in page
-
-
-@pytest.mark.parametrize("place", ["subject", "data"])
-def test_a_place_that_the_system_cannot_look_at_is_named_and_the_page_has_the_rest(exhibit, place):
-    made = exhibit.condensed("set.safetensors")
-    path = Path(exhibit.of_set(made, "ours"))
-    content = json.loads(path.read_text())
-    content[place]["path"] = "x" * 5000
-    path.write_text(json.dumps(content))
-    report([path], exhibit.folder / "page.html")
-    words = Words((exhibit.folder / "page.html").read_text()).text
-    assert "File name too long" in words
-    assert "50.0" in words
 
 
 def test_numbers_that_no_run_has_are_not_drawn(exhibit):
@@ -554,7 +427,7 @@ def test_values_outside_the_range_are_counted_and_clipped(exhibit):
         exhibit.condensed("wild.safetensors", spread=2.0),
         exhibit.condensed("tame.safetensors", spread=0.01),
     )
-    assert re.search(r"wild: \d\d\.\d % of its stored values lie outside", page_of([exhibit.of_set(wild, "wild")]))
+    assert re.search(r"wild: \d\d\.\d % of its values lie outside", page_of([exhibit.of_set(wild, "wild")]))
     assert "lie outside" not in page_of([exhibit.of_set(tame, "tame")])
 
 
@@ -596,14 +469,6 @@ def test_strips_keep_within_the_budget_and_say_what_is_left_out(budget):
         assert max(shown, default=0) <= min(hidden)
 
 
-def test_the_judgement_of_the_finished_set_lies_within_its_plot():
-    # It comes after the last of the iterations, which are counted from 0.
-    steps, unseen = np.array([[0, 1, 0, 2], [1, 1, 0, 2]]), np.array([[0, 0, 0.5], [2, 0.5, 1]])
-    axes = Figure().add_subplot()
-    _unseen(axes, Curves(steps, np.zeros((0, 8)), np.zeros((0, 2)), unseen))
-    assert axes.get_xlim() == (0, 2)
-
-
 def test_long_curves_are_made_short():
     x = np.arange(10_000.0)
     centre, middle, low, high = binned(x, x)
@@ -613,30 +478,9 @@ def test_long_curves_are_made_short():
     assert high[-1] == 9999
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(5, "5 B"), (2048, "2 KiB"), (1_023_590, "1,000 KiB"), (3 * 2**20, "3 MiB"), (2**40, "1,024 GiB")],
-)
-def test_bytes_are_written_in_binary_units(count, text):
-    assert in_bytes(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.25, "0.25 s"), (245, "4 min 5 s"), (7380, "2 h 3 min"), (-7380, "-2 h 3 min")]
-)
-def test_durations_are_written_as_people_say_them(seconds, text):
-    assert in_seconds(seconds) == text
-
-
 def test_no_results_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match="at least one result"):
         report([], tmp_path / "page.html")
-
-
-def test_a_missing_result_is_an_error(tmp_path):
-    with pytest.raises(ArtifactError, match="does not exist"):
-        report([tmp_path / "no.json"], tmp_path / "page.html")
-    assert not (tmp_path / "page.html").exists()
 
 
 def test_an_existing_page_is_kept(exhibit):
@@ -671,53 +515,11 @@ def test_impossible_numbers_are_refused(exhibit, old, new):
         report([path], exhibit.folder / "page.html")
 
 
-def test_a_network_is_named_with_the_sizes_that_are_not_the_published_ones(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    configs = {
-        "convnet3d": {"model": "convnet3d", "width": 64},
-        "convnet3d, width 16": {"model": "convnet3d", "width": 16},
-        "cnn-gru": {"model": "cnn-gru", "width": 0, "hidden": 0},
-        "cnn-gru, width 64, hidden 9": {"model": "cnn-gru", "width": 64, "hidden": 9},
-        "another, width 5": {"model": "another", "width": 5},
-    }
-    for name, config in configs.items():
-        (row,) = build_rows(load([exhibit.of_set(made, name, config=config)]))
-        assert row.network == name
-
-
-def test_a_strangers_parts_are_named_and_a_result_never_makes_us_import_one(exhibit, monkeypatch, tmp_path):
-    (tmp_path / "mine.py").write_text("raise AssertionError('imported')", encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    config = {"storage": "mine:Storage", "quality": 7}
-    subject = Subject("condensed", "set.safetensors", "mine:Method", 2, 16, 1000, 4000, config)
-    (row,) = build_rows(load([exhibit.save(subject, "a", config={"model": "mine:Net", "width": 64})]))
-    assert row.network == "mine:Net, width 64"
-    assert row.method == "mine:Method, mine:Storage 7"
-
-
-def test_only_a_set_that_was_chosen_from_real_clips_needs_no_telemetry(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    telemetry_path(made).unlink()
-    condensed = CondensedSet.load(made)
-    for source, is_needed in (
-        ({"method": "mine:Rule", "clips": ["a.mp4"]}, False),
-        ({"method": "mine:Rule"}, True),
-    ):
-        replace(condensed, source=source).save(made)
-        assert ("Telemetry" in page_of([exhibit.of_set(made)])) is is_needed
-
-
 def test_the_page_shows_a_set_of_no_iterations(store):
     unseen = np.array([[0.0, 0.7, 0.5]])
     curves = Curves(np.zeros((0, 4)), np.zeros((0, 8)), np.zeros((0, 2)), unseen)
     (plot,) = history_plots(curves, num_frames=8)
     assert "alignment ends at 0.70" in str(plot)
-
-
-def test_a_recipe_for_takes_that_comes_to_one_clip_for_each_video_is_a_floor(exhibit):
-    subject = Subject("condensed", "takes.safetensors", "random", 2, 16, 1000, 4000, {"takes": 0}, "", 2)
-    (loaded,) = load([exhibit.save(subject, "takes")])
-    assert role_of(loaded) == "floor"
 
 
 def test_a_result_itself_is_refused_by_what_its_file_says(exhibit, tmp_path):

@@ -9,14 +9,11 @@ from exhibits import Exhibit
 
 import prism
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import Sample
 from prism.artifacts.results import Result, Subject
-from prism.reports.alike import alike, best_of, lead_over_floor, sheet_of
-from prism.reports.page import build_page
-from prism.reports.rows import build_rows
-from prism.reports.sections import conclusion_of
+from prism.reports.groups import best_of, conclusion_of, group_over_seeds, lead_over_floor, sheet_of
+from prism.reports.page import build_page, summary_tables
 from prism.reports.sources import load_results
-from prism.reports.tables import summary_tables
+from prism.reports.tables import grouped
 
 OURS = {0: (0.5, 0.6), 1: (0.6, 0.7), 2: (0.9, 1.0)}
 FLOOR = {0: (0.2, 0.3), 1: (0.2, 0.4), 2: (0.3, 0.3)}
@@ -57,7 +54,7 @@ def load(paths: list[Path]) -> list[Result]:
 
 def test_a_set_counts_once_and_leads_by_what_prism_lead_says(exhibit):
     ours, floor = made(exhibit, "prism", OURS), made(exhibit, "random", FLOOR)
-    found = alike(load([*ours, *floor]))
+    found = group_over_seeds(load([*ours, *floor]))
     assert [(one.label, one.role) for one in found] == [("random", "floor"), ("prism", "")]
     best = best_of(found)
     assert best is not None
@@ -91,50 +88,16 @@ def test_what_was_made_or_scored_otherwise_stands_apart(exhibit, changes):
     first, *_ = made(exhibit, "prism", OURS)
     other = made(exhibit, "prism", {1: (0.6, 0.7)}, **changes)
     loaded = load_results([first, *other])
-    groups = {item.result.group: [] for item in loaded}
-    for item in loaded:
-        groups[item.result.group].append(item.result)
-    assert [len(one.results) for some in groups.values() for one in alike(some)] == [1, 1]
+    parts = grouped(loaded, lambda one: one.group)
+    assert [len(one.results) for some in parts for one in group_over_seeds(some)] == [1, 1]
     assert "The best set is" in build_page(loaded)
-
-
-def test_seeds_of_an_evaluation_do_not_tell_sets_apart(exhibit):
-    config = {"model": "convnet3d", "width": 64, "epochs": 500}
-    paths = [
-        *made(exhibit, "prism", {0: (0.1, 0.2)}, config={**config, "seed": 0, "seeds": 2}),
-        *made(exhibit, "prism", {1: (0.3, 0.4)}, config={**config, "seed": 10, "seeds": 3}),
-    ]
-    (one,) = alike(load(paths))
-    assert one.sample.means == pytest.approx({0: 0.15, 1: 0.35})
-
-
-def test_more_networks_of_a_set_make_it_no_second_set(exhibit):
-    paths = [*made(exhibit, "prism", OURS), *made(exhibit, "prism", {0: (0.7, 0.8)}, first_seed=2)]
-    (one,) = alike(load(paths))
-    assert sorted(map(len, one.sample.scores.values())) == [2, 2, 4]
-    assert one.sample.means == pytest.approx({0: 0.65, 1: 0.65, 2: 0.95})
-    (again,) = alike(load([*paths, paths[0]]))
-    assert again.sample == one.sample
-
-
-def test_clips_that_each_network_draws_anew_are_sets_of_their_own(exhibit):
-    (one,) = alike(load([exhibit.of_store("subset", 2, shares=(0.2, 0.3, 0.4))]))
-    assert one.sample.mean == pytest.approx(0.3)
-    assert one.sample.in_percent == "30.0 ± 5.8 (3 × 1)"
-    # Their seeds are those of networks, and pair with no set's.
-    ours = made(exhibit, "prism", {0: (0.5,), 1: (0.7,), 2: (0.9,)})
-    found = alike([*one.results, *load(ours)])
-    lead = lead_over_floor(found[1], found)
-    assert lead is not None
-    assert lead.degrees == pytest.approx(Sample({1: [0.5], 2: [0.7], 3: [0.9]}).lead(one.sample).degrees)  # type: ignore[union-attr]
-    assert lead.degrees != 2
 
 
 def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
     config = {"model": "cnn-gru", "width": 64, "epochs": 500, "seed": 0}
     more = [with_more_clips(result) for result in load(made(exhibit, "random", FLOOR))]
     other = load(made(exhibit, "random", FLOOR, config=config))
-    found = alike([*load(made(exhibit, "prism", OURS)), *more, *other])
+    found = group_over_seeds([*load(made(exhibit, "prism", OURS)), *more, *other])
     best = best_of(found)
     assert best is not None
     assert lead_over_floor(best, found) is None
@@ -145,7 +108,7 @@ def with_more_clips(result: Result) -> Result:
 
 
 def test_networks_that_judge_several_sets_are_named(exhibit):
-    (one,) = alike(load(made(exhibit, "prism", OURS, first_seed=0)))
+    (one,) = group_over_seeds(load(made(exhibit, "prism", OURS, first_seed=0)))
     sheet = sheet_of([one])
     assert sheet is not None
     assert "2 networks judge more than one set of “prism”" in sheet.notes[1]
@@ -156,7 +119,7 @@ def test_networks_that_judge_several_sets_are_named(exhibit):
 def test_copies_of_one_set_are_named(exhibit):
     results = load(made(exhibit, "herding", OURS))
     copies = [replace(one, subject=replace(one.subject, videos="same")) for one in results]
-    sheet = sheet_of(alike(copies))
+    sheet = sheet_of(group_over_seeds(copies))
     assert sheet is not None
     assert "3 of 3 sets of “herding” hold the same videos as another one" in sheet.notes[1]
 
@@ -175,11 +138,11 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
     assert "Each set alone:" in page
     assert "set0" in page.partition('class="gallery"')[2].partition("<h3>")[0]
     assert "(set1)" not in page
-    assert "Of sets that were made alike the first one is shown." in page
+    assert "Of the sets of a group the first one is shown." in page
     alone = build_page(load_results(paths[:1]))
     assert "Each set alone:" not in alone
     assert "The best set is" in alone
-    assert "made alike" not in alone
+    assert "sets of a group" not in alone
 
 
 def exhibit_bytes(path: Path) -> int:
@@ -212,46 +175,23 @@ def test_sets_that_only_seem_to_be_made_alike_stand_apart(exhibit, changes):
     if changes.get("config") == {}:
         one = replace(one, subject=replace(one.subject, config={}))
     other = replace(one, subject=replace(one.subject, **changes))
-    assert [len(found.results) for found in alike([one, other])] == [1, 1]
-    assert sheet_of(alike([one, other])) is None
-
-
-def test_two_sets_of_each_seed_are_two_kinds_and_lose_no_network(exhibit):
-    older, newer = load(made(exhibit, "prism", OURS)), load(made(exhibit, "prism", {0: (0.1,), 1: (0.2,)}))
-    newer = [replace(one, subject=replace(one.subject, fingerprint=f"new{i}")) for i, one in enumerate(newer)]
-    found = alike([*older, *newer])
-    assert [one.sample.in_percent for one in found] == ["15.0 ± 5.0 (2 × 1)", "71.7 ± 12.0 (3 × 2)"]
-
-
-def test_all_clips_of_another_store_are_no_second_ceiling(exhibit):
-    own = Result.load(exhibit.of_store("full", 8))
-    other = replace(own, subject=replace(own.subject, path="elsewhere", fingerprint="elsewhere"))
-    assert sorted(one.role for one in alike([own, other])) == ["", "ceiling"]
-    copied = replace(own, subject=replace(own.subject, path="elsewhere"))
-    assert sorted(one.role for one in alike([own, copied])) == ["", "ceiling"]
+    assert [len(found.results) for found in group_over_seeds([one, other])] == [1, 1]
+    assert sheet_of(group_over_seeds([one, other])) is None
 
 
 def test_random_clips_of_another_store_alone_make_no_table(exhibit):
     (subset,) = load([exhibit.of_store("subset", 2, shares=(0.2, 0.3, 0.4))])
     subset = replace(subset, subject=replace(subset.subject, path="elsewhere", fingerprint="elsewhere"))
     (ours,) = load(made(exhibit, "prism", {0: (0.9, 0.9)}))
-    assert best_of(alike([subset, ours])) is None
-    assert "“prism”" in conclusion_of(build_rows([subset, ours]), alike([subset, ours]))
+    assert best_of(group_over_seeds([subset, ours])) is None
+    assert "“prism”" in conclusion_of([subset, ours], group_over_seeds([subset, ours]))
 
 
 def test_the_conclusion_lies_on_the_scale(exhibit):
     ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
-    said = conclusion_of(build_rows(results), alike(results))
+    said = conclusion_of(results, group_over_seeds(results))
     assert said.endswith("(3 × 2) %, not above the floor (80.0 %) and below the ceiling (80.0 %).")
-
-
-def test_one_network_judges_and_several_judge(exhibit):
-    one, other = load(made(exhibit, "prism", {0: (0.5, 0.6), 1: (0.6, 0.7)}))
-    runs = tuple(replace(run, seed=run.seed - 9) for run in other.runs)
-    sheet = sheet_of(alike([one, replace(other, runs=runs)]))
-    assert sheet is not None
-    assert "Caution: 1 network judges more than one set of “prism”" in sheet.notes[1]
 
 
 def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
@@ -300,16 +240,7 @@ def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys, label):
 
 def test_a_lead_without_an_interval_is_explained_in_the_notes(exhibit):
     ours, floor = made(exhibit, "prism", {0: (0.5,), 1: (0.7,)}), made(exhibit, "random", {0: (0.3,), 1: (0.5,)})
-    sheet = sheet_of(alike(load([*ours, *floor])))
+    sheet = sheet_of(group_over_seeds(load([*ours, *floor])))
     assert sheet is not None
     assert [column.text(sheet.rows[1]) for column in sheet.columns][3] == "+20.0 [–]"
     assert "all values behind it are equal" in sheet.notes[1]
-
-
-def test_random_clips_of_another_store_are_no_floor_and_the_page_says_where_they_are_from(exhibit):
-    paths = made(exhibit, "random", {0: (0.5,), 1: (0.7,)})
-    (result, *_) = load(paths)
-    replace(result, subject=replace(result.subject, made_from="another")).save(paths[0])
-    assert sorted(one.role for one in alike(load(paths))) == ["", "floor"]
-    said = "Caution: “random”: the set was made from another store than the one that scores."
-    assert said in build_page(load_results(paths))

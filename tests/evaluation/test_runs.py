@@ -4,7 +4,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -15,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.artifacts.results import NetworkRun, Result
-from prism.errors import ConfigError, DivergedError, Interrupted
+from prism.errors import DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
-from prism.evaluation.trial import workers_for
+from prism.evaluation.runs import workers_for
 from prism.machine import progress
-from prism.machine.executors import completed
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
@@ -128,13 +126,6 @@ def test_as_many_networks_are_trained_side_by_side_as_there_are_workers(roomy, t
     assert training.most == 2
 
 
-def test_one_worker_trains_them_in_the_order_of_their_seeds_in_the_callers_thread(roomy, training):
-    seen = []
-    training.begin = lambda seed: seen.append((seed, threading.current_thread()))
-    train_on_all(evaluate, roomy, workers=1)
-    assert seen == [(seed, threading.current_thread()) for seed in range(3)]
-
-
 @given(num_networks=st.integers(0, 40), num_threads=st.integers(1, 16))
 def test_networks_share_the_cores_evenly(num_networks, num_threads):
     workers = workers_for(num_networks, num_threads)
@@ -142,11 +133,6 @@ def test_networks_share_the_cores_evenly(num_networks, num_threads):
     rounds, last = divmod(num_networks, workers or 1)
     # Every core is busy in the last round too, but for fewer networks than rounds.
     assert last == 0 or workers - last <= rounds
-
-
-def test_no_worker_is_none(roomy):
-    with pytest.raises(ConfigError, match="workers = 0, but it must be at least 1"):
-        train_on_all(evaluate, roomy, workers=0)
 
 
 def test_a_seed_that_ends_early_is_saved_at_once_and_the_runs_are_sorted(roomy, training, tmp_path):
@@ -195,31 +181,3 @@ def test_the_bar_moves_with_every_epoch_of_every_network(roomy, verb, monkeypatc
 
 
 # Items.
-
-
-def test_without_an_executor_an_item_is_computed_when_it_is_asked_for():
-    computed = []
-    squares = completed(None, lambda item: (computed.append(item), item**2)[1], [3, 1, 2])
-    assert computed == []
-    assert next(squares) == (3, 9)
-    assert computed == [3]
-    assert list(squares) == [(1, 1), (2, 4)]
-
-
-def test_an_executor_gives_every_item_once_with_what_was_made_of_it():
-    with ThreadPoolExecutor(3) as executor:
-        assert sorted(completed(executor, str, range(20))) == [(item, str(item)) for item in range(20)]
-
-
-def test_what_has_not_begun_is_given_up_when_an_item_fails():
-    computed, failed = [], threading.Event()
-
-    def fail(item: int) -> None:
-        computed.append(item)
-        if item == 0:
-            raise Crash
-        failed.wait(0.2)
-
-    with ThreadPoolExecutor(1) as executor, pytest.raises(Crash):
-        list(completed(executor, fail, range(100)))
-    assert len(computed) < 5

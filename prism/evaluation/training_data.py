@@ -1,0 +1,145 @@
+"""The clips that networks are trained on, of a condensed set or of a store, and their record in a result."""
+
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+
+from prism.artifacts.clips import Clips
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Subject, relative_to_result
+from prism.artifacts.store import ClipStore
+from prism.errors import ConfigError
+from prism.evaluation.options import ScoreConfig
+from prism.machine.randomness import generator
+from prism.networks.training import Draw
+
+RENDERING = Lock()
+
+
+class TrainingData:
+    """Clips of a condensed set, or training clips of a store.
+
+    Args:
+        source: a set, which is trained on as a whole, or a store.
+        subject: its record in a result.
+        train_vpc: of a store so many random clips of each class, drawn anew for each seed; 0 for all.
+    """
+
+    def __init__(self, source: CondensedSet | ClipStore, subject: Subject, train_vpc: int = 0) -> None:
+        self.source, self.subject, self.train_vpc = source, subject, train_vpc
+        self._rendered: Clips | None = None
+
+    def clips(self, seed: int) -> Clips | Draw:
+        """The clips for the network of a seed; of a set that is random they are drawn anew in every epoch."""
+        if isinstance(self.source, ClipStore):
+            every = self.source.clips("train")
+            if not self.train_vpc:
+                return every
+            return every.subset(self.source.sample(self.train_vpc, generator(seed, "subset")))
+        if self.source.is_random:
+            return self.source.clips
+        # Networks that begin together would each render a copy of their own.
+        with RENDERING:
+            if self._rendered is None:
+                self._rendered = self.source.clips()
+            return self._rendered
+
+    def check_unchanged(self) -> None:
+        """Refuse clips of a store that were changed since they were opened.
+
+        Raises:
+            ArtifactError: they were.
+        """
+        if isinstance(self.source, ClipStore):
+            self.source.check_unchanged()
+
+
+def of_set(
+    given: CondensedSet | str | Path, store: ClipStore, config: ScoreConfig, output: Path | None
+) -> TrainingData:
+    """A condensed set, or its file, for a result at `output` on a store.
+
+    Raises:
+        ConfigError: the set does not fit the store or the options.
+    """
+    condensed = given if isinstance(given, CondensedSet) else CondensedSet.load(given)
+    _check_same_shape(condensed, store, "the condensed set")
+    if config.train_vpc:
+        raise ConfigError(
+            f"{config.section}.train_vpc needs a store to train on (--train STORE, in Python train_store=); a "
+            "condensed set is trained on as a whole."
+        )
+    made_by, made_from = condensed.source.get("config"), condensed.source.get("store")
+    subject = Subject(
+        kind="condensed",
+        path="" if isinstance(given, CondensedSet) else relative_to_result(given, output),
+        method=str(condensed.source.get("method", "unknown")),
+        num_videos=len(condensed),
+        num_keyframes=condensed.num_keyframes,
+        num_bytes=condensed.num_bytes,
+        float32_bytes=condensed.float32_bytes,
+        config=made_by if isinstance(made_by, dict) else {},
+        fingerprint=condensed.fingerprint,
+        stored_clips=condensed.stored_clips,
+        # A set of another tool does not say where its clips are from.
+        made_from=made_from if isinstance(made_from, str) and not store.is_source(made_from) else "",
+        videos=replace(condensed, source={}).fingerprint,
+    )
+    return TrainingData(condensed, subject)
+
+
+def of_store(source: ClipStore, store: ClipStore, config: ScoreConfig, output: Path | None) -> TrainingData:
+    """The training clips of a store, for a result at `output` on the store that is scored.
+
+    Raises:
+        ConfigError: they do not fit that store, or the options.
+    """
+    _check_same_shape(source, store, "the store to train on")
+    source.require_vpc(max(1, config.train_vpc), f"{config.section}.train_vpc")
+    counts = source.counts("train")
+    num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
+    num_bytes = num_clips * source.clip_bytes
+    is_own = source.fingerprint == store.fingerprint
+    # After another cut of the splits a video keeps its class, path and length.
+    shared = set() if is_own else _videos(source, "train") & _videos(store, config.split)
+    subject = Subject(
+        kind="store",
+        path=relative_to_result(source.path, output),
+        method="subset" if config.train_vpc else "full",
+        num_videos=num_clips,
+        num_keyframes=num_clips * source.num_frames,
+        num_bytes=num_bytes,
+        float32_bytes=4 * num_bytes,
+        config={},
+        fingerprint=source.fingerprint,
+        shared_videos=len(shared),
+    )
+    return TrainingData(source, subject, config.train_vpc)
+
+
+def _videos(store: ClipStore, split: str) -> set[tuple[str, str, int]]:
+    found = (store.sources[place] for place in store.positions(split))
+    return {(one.label, one.path, one.video_frames) for one in found}
+
+
+def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:
+    if set(source.classes) != set(store.classes):
+        other = min(set(source.classes) ^ set(store.classes))
+        raise ConfigError(
+            f"{what} and the data '{store.path}' have different classes: only one of them has '{other}'. "
+            f"Name the store that {what} belongs to with --data."
+        )
+    if source.classes != store.classes:
+        # Labels are positions in this order.
+        raise ConfigError(
+            f"{what} has the classes of the data '{store.path}' in another order: {', '.join(source.classes)}. "
+            f"The data has {', '.join(store.classes)}."
+        )
+    for name in ("num_frames", "size"):
+        ours, theirs = getattr(source, name), getattr(store, name)
+        if ours != theirs:
+            option = f"--{name.replace('_', '-')} {source.size[0] if name == 'size' else ours}"
+            raise ConfigError(
+                f"{what} has {name} = {ours}, but the data '{store.path}' has {theirs}. "
+                f"Ingest the data again with {option}."
+            )
