@@ -57,6 +57,7 @@ class Listing:
     Attributes:
         root: the folder that paths are relative to.
         videos: those that were found.
+        labels: for each class that the source names the path of a video.
         skipped: paths that were left out, with the reasons.
         unread: paths in class folders that are neither videos nor folders of frames.
         unlisted: videos that the source holds, but none of its lists names.
@@ -66,6 +67,7 @@ class Listing:
 
     root: Path
     videos: list[VideoSource] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     unlisted: list[str] = field(default_factory=list)
@@ -83,6 +85,7 @@ class Listing:
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
         else:
             self.videos.append(VideoSource(path, relative, label, split, recording))
+            self.labels.setdefault(label, relative)
 
     def skip(self, path: Path, reason: str) -> None:
         """Leave a video out, for a reason that `skipped.csv` gives."""
@@ -128,21 +131,16 @@ def few(items: Sequence[str], count: int = 0) -> str:
 
 def frame_files(folder: Path) -> list[Path]:
     """The images of a video that is a folder of frames, in natural order: frame 2 before frame 10."""
-
-    def place(image: Path) -> tuple[list[str | int], str]:
-        parts = re.split(r"(\d+)", image.name)
-        return [int(part) if part.isdecimal() else part for part in parts], image.name
-
-    return sorted((path for path in folder.iterdir() if is_image(path.name)), key=place)
+    images = [path for path in folder.iterdir() if is_image(path.name)]
+    parts = {image: re.split(r"(\d+)", image.name) for image in images}
+    return sorted(images, key=lambda image: ([int(p) if p.isdecimal() else p for p in parts[image]], image.name))
 
 
 def is_image(name: str) -> bool:
-    """Whether a file name is that of a frame, and not hidden."""
     return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
 
 
 def is_video(name: str) -> bool:
-    """Whether a file name is that of a video, and not hidden."""
     return name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith(".")
 
 
@@ -151,30 +149,25 @@ def are_frames(names: Collection[str]) -> bool:
     return any(map(is_image, names)) and not any(map(is_video, names))
 
 
-def videos_under(root: Path, follow_links: bool, linked: list[str] | None = None) -> Iterator[Path]:
-    """Every visible video under a folder, at any depth: a file, or a folder of frames.
-
-    Args:
-        root: the folder.
-        follow_links: search folders that are links, each once.
-        linked: gets the folders that are links and are not searched.
-    """
-
-    def refuse(error: OSError) -> None:
-        raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.")
-
-    searched = {os.path.realpath(root)}
-    for name, folders, files in os.walk(root, onerror=refuse, followlinks=follow_links):
-        folder, visible = Path(name), sorted(entry for entry in folders if not entry.startswith("."))
-        links = {entry: os.path.realpath(folder / entry) for entry in visible if (folder / entry).is_symlink()}
-        if not follow_links and linked is not None:
-            linked += [(folder / entry).relative_to(root).as_posix() for entry in links]
+def videos_under(listing: Listing, folder: Path, follow_links: bool) -> Iterator[Path]:
+    """Every visible video at any depth under a folder of a source: a file, or a folder of frames."""
+    searched = {os.path.realpath(folder)}
+    for name, folders, files in os.walk(folder, onerror=_refuse, followlinks=follow_links):
+        above, visible = Path(name), sorted(entry for entry in folders if not entry.startswith("."))
+        links = {entry: os.path.realpath(above / entry) for entry in visible if (above / entry).is_symlink()}
+        if not follow_links:
+            for entry in links:
+                listing.skip(above / entry, LINKED_FOLDER)
         # A link to a folder above would never end.
         folders[:] = [entry for entry in visible if entry not in links or links[entry] not in searched]
         searched.update(links.values())
-        if folder != root and are_frames(files):
-            yield folder
-        yield from (folder / file for file in sorted(files) if is_video(file))
+        if above != folder and are_frames(files):
+            yield above
+        yield from (above / file for file in sorted(files) if is_video(file))
+
+
+def _refuse(error: OSError) -> None:
+    raise SourceError(f"folder '{error.filename}' cannot be read: {error.strerror}.")
 
 
 def read_list(path: Path) -> str:
@@ -198,39 +191,25 @@ def csv_rows(
 
     Columns are known in capitals too. A line without a wanted cell is added to `faults`; an optional cell that is
     not there is an empty text.
-
-    Raises:
-        SourceError: the file cannot be read, or a column is missing or there twice.
     """
     text = read_list(path)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
     try:
-        found = next(rows, [])
-        names = column_names(found)
-        for column in columns:
-            if column not in names:
-                raise SourceError(
-                    f"list '{path}' has no column '{column}', only {', '.join(found)[:200] or 'nothing'}."
-                )
-        for column in (*columns, *optional):
-            if names.count(column) > 1:
-                raise SourceError(f"list '{path}' has {names.count(column)} columns '{column}'.")
+        names = [name.strip().lower() for name in next(rows, [])]
+        if lacking := [column for column in columns if column not in names]:
+            raise SourceError(
+                f"list '{path}' has no column '{lacking[0]}', only {', '.join(names)[:200] or 'nothing'}."
+            )
         places = [names.index(column) if column in names else len(names) for column in (*columns, *optional)]
-        for row in rows:
-            if row:
-                cells = [row[place].strip() if place < len(row) else "" for place in places]
-                lacking = [name for name, cell in zip(columns, cells, strict=False) if not cell or "\0" in cell]
-                if lacking:
-                    faults.add(path, f"no {lacking[0]}", rows.line_num)
-                else:
-                    yield rows.line_num, cells
+        for row in filter(None, rows):
+            cells = [row[place].strip() if place < len(row) else "" for place in places]
+            empty = [name for name, cell in zip(columns, cells, strict=False) if not cell or "\0" in cell]
+            if empty:
+                faults.add(path, f"no {empty[0]}", rows.line_num)
+            else:
+                yield rows.line_num, cells
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
-
-
-def column_names(header: Sequence[str]) -> list[str]:
-    """The columns of a CSV file by the names that we know: `Path` is `path`."""
-    return [name.strip().lower() for name in header]
 
 
 class Layout(ABC):
@@ -301,7 +280,7 @@ class ClassFolders(Layout):
                     listing.skip(path, LINKED_FOLDER)
                 elif is_video(entry.name) or (is_folder and are_frames(os.listdir(entry))):
                     listing.add(path, folder.name, split)
-                elif is_folder and (nested := list(videos_under(path, self.follow_links))):
+                elif is_folder and (nested := list(videos_under(listing, path, self.follow_links))):
                     for video in nested:
                         listing.skip(video, NESTED)
                 else:
@@ -345,46 +324,32 @@ class CsvList(Layout):
         if source.is_dir():
             raise SourceError(f"source '{source}' is a folder, but the csv layout needs the .csv file itself.")
         listing, faults, first = Listing(source.parent), Faults(), dict[str, int]()
-        homes = [Path(os.path.abspath(source.parent)), source.parent.resolve()]
-        has_split = dict.fromkeys((False, True), 0)
-        for line, (path, label, split, group) in csv_rows(source, CSV_NEEDED, CSV_OPTIONAL, faults):
-            relative = _seen_from(homes, path)
-            has_split[bool(split)] = has_split[bool(split)] or line
-            if relative is None:
-                faults.add(source, "a path outside the list's folder", line, path)
+        # Where the folder is reached by a link, it has two names.
+        homes = [os.path.join(home, "") for home in (os.path.abspath(source.parent), source.parent.resolve())]
+        for line, (name, label, split, group) in csv_rows(source, CSV_NEEDED, CSV_OPTIONAL, faults):
+            paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
+            inside = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
+            relative = inside.replace(os.sep, "/")
+            if not relative:
+                faults.add(source, "a path outside the list's folder", line, name)
             elif split and split not in SPLIT_NAMES:
                 faults.add(source, f"a split that is none of {', '.join(SPLIT_NAMES)}", line, split)
             elif first.setdefault(relative, line) != line:
                 faults.add(source, "a video that it has before", line, relative)
             else:
                 listing.add(source.parent / relative, label, SPLIT_NAMES.get(split, ""), group)
+        if any(video.split for video in listing.videos):
+            for video in listing.videos:
+                if not video.split:
+                    faults.add(source, "no split, as other lines have,", first[video.relative])
         faults.check()
-        if all(has_split.values()):
-            raise SourceError(
-                f"line {has_split[False]} of '{source}' has no split, but line {has_split[True]} has one. Fill "
-                "all cells, or leave out the column."
-            )
         if first:
             # The folder that holds all that is listed: the list itself may lie far above it.
             above = source.parent / os.path.commonpath([os.path.dirname(relative) for relative in first])
-            found = videos_under(above, self.follow_links) if above.is_dir() else ()
-            names = (path.relative_to(source.parent).as_posix() for path in found)
+            found = videos_under(listing, above, self.follow_links) if above.is_dir() else ()
+            names = (listing.relative(path) for path in found)
             listing.unlisted += [as_text(name) for name in names if name not in first]
         return listing
-
-
-def _seen_from(homes: Sequence[Path], name: str) -> str | None:
-    """A path of a list as it is seen from the list's folder; None where it leaves that.
-
-    Args:
-        homes: the names of the folder, absolute: where it is reached by a link, it has two.
-        name: the path, absolute or seen from the folder.
-    """
-    path = os.path.normpath(name)
-    if not os.path.isabs(path):
-        return None if path.split(os.sep, 1)[0] == os.pardir else path.replace(os.sep, "/")
-    found = (Path(path).relative_to(home).as_posix() for home in homes if Path(path).is_relative_to(home))
-    return next(found, None)
 
 
 @dataclass(frozen=True)
@@ -416,11 +381,7 @@ def _is_list(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
-    try:
-        cells = next(csv.reader([header], delimiter=delimiter_of(header), skipinitialspace=True), ())
-        return {*CSV_NEEDED, "split"} <= set(column_names(cells))
-    except csv.Error:
-        return False
+    return {*CSV_NEEDED, "split"} <= {cell.strip(' "\r\n').lower() for cell in re.split("[,;]", header)}
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:
@@ -429,7 +390,8 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as found:
             return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda e: e.name)
     except OSError as error:
-        raise SourceError(f"folder '{folder}' cannot be read: {error.strerror}.") from None
+        _refuse(error)
+        raise
 
 
 def require_folder(source: Path) -> Path:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from abc import abstractmethod
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,33 +87,26 @@ class OfficialLists(Layout):
         return [*([] if self.annotations else [source]), *usual, *(path for paths in deeper for path in paths)]
 
     def _find(self, source: Path, listed: list[Listed]) -> Listing:
-        """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth.
-
-        Raises:
-            SourceError: videos are listed twice or are there twice, or a class has no training video.
-        """
-        linked, found = list[str](), defaultdict[str, list[Path]](list)
-        for path in videos_under(source, self.follow_links, linked):
+        """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth."""
+        listing, found = Listing(source), defaultdict[str, list[Path]](list)
+        for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)
-        listing, again, twice = Listing(source), list[str](), list[str]()
-        folders_of, taken = defaultdict[str, set[str]](set), list[tuple[str, str, Listed]]()
-        for video in listed:
-            folder, _, file = video[0].rpartition("/")
-            folder, stem = self._fold(folder), self._stem(file)
-            if folder in folders_of[stem]:
-                again.append(repr(video[0]))
-            folders_of[stem].add(folder)
-            if video[2]:
-                taken.append((folder, stem, video))
-        for folder, stem, (name, label, split) in taken:
-            paths = found.get(stem, [])
+        again, twice, folders_of = list[str](), list[str](), defaultdict[str, set[str]](set)
+        for name, _, _ in listed:
+            folder, _, file = self._fold(name).rpartition("/")
+            again += [repr(name)] * (folder in folders_of[self._stem(file)])
+            folders_of[self._stem(file)].add(folder)
+        for name, label, split in listed:
+            folder, _, file = self._fold(name).rpartition("/")
+            paths = found.get(self._stem(file), [])
             inside = [path for path in paths if self._fold(path.parent.name) == folder]
             # Class folders tell videos apart, but some copies have none.
-            paths = inside if inside or len(folders_of[stem]) > 1 else paths
-            for path in paths:
+            paths = inside if inside or len(folders_of[self._stem(file)]) > 1 else paths
+            for path in paths if split else ():
                 listing.add(path, label, split)
-            if not paths:
+            if split and not paths:
                 listing.skipped[name] = MISSING
+                listing.labels.setdefault(label, name)
             elif len(paths) > 1 and len({os.path.realpath(path) for path in paths}) > 1:
                 twice.append(" and ".join(f"'{listing.relative(path)}'" for path in paths[:2]))
         said = [f"videos that are listed more than once: {len(again):,} ({few(again)})"] if again else []
@@ -122,7 +115,6 @@ class OfficialLists(Layout):
             raise SourceError(f"source '{source}' has {' and '.join(said)}. Keep one of each.")
         for stem in found.keys() - folders_of.keys():
             listing.unlisted += map(listing.relative, found[stem])
-        _require_training_videos(listing, [video for _, _, video in taken], linked)
         return listing
 
     def _fold(self, name: str) -> str:
@@ -135,26 +127,6 @@ class OfficialLists(Layout):
         while name.lower().endswith(VIDEO_SUFFIXES):
             name = name.rpartition(".")[0]
         return self._fold(name)
-
-
-def _require_training_videos(listing: Listing, listed: list[Listed], linked: list[str]) -> None:
-    """Refuse classes without training videos: without them the task would be easier, and nobody would know."""
-    hint = f" Linked folders are not searched ('{linked[0]}'); --follow-links does." if linked else ""
-    if not listed:
-        raise SourceError(f"the annotation files of '{listing.root}' list no videos for train or test.")
-    if not listing.videos:
-        first = f"the first is '{listed[0][0]}'"
-        raise SourceError(
-            f"source '{listing.root}' holds none of the {len(listed):,} listed videos, {first}.{hint}"
-        )
-    trained = {video.label for video in listing.videos if video.split == "train"}
-    wanted = Counter(label for _, label, split in listed if split == "train")
-    lost = [f"'{label}' ({wanted[label]} listed)" for label in sorted({label for _, label, _ in listed} - trained)]
-    if lost:
-        raise SourceError(
-            f"classes without a training video in the source: {few(lost)}. Add some, or take the classes out of "
-            f"the lists.{hint}"
-        )
 
 
 def _files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:
@@ -227,16 +199,15 @@ class Ucf101(OfficialLists):
 
 def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]], faults: Faults) -> Iterator[Listed]:
     """A train list has a class number after each path; a test list may."""
+    form = "<class>/<video>.avi" + " and the number of the class" * (split == "train")
     for line, text in _lines(path):
         match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+(\d{1,9}))?", text, re.ASCII)
-        number, label = classes.get(match[1].casefold(), (0, "")) if match else (0, "")
         if match is None or (split == "train" and match[3] is None):
-            form = "<class>/<video>.avi" + " and the number of the class" * (split == "train")
             faults.add(path, f"no {form}", line, text)
-        elif not label:
-            faults.add(path, "a class that classInd.txt does not have", line, match[1])
-        elif match[3] and int(match[3]) != number:
-            faults.add(path, "another number of the class than classInd.txt", line, text)
+            continue
+        number, label = classes.get(match[1].casefold(), (None, ""))
+        if int(match[3] or number or 0) != number:
+            faults.add(path, "a class, or its number, that classInd.txt does not have", line, text)
         else:
             yield f"{match[1]}/{match[2]}", label, split
 
@@ -305,19 +276,16 @@ class Kinetics400(OfficialLists):
 
 def _kinetics_list(path: Path, split: str, named: Sequence[str], faults: Faults) -> Iterator[Listed]:
     columns = ("label", "youtube_id", "time_start", "time_end", "split")
-    for line, (label, video, *times, given) in csv_rows(path, columns, (), faults):
+    for line, (label, video, start, end, given) in csv_rows(path, columns, (), faults):
         if given not in named:
             faults.add(path, f"a split that is not {named[0]}", line, given)
         # A spreadsheet turns an id that starts with a minus sign into #NAME?.
-        elif not re.fullmatch(r"[\w-]+", video, re.ASCII):
-            faults.add(path, "a youtube_id that is none", line, video)
-        elif not all(re.fullmatch(r"\d{1,6}(\.0*)?", time, re.ASCII) for time in times):
-            faults.add(path, "times that are no whole seconds", line, "..".join(times))
-        elif float(times[1]) <= float(times[0]):
-            faults.add(path, "an end that is not after its start", line, "..".join(times))
+        elif not re.fullmatch(r"[\w-]+ (\d{1,6}(\.0*)? ?){2}", f"{video} {start} {end}", re.ASCII):
+            faults.add(path, "no youtube_id and whole seconds", line, f"{video} {start} {end}")
+        elif float(end) <= float(start):
+            faults.add(path, "an end that is not after its start", line, f"{start} {end}")
         else:
-            start, end = (int(float(time)) for time in times)
-            yield f"{video}_{start:06d}_{end:06d}.mp4", label, split
+            yield f"{video}_{int(float(start)):06d}_{int(float(end)):06d}.mp4", label, split
 
 
 class SomethingSomething(OfficialLists):

@@ -68,15 +68,13 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
         )
     listing = LAYOUTS.make(config.layout, config).videos_of(source)
     check_listing(listing, LAYOUTS.name_of(config.layout))
-    lost = {video.label: video.relative for video in reversed(listing.videos)}
     again = _keep_files(listing, config.follow_links)
-    for video in listing.videos:
-        lost.pop(video.label, None)
-    if lost:
-        path = min(lost.values())
+    if lost := sorted(listing.labels.keys() - {video.label for video in listing.videos}):
+        path = min(listing.labels[label] for label in lost)
+        links = {LINKED_OUT, LINKED_FOLDER} & {*listing.skipped.values()}
         raise SourceError(
-            f"classes of which no video can be used: {_counted(sorted(lost))}. '{path}' is skipped: "
-            f"{listing.skipped[path]}{FOLLOW if listing.skipped[path] == LINKED_OUT else ''}"
+            f"classes of which no video can be used: {_counted(lost)}. '{path}' is skipped: "
+            f"{listing.skipped[path]}{FOLLOW * bool(links)}"
         )
     if not listing.videos:
         raise SourceError(_none_found(source, listing, config))

@@ -82,7 +82,7 @@ def test_a_list_that_names_links_and_devices_inside_does_not_follow_them(source,
     (source / "list.csv").write_text("path,label,split\n" + "".join(f"{row},jump,train\n" for row in rows))
     found = list_videos(source / "list.csv", IngestConfig())
     assert {video.relative for video in found.videos} == {"jump/v0.mp4"}
-    assert set(found.skipped) == {"jump/link.mp4", "deep/secret.mp4"}
+    assert set(found.skipped) == {"jump/link.mp4", "deep/secret.mp4", "deep"}
 
 
 def test_strange_names_are_kept_to_the_byte_and_shown_escaped(source, tmp_path):

@@ -102,7 +102,10 @@ def test_videos_at_the_wrong_depth_and_classes_without_videos_are_counted(tmp_pa
 
 def test_thumbnails_beside_videos_make_no_video_of_their_folder(tmp_path):
     touch(tmp_path, *(f"mine/{label}/{k}.{suffix}" for label in "ab" for k in (0, 1) for suffix in ("mp4", "jpg")))
-    assert [path.name for path in videos_under(tmp_path / "mine", False)] == ["0.mp4", "1.mp4"] * 2
+    assert [path.name for path in videos_under(Listing(tmp_path), tmp_path / "mine", False)] == [
+        "0.mp4",
+        "1.mp4",
+    ] * 2
     assert len(found(tmp_path / "mine")) == 4
 
 
@@ -201,10 +204,10 @@ def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
     root = touch(tmp_path, "a/deep/1.mp4")
     (root / "a/deep/up").symlink_to(root)
     (root / "a/again").symlink_to(root / "a/deep")
-    assert [path.name for path in videos_under(root, True)] == ["1.mp4", "1.mp4"]
-    linked = list[str]()
-    assert [path.name for path in videos_under(root, False, linked)] == ["1.mp4"]
-    assert linked == ["a/again", "a/deep/up"]
+    listing = Listing(root)
+    assert [path.name for path in videos_under(listing, root, True)] == ["1.mp4", "1.mp4"]
+    assert [path.name for path in videos_under(listing, root, False)] == ["1.mp4"]
+    assert listing.skipped == dict.fromkeys(["a/again", "a/deep/up"], LINKED_FOLDER)
 
 
 @pytest.mark.parametrize("split", ["", "test/"])
@@ -291,11 +294,9 @@ FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" fo
         (FAULTY, "validation, test in line 12 'dev'."),
         ("path,label\na.mp4,a\nb/../a.mp4,b\n", "has a video that it has before in line 3 'a.mp4'."),
         ("path,label\n../a,a\n/etc/a,a\nx/../../a,a\n", "folder in 3 lines (2 '../a', 3 '/etc/a', 4 'x/../../a')"),
-        ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "line 2 of '{path}' has no split, but line 4 ha"),
+        ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "has no split, as other lines have, in 2 lines "),
         ("path;split\na.mp4;train\n", "has no column 'label', only path, split."),
         ("", "has no column 'path', only nothing."),
-        ("path,label,split,Label\n", "has 2 columns 'label'."),
-        ("path,label,split,Split\n", "has 2 columns 'split'."),
         ("path,label,split\n", "has no videos."),
         ("path,label\na.mp4,a\nb.mp4,b\n", "no video can be used: 2 ('a', 'b'). 'a.mp4' is skipped: missing: a l"),
     ],

@@ -150,14 +150,18 @@ def test_what_is_listed_or_there_more_than_once_is_refused_together(ucf):
 
 
 def test_classes_that_lost_all_training_videos_are_refused_together(ucf, tmp_path):
-    assert "holds none of the 3 listed videos, the first is 'Arch" in refused(
-        write(tmp_path / "none", UCF_LISTS), "ucf101"
+    said = refused(write(tmp_path / "none", UCF_LISTS), "ucf101")
+    assert said.startswith(
+        "classes of which no video can be used: 2 ('Archery', 'HandstandPushups'). 'Archery/v_Arch"
     )
+    assert said.endswith(f"' is skipped: {MISSING}")
     (ucf / "HandstandPushups").rename(tmp_path / "elsewhere")
     (ucf / "HandstandPushups").symlink_to(tmp_path / "elsewhere")
     said = refused(ucf, "ucf101")
-    assert said.startswith("classes without a training video in the source: 'HandstandPushups' (1 listed).")
-    assert said.endswith("Linked folders are not searched ('HandstandPushups'); --follow-links does.")
+    assert said.startswith(
+        "classes of which no video can be used: 1 ('HandstandPushups'). 'HandstandPushups/v_Han"
+    )
+    assert said.endswith("--follow-links reads what lies behind links; or copy it (cp -rL).")
     assert len(found(ucf, "ucf101", follow_links=True)) == 3
 
 
@@ -389,19 +393,19 @@ def test_a_faulty_ssv2_file_gets_one_sentence(tmp_path, contents, message):
         ("ucf101", "classInd.txt", " \n\n", "classInd.txt' is empty."),
         ("ucf101", "trainlist01.txt", "\nArchery/a.avi\na.avi 1\n", "and the number of the class in 2 lines (2 '"),
         ("ucf101", "trainlist01.txt", "x/Archery/a.avi 1\n", "has no <class>/<video>.avi and the number"),
-        ("ucf101", "trainlist01.txt", "../a.avi 1\n", "has a class that classInd.txt does not have in line 1 '.."),
-        ("ucf101", "trainlist01.txt", "Archery/a.avi 2\n", "has another number of the class than classInd.txt in"),
+        ("ucf101", "trainlist01.txt", "../a.avi 1\n", "has a class, or its number, that classInd.txt does not ha"),
+        ("ucf101", "trainlist01.txt", "Archery/a.avi 2\n", "number, that classInd.txt does not have in line 1 'A"),
         ("ucf101", "testlist01.txt", "Archery\n", "has no <class>/<video>.avi in line 1 'Archery'."),
         ("hmdb51", "clap_test_split1.txt", "a.avi\na.avi 3\n../a.avi 1\n1\n", "has no <name>.avi and 0, 1 or 2 i"),
-        ("hmdb51", "clap_test_split1.txt", "a.avi 2\n", "classes without a training video in the source: 'clap' "),
+        ("hmdb51", "clap_test_split1.txt", "a.avi 2\n", "of which no video can be used: 1 ('clap')."),
         ("kinetics400", "train.csv", "label,youtube_id\n", "has no column 'time_start', only label, youtube_id."),
         ("kinetics400", "train.csv", HEAD + "a,b,1,2\n,b,1,2,train\n", "has no split in line 2; '"),
-        ("kinetics400", "train.csv", HEAD + "a,#NAME?,1,2,train\n", "has a youtube_id that is none in line 2 '#N"),
-        ("kinetics400", "train.csv", HEAD + "a,b,1s,2,train\na,b,1,1.5,train\n", "no whole seconds in 2 lines (2"),
+        ("kinetics400", "train.csv", HEAD + "a,#NAME?,1,2,train\n", "has no youtube_id and whole seconds in line"),
+        ("kinetics400", "train.csv", HEAD + "a,b,1s,2,train\na,b,1,1.5,train\n", "whole seconds in 2 lines (2 'b"),
         ("kinetics400", "train.csv", HEAD + "a,b,9,9,train\n", "has an end that is not after its start in line 2"),
         ("kinetics400", "train.csv", HEAD + "a,b,1,2,test\n", "has a split that is not train in line 2 'test'."),
         ("kinetics400", "validate.csv", HEAD + "a,b,1,2,train\n", "has a split that is not validate in line 2 't"),
-        ("kinetics400", "train.csv", HEAD, "'abseiling' (0 listed), 'air drumming' (0 listed)"),
+        ("kinetics400", "train.csv", HEAD, "of which no video can be used: 1 ('air drumming')."),
         ("ssv2", "something-something-v2-train.json", "[", "is not a JSON file: Expecting value"),
         ("ucf101", "testlist01.txt", "Archery/\xff.avi\n", "testlist01.txt' is not UTF-8 text."),
     ],
