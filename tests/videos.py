@@ -20,6 +20,15 @@ KINDS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"auto-alt-ref": "1", "lag-in-frames": "16", "cpu-used": "8"},
     ),
     "motion jpeg": ("i.mov", "mjpeg", {"strict": "unofficial"}),
+    "h264 raw": ("j.h264", "libx264", {"bf": "3", "g": "12"}),
+    "h264 ts with open groups": ("k.ts", "libx264", {"bf": "3", "x264-params": "open-gop=1:keyint=8"}),
+    "h264 flv": ("l.flv", "libx264", {"bf": "2", "g": "12"}),
+    "mpeg1 program stream": ("m.mpg", "mpeg1video", {"bf": "2", "g": "12", "b": "2000000"}),
+    "mpeg2 program stream": ("n.vob", "mpeg2video", {"bf": "2", "g": "12", "b": "2000000"}),
+    "mpeg4 3gp": ("o.3gp", "mpeg4", {"g": "12", "b": "2000000"}),
+    "mpeg4 with B-frames": ("p.m4v", "mpeg4", {"bf": "2", "g": "12", "b": "2000000"}),
+    "wmv": ("q.wmv", "wmv2", {"g": "12", "b": "2000000"}),
+    "gif": ("r.gif", "gif", {}),
 }
 """Containers and codecs that a data set may mix: file name, encoder, encoder options."""
 
@@ -60,7 +69,7 @@ def write_numbered(
     with av.open(str(path), "w", options=container or {}) as output:
         stream = output.add_stream(codec, rate=25, options=options or {"preset": "ultrafast", "g": "12"})
         stream.height, stream.width = height, width
-        stream.pix_fmt = "yuvj420p" if codec == "mjpeg" else "yuv420p"
+        stream.pix_fmt = {"mjpeg": "yuvj420p", "gif": "gray"}.get(codec, "yuv420p")
         if turn:
             stream.set_display_rotation(turn[0], hflip=turn[1])
         for number in range(first, first + num_frames):

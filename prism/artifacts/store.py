@@ -4,6 +4,7 @@
     STORE/clips.csv     a row for every clip: its class, split, source path and window
     STORE/frames.u8     uint8 (N, T, C, H, W), in the order of clips.csv
     STORE/skipped.csv   the videos that could not be used, each with its reason
+    STORE/damaged.csv   the videos that are damaged outside of their clips, if any
 
 Clips are sorted by split (train, val, test, test-random), class and path. `docs/formats.md` specifies every byte.
 """
@@ -37,7 +38,7 @@ Split = Literal["train", "val", "test"]
 StoreSplit = Literal[Split, "test-random"]
 SPLITS = get_args(StoreSplit)
 """In the order of the store. Only some stores have test-random: several random windows of each test video."""
-ENTRIES = ("cache", "clips.csv", "frames.u8", "skipped.csv", "store.json")
+ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "store.json")
 """All that PRISM writes into a store; `cache` is that of `prism.artifacts.cache`."""
 
 

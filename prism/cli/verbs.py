@@ -62,8 +62,6 @@ def ingest(
 
     store = call(build, source, output, config=config, run=run, workers=workers)
     say(f"Wrote {output}: {store.contents}.")
-    if store.header.num_skipped:
-        say(f"Skipped {store.header.num_skipped} videos; {output / 'skipped.csv'} says why.")
     for split in ("val", "test"):
         counts = zip(store.classes, store.counts(split).tolist(), strict=True)
         without = [name for name, count in counts if count == 0]

@@ -88,6 +88,9 @@ def assemble(
         },
     )
     _write(folder.finished / "skipped.csv", csv_text(("path", "reason"), sorted(skipped.items())))
+    damaged = {v.relative: folder.outcomes[i].damage for i, v in enumerate(videos) if folder.outcomes[i].damage}
+    if damaged:
+        _write(folder.finished / "damaged.csv", csv_text(("path", "damage"), sorted(damaged.items())))
     _write(folder.finished / "store.json", header.to_json())
     sync_folder(folder.finished)
 

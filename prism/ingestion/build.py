@@ -1,6 +1,7 @@
 """The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
 import os
+import re
 import shutil
 from collections import defaultdict
 from concurrent.futures import Executor
@@ -31,6 +32,7 @@ from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.threads import stop_signal, stoppable
 
+MOST_KINDS = 5
 SHARD_VIDEOS = 16
 """Videos that an executor decodes in one item."""
 
@@ -125,6 +127,8 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         plan.check_unchanged()
         _check_classes(plan, folder)
         note(said_of_short_videos(plan, folder))
+        note(said_of_skipped(plan, folder))
+        note(said_of_damaged(plan, folder))
         with writing(output, plan.offsets[-1]):
             assemble(folder, list(plan.videos), plan.listing.skipped, plan.config, plan.flip)
             folder.slots.unlink()
@@ -228,4 +232,29 @@ def said_of_short_videos(plan: Plan, folder: WorkingFolder) -> str:
     return (
         f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
         f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
+    )
+
+
+def said_of_skipped(plan: Plan, folder: WorkingFolder) -> str:
+    """How many videos were skipped for each kind of reason; empty where none was."""
+    reasons = [*(o.reason for o in folder.outcomes.values() if o.reason), *plan.listing.skipped.values()]
+    # Reasons that differ in numbers and names alone are of one kind, which the least of them stands for.
+    kinds = defaultdict(list)
+    for reason in sorted(reasons):
+        kinds[re.sub(r"'.*'|\d[\d.,]*", "", reason)].append(reason)
+    said = [f"{len(kind):,} because {kind[0]}" for kind in sorted(kinds.values(), key=len, reverse=True)]
+    said[MOST_KINDS:] = ["Others for other reasons."] * (len(said) > MOST_KINDS)
+    total = len(plan.videos) + len(plan.listing.skipped)
+    return f"Skipped {len(reasons):,} of {total:,} videos, see skipped.csv: {' '.join(said)}" if reasons else ""
+
+
+def said_of_damaged(plan: Plan, folder: WorkingFolder) -> str:
+    """That some videos are damaged outside of their clips; empty where none is."""
+    damaged = {plan.videos[n].relative: outcome.damage for n, outcome in folder.outcomes.items() if outcome.damage}
+    if not damaged:
+        return ""
+    name = min(damaged)
+    return (
+        f"Used {len(damaged):,} of {len(plan.videos):,} videos that are cut short or damaged outside of their "
+        f"clips, see damaged.csv, such as '{name}': {damaged[name]} --damaged skip leaves them out."
     )

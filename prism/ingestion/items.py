@@ -93,7 +93,7 @@ def _read(
                 frames, label, recording = _parts_of(item, names, where)
                 frames, clips = as_frames(frames, where, config), Clips()
                 for role in roles:
-                    windows = tuple(sampling.windows(len(frames), name, role, lambda: None))  # type: ignore[arg-type]
+                    windows = tuple(sampling.windows(len(frames), name, role, None))
                     clips[role] = Outcome(windows, len(frames)), spool.tell()
                     for window in windows:
                         indices = window.indices(config.num_frames, len(frames))

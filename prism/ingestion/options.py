@@ -110,7 +110,10 @@ the usual folders in it are searched."""
     group_pattern: Annotated[str, GROUP_PATTERN] = ""
     """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
 recordings are set apart whole; empty: by the column `group` of a CSV list, else videos one by one."""
-    min_side: Annotated[int, Group("Videos that are skipped"), between(1, 4096), OmitDefault()] = 8
+    damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
+    """A video with damage outside of its clips, or cut short by more than a tenth: `use` it and list it in \
+damaged.csv, or decode all of every video to `skip` it."""
+    min_side: Annotated[int, between(1, 4096), OmitDefault()] = 8
     """A video whose frames are lower or narrower than this many pixels is skipped."""
     max_pixels: Annotated[int, at_least(1), OmitDefault()] = 2**25
     """A video whose frames have more pixels (height times width) is skipped; the default admits 7680 by 4320."""

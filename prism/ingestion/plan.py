@@ -16,7 +16,7 @@ from prism.ingestion.task import Task
 from prism.ingestion.working import slot_offsets
 from prism.machine.text_io import canonical_json, parse_json, read_text
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ A clip of T frames at a stride spans `stride * (T - 1) + 1` video frames. A vide
 the largest smaller stride that fits; one with fewer than T frames takes every frame and repeats its last.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
+from prism.errors import VideoError
 from prism.ingestion.options import IngestConfig
 from prism.machine.randomness import derive_seed
 
@@ -44,25 +46,44 @@ def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:
     return max(1, min(stride, (video_frames - 1) // (num_frames - 1)))
 
 
-def centre_window(video_frames: int, num_frames: int, stride: int) -> Window:
-    """The window in the middle of a video, for validation and test.
+def _starts(video_frames: int, num_frames: int, stride: int, runs: Sequence[range]) -> list[int]:
+    """The frames at which a window that lies inside a run can start, in order."""
+    span = min(clip_span(num_frames, stride), video_frames)
+    return [start for run in runs for start in range(run.start, run.stop - span + 1)]
+
+
+def centre_window(
+    video_frames: int, num_frames: int, stride: int, runs: Sequence[range] | None = None
+) -> Window | None:
+    """The window in the middle of a video, for validation and test, or the nearest one without damage, if any.
 
     Args:
         video_frames: frames of the video, at least 1.
         num_frames: frames of the clip (T), at least 2.
         stride: the wanted distance between two frames of the clip.
+        runs: the frames without damage; by default all of them.
     """
     stride = fitting_stride(video_frames, num_frames, stride)
-    return Window(max(0, video_frames - clip_span(num_frames, stride)) // 2, stride)
+    middle = max(0, video_frames - clip_span(num_frames, stride)) // 2
+    starts = _starts(video_frames, num_frames, stride, [range(video_frames)] if runs is None else runs)
+    return Window(min(starts, key=lambda start: abs(start - middle)), stride) if starts else None
 
 
 def random_windows(
-    video_frames: int, num_frames: int, stride: int, *, count: int, seed: int, path: str
+    video_frames: int,
+    num_frames: int,
+    stride: int,
+    *,
+    count: int,
+    seed: int,
+    path: str,
+    runs: Sequence[range] | None = None,
 ) -> list[Window]:
     """Up to `count` different windows of a video, in the order they are drawn.
 
     The draw depends on nothing but the arguments, so it is the same whichever worker makes it, and the
-    first windows stay the same when more are asked for.
+    first windows stay the same when more are asked for. In place of a window that holds damage, or was drawn
+    before, the next one is taken.
 
     Args:
         video_frames: frames of the video, at least 1.
@@ -71,15 +92,15 @@ def random_windows(
         count: windows wanted; a video with fewer different ones gives all it has.
         seed: the seed of the data set.
         path: the video's path under the source, which tells videos apart.
+        runs: the frames without damage; by default all of them.
     """
     stride = fitting_stride(video_frames, num_frames, stride)
     num_starts = max(1, video_frames - clip_span(num_frames, stride) + 1)
-    starts: dict[int, None] = {}
-    for k in range(min(count, num_starts)):
-        start = derive_seed(seed, "window", path, k) % num_starts
-        while start in starts:
-            start = (start + 1) % num_starts
-        starts[start] = None
+    free = _starts(video_frames, num_frames, stride, [range(video_frames)] if runs is None else runs)
+    starts = []
+    for k in range(min(count, len(free))):
+        at = bisect_left(free, derive_seed(seed, "window", path, k) % num_starts)
+        starts.append(free.pop(at if at < len(free) else 0))
     return [Window(start, stride) for start in starts]
 
 
@@ -101,27 +122,37 @@ class Sampling:
         """The sampling that a config sets."""
         return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
 
-    def windows(self, video_frames: int, path: str, split: str, rate: Callable[[], Fraction]) -> list[Window]:
+    def windows(
+        self, video_frames: int, path: str, split: str, rate: Fraction | None, runs: Sequence[range] | None = None
+    ) -> list[Window]:
         """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
 
         Every test video gives the same number of windows: a short video, which has fewer different windows, gives
-        some of them again.
+        some of them again. None where no window is free of damage.
 
         Args:
             video_frames: frames of the video, at least 1.
             path: the video's path under the source, which tells videos apart.
             split: its split.
-            rate: finds its frames per second; called only where the sampling needs it.
+            rate: its frames per second, if they are known.
+            runs: the frames without damage; by default all of them.
+
+        Raises:
+            VideoError: the sampling needs a rate that is not known.
         """
         stride = self.stride
         if self.sampling == "fps":
-            stride = stride_at(rate(), self.fps)
+            if rate is None:
+                raise VideoError("its frame rate is not known, which sampling fps needs.")
+            stride = stride_at(rate, self.fps)
         elif self.sampling == "even":
             stride = video_frames
         is_random = split == "train" and self.window == "random" and self.sampling != "even"
         count = {"train": self.clips_per_video * is_random, "test": self.random_test_windows}.get(split, 0)
-        drawn = random_windows(video_frames, self.num_frames, stride, count=count, seed=self.seed, path=path)
-        if is_random:
+        drawn = random_windows(
+            video_frames, self.num_frames, stride, count=count, seed=self.seed, path=path, runs=runs
+        )
+        centre = centre_window(video_frames, self.num_frames, stride, runs)
+        if is_random or centre is None:
             return drawn
-        centre = centre_window(video_frames, self.num_frames, stride)
         return [centre, *(drawn[k % len(drawn)] for k in range(count))]

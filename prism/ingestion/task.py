@@ -1,7 +1,7 @@
 """The tasks of a decoding process and its answers: plain values that travel as lines of JSON."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from fractions import Fraction
 from pathlib import Path, PurePosixPath
@@ -43,6 +43,7 @@ class Task:
     offset: int
     size: int
     follow_links: bool
+    damaged: str
     sampling: Sampling
     limits: Limits
 
@@ -57,6 +58,7 @@ class Task:
             offset=offset,
             size=config.size,
             follow_links=config.follow_links,
+            damaged=config.damaged,
             sampling=Sampling.of(config),
             limits=Limits.of(config),
         )
@@ -79,23 +81,29 @@ class Task:
         parts = {"sampling": Sampling(**values["sampling"]), "limits": Limits(**values["limits"])}
         return cls(**(values | parts))
 
-    def windows(self, video_frames: int, rate: Callable[[], Fraction]) -> list[Window]:
+    def windows(self, video_frames: int, runs: Sequence[range], rate: Fraction | None) -> list[Window]:
         """The windows to read; see `Sampling.windows`."""
-        return self.sampling.windows(video_frames, self.relative, self.split, rate)
+        return self.sampling.windows(video_frames, self.relative, self.split, rate, runs)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one video: the windows that were read, or why it was skipped."""
+    """The outcome of one video: the windows that were read and the damage outside, or why it was skipped."""
 
     windows: tuple[Window, ...] = ()
     video_frames: int = 0
     reason: str = ""
+    damage: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         windows = [{"start": window.start, "stride": window.stride} for window in self.windows]
-        return {"windows": windows, "video_frames": self.video_frames, "reason": self.reason}
+        return {
+            "windows": windows,
+            "video_frames": self.video_frames,
+            "reason": self.reason,
+            "damage": self.damage,
+        }
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Outcome":
@@ -105,4 +113,4 @@ class Outcome:
             KeyError, TypeError, ValueError: they are not such values.
         """
         windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
-        return cls(windows, count(values["video_frames"]), str(values["reason"]))
+        return cls(windows, count(values["video_frames"]), str(values["reason"]), str(values["damage"]))

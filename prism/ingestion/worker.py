@@ -11,11 +11,10 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 from prism.errors import OutputError, VideoError
-from prism.ingestion.decode import frame_rate, read_clips
+from prism.ingestion.decode import read_clips
 from prism.ingestion.task import READY, Limits, Outcome, Task
 from prism.machine.files import writing
 
@@ -27,10 +26,15 @@ def decode(task: Task) -> Outcome:
         OutputError: they cannot be written.
     """
     path = Path(task.path)
-    choose = partial(task.windows, rate=lambda: frame_rate(path))
     try:
-        video_frames, windows, clips = read_clips(
-            path, choose, task.sampling.num_frames, task.size, task.limits, task.root
+        found = read_clips(
+            path,
+            task.windows,
+            task.sampling.num_frames,
+            task.size,
+            task.limits,
+            task.root,
+            whole=task.damaged == "skip",
         )
     except VideoError as error:
         return Outcome(reason=str(error))
@@ -40,9 +44,9 @@ def decode(task: Task) -> Outcome:
         return Outcome(reason="it takes more memory than there is, or than max_decode_bytes allows.")
     with writing(Path(task.slots)), open(task.slots, "r+b") as file:
         file.seek(task.offset)
-        for clip in clips:
+        for clip in found.clips:
             file.write(clip.data)
-    return Outcome(tuple(windows), video_frames)
+    return Outcome(tuple(found.windows), found.video_frames, damage=found.damage)
 
 
 def main() -> None:

@@ -4,29 +4,33 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
-from itertools import islice
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
+from av.bitstream import BitStreamFilterContext
 from PIL import Image
 from videos import KINDS, SIZE, numbered, shown_number, write_audio, write_numbered, write_numbered_images
 
 from prism.errors import VideoError
 from prism.ingestion import decode
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import Window
+from prism.ingestion.sampling import Sampling, Window
 from prism.ingestion.task import Limits
 
 LIMITS = Limits.of(IngestConfig())
 
 
 def read(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> tuple[int, list[np.ndarray]]:
-    count, _, clips = decode.read_clips(path, lambda count: list(windows), num_frames, size, LIMITS, path.parent)
-    return count, clips
+    found = found_in(path, *windows, num_frames=num_frames, size=size)
+    return found.video_frames, found.clips
+
+
+def found_in(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE, **options: bool) -> decode.Clips:
+    return decode.read_clips(path, lambda *_: list(windows), num_frames, size, LIMITS, path.parent, **options)
 
 
 def numbers(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> list[list[int]]:
@@ -50,7 +54,138 @@ def test_every_frame_is_exact(kinds, kind):
     expected = [[w.start + t * w.stride for t in range(6)] for w in windows]
     assert numbers(kinds[kind], *windows) == expected
     assert [numbers(kinds[kind], window)[0] for window in windows] == expected
+    assert found_in(kinds[kind], windows[0]).damage == found_in(kinds[kind], windows[0], whole=True).damage == ""
     assert read(kinds[kind], windows[0])[0] == 60
+
+
+def write_unstamped(path: Path, codec: str, options: dict[str, str], pack: bool = False) -> Path:
+    """Encode 60 frames and copy them through AVI: stamps that are invented, and grow from packet to packet.
+
+    With `pack`, every second frame lies in the packet of the one that it precedes, as XviD packs B-frames, and a
+    placeholder stands where it belongs.
+    """
+    source = write_numbered(
+        path.with_name("source.ts" if codec == "libx264" else "source.avi"), 60, codec, options
+    )
+    with av.open(str(source)) as whole, av.open(str(path), "w") as output:
+        stream = output.add_stream_from_template(whole.streams.video[0])
+        data = [bytes(packet) for packet in whole.demux(video=0) if packet.size]
+        if pack:
+            data[0] = data[0].replace(VOP, b"\0\0\1\xb2DivX503b1393p" + VOP, 1)
+            for at in range(1, 59, 2):
+                data[at : at + 2] = [data[at] + data[at + 1], VOP + b"\x51\xff"]
+        for number, content in enumerate(data):
+            packet = av.Packet(content)
+            packet.pts = packet.dts = number
+            packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, 25), number % 12 == 0
+            output.mux(packet)
+    return path
+
+
+VOP = b"\0\0\1\xb6"
+MPEG4 = {"g": "12", "b": "2000000", "sc_threshold": "1000000000"}
+UNSTAMPED = {
+    "packed B-frames": ("mpeg4", MPEG4 | {"bf": "1"}, True),
+    "mpeg4": ("mpeg4", MPEG4 | {"bf": "2"}, False),
+    "h264": ("libx264", {"bf": "3", "g": "12", "sc_threshold": "0"}, False),
+}
+
+
+@pytest.mark.parametrize("suffix", [".avi", ".mp4", ".mov", ".mkv"])
+@pytest.mark.parametrize("kind", UNSTAMPED)
+def test_the_order_is_that_of_the_decoder_where_stamps_are_invented(tmp_path, kind, suffix):
+    path = write_unstamped(tmp_path / f"a{suffix}", *UNSTAMPED[kind])
+    count = read(path, Window(0, 1))[0]
+    assert count >= 59
+    for start in (*range(30), count - 6):
+        assert numbers(path, Window(start, 1)) == [list(range(start, start + 6))]
+    assert found_in(path, Window(0, 1), whole=True).damage == ""
+
+
+def test_a_turn_that_the_stream_says_at_key_frames_alone_is_that_of_all_frames(tmp_path):
+    path = write_numbered(tmp_path / "upright.ts", 30, options={"preset": "ultrafast", "g": "12"}, first=90)
+    with av.open(str(path)) as whole, av.open(str(tmp_path / "a.mp4"), "w") as output:
+        stream = output.add_stream_from_template(whole.streams.video[0])
+        turn = BitStreamFilterContext("h264_metadata=display_orientation=insert:rotate=90", whole.streams.video[0])
+        for packet in whole.demux(video=0):
+            for turned in turn.filter(packet if packet.size else None):
+                turned.stream = stream
+                output.mux(turned)
+    upright, turned = (read(tmp_path / name, Window(2, 4))[1][0] for name in ("upright.ts", "a.mp4"))
+    assert not np.array_equal(upright[0], turned[0])
+    assert np.array_equal(np.rot90(upright, 1, axes=(2, 3)), turned)
+
+
+BROKEN = {
+    "mpeg4": ("a.avi", "mpeg4", {"g": "15", "bf": "2", "b": "300000"}),
+    "h264": ("a.mkv", "libx264", {"g": "15", "bf": "2", "crf": "20"}),
+    "vp9": ("a.webm", "libvpx-vp9", {"g": "15", "cpu-used": "8", "b": "300000"}),
+}
+
+
+def write_moving(path: Path, codec: str, options: dict[str, str]) -> list[np.ndarray]:
+    """Encode 90 frames of a scene that moves; gives them as they are decoded."""
+    scene = np.cumsum(np.random.default_rng(0).normal(0, 9, (96, 280, 3)), axis=1) % 256
+    with av.open(str(path), "w") as output:
+        stream = output.add_stream(codec, rate=25, options=options)
+        stream.height, stream.width, stream.pix_fmt = 96, 96, "yuv420p"
+        for k in range(90):
+            frame = av.VideoFrame.from_ndarray(
+                scene[:, 2 * k : 2 * k + 96].astype(np.uint8).copy(), format="rgb24"
+            )
+            output.mux(stream.encode(frame))
+        output.mux(stream.encode())
+    return [frame for clip in found_in(path, Window(0, 1), num_frames=90, size=96).clips for frame in clip]
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_no_clip_holds_a_frame_that_is_damaged(tmp_path, kind):
+    name, *encoding = BROKEN[kind]
+    clean = np.stack(write_moving(tmp_path / name, *encoding)).astype(int)
+    data = (tmp_path / name).read_bytes()
+    outcomes = set()
+    sampling = Sampling.of(IngestConfig(num_frames=5, stride=2, clips_per_video=3))
+
+    def windows(count: int, runs: Sequence[range], rate: Fraction | None) -> list[Window]:
+        return sampling.windows(count, "a", "train", rate, runs)
+
+    for seed, changed in enumerate((60, 60, 250, 250, 1000, 4000, 4000, 0, 0)):
+        random = np.random.default_rng(seed)
+        broken = bytearray(data if changed else data[: len(data) * (seed - 6) // 4])
+        begin = random.integers(3000, len(data) - 5000)
+        spots = range(begin, begin + changed) if seed % 2 else random.integers(3000, len(data) - 3000, changed)
+        for at in spots:
+            broken[at] = random.integers(256)
+        (tmp_path / name).write_bytes(broken)
+        try:
+            found = decode.read_clips(tmp_path / name, windows, 5, 96, LIMITS, tmp_path)
+        except VideoError as error:
+            outcomes.add(str(error)[:10])
+            continue
+        outcomes.add(bool(found.damage))
+        for frame in (frame for clip in found.clips for frame in clip):
+            assert np.abs(clean - frame).mean((1, 2, 3)).min() < 4
+    assert {True} <= outcomes
+
+
+def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_of_it_must_be_whole(tmp_path):
+    path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
+    data = bytearray(path.read_bytes())
+    path.write_bytes(data[: len(data) * 7 // 10])
+    assert found_in(path, Window(0, 1)).damage.endswith("of the 2.4 seconds that its header promises.")
+    with pytest.raises(VideoError, match=r"^it ends after 0.8 of the 2\.4 seconds that its header promises"):
+        found_in(path, Window(0, 1), whole=True)
+    data[-400:-100] = bytes(300)
+    path.write_bytes(data)
+    assert numbers(path, Window(0, 1)) == [list(range(6))]
+    with pytest.raises(VideoError, match="of its 60 frames are damaged or missing"):
+        found_in(path, Window(0, 1), whole=True)
+
+
+def test_the_length_of_a_video_is_its_end_minus_its_start(tmp_path):
+    path = write_timed(tmp_path / "late.mkv", range(20_000_000, 20_002_000, 100), Fraction(10))
+    found = found_in(path, Window(0, 1), whole=True)
+    assert (found.video_frames, found.damage) == (20, "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,17 +200,17 @@ def test_reading_by_time_and_in_order_gives_the_same_pixels(kinds, kind, monkeyp
     np.testing.assert_array_equal(fast, read(kinds[kind], *windows)[1])
 
 
-def test_h264_is_read_by_time_without_decoding_what_is_before(kinds):
-    path = kinds["h264 with B-frames"]
-    times = sorted(time for time in decode._survey(path, LIMITS)[0] if time is not None)
-    since = sum(1 for _ in decode._decoded_frames(path, since=times[50]))
-    assert 10 <= since < 30
+def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch):
+    path, packets, original = kinds["h264 with B-frames"], [], decode._decode
+    monkeypatch.setattr(decode, "_decode", lambda *given: (packets.append(1), original(*given))[1])
+    read(path, Window(50, 1), num_frames=2)
+    assert 4 <= len(packets) < 20
 
 
 def test_only_the_wanted_frames_are_held(kinds, monkeypatch):
     fitted = []
-    fit = decode._fit_frame
-    monkeypatch.setattr(decode, "_fit_frame", lambda *frame: fitted.append(1) or fit(*frame))
+    fit = decode.fit
+    monkeypatch.setattr(decode, "fit", lambda *frame: fitted.append(1) or fit(*frame))
     read(kinds["h264 with B-frames"], Window(10, 2), Window(12, 2))
     assert len(fitted) == 7
 
@@ -215,7 +350,7 @@ def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
     data = kinds[kind].read_bytes()
     path = tmp_path / kinds[kind].name
     path.write_bytes(data[: len(data) * 8 // 10])
-    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE, LIMITS, path.parent)[0]
+    count = found_in(path, Window(0, 1)).video_frames
     assert 30 < count < 50
     assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
 
@@ -223,7 +358,7 @@ def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
 def test_a_truncated_mp4_whose_index_comes_first_is_used(tmp_path):
     path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
     path.write_bytes(path.read_bytes()[:-1000])
-    count = decode.read_clips(path, lambda count: [Window(0, 1)], 6, SIZE, LIMITS, path.parent)[0]
+    count = found_in(path, Window(0, 1)).video_frames
     assert 10 < count < 60
     assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
 
@@ -238,12 +373,11 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path):
     size = int.from_bytes(data[at + 4 : at + 8], "little")
     data[at + 8 : at + 8 + size] = b"\xff" * size
     path.write_bytes(data)
-    count, _, clips = decode.read_clips(
-        path, lambda count: [Window(0, 1), Window(count - 6, 1)], 6, SIZE, LIMITS, path.parent
-    )
-    assert count >= 35
-    assert [shown_number(frame) for frame in clips[0]] == list(range(6))
-    assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
+    found = decode.read_clips(path, lambda count, *_: [Window(0, 1), Window(count - 6, 1)], 6, SIZE, LIMITS, path)
+    assert found.video_frames >= 35
+    assert [shown_number(frame) for frame in found.clips[0]] == list(range(6))
+    assert [shown_number(frame) for frame in found.clips[1]] == list(range(34, 40))
+    assert found.damage == "1 of its 40 frames are damaged or missing."
 
 
 def without_packets(path: Path, cut: Path, numbers: Collection[int]) -> Path:
@@ -266,21 +400,7 @@ def test_a_video_that_is_cut_between_key_frames_starts_at_the_first_of_them_what
     assert numbers(cut, window) == [[20 + index for index in window.indices(6, 40)]]
 
 
-def test_frames_are_not_counted_by_packets_where_some_give_none(tmp_path, monkeypatch):
-    path = write_numbered(tmp_path / "a.mp4", 60, options={"preset": "ultrafast", "g": "20", "bf": "0"})
-    frames = decode._decoded_frames
-    # As where a decoder refuses the first packets.
-    monkeypatch.setattr(decode, "_decoded_frames", lambda path, since=None: islice(frames(path), 20, None))
-
-    def never(*arguments: object) -> decode.Frames:
-        raise decode._Missing
-
-    monkeypatch.setattr(decode, "_read_by_time", never)
-    assert read(path, Window(0, 1))[0] == 40
-    assert numbers(path, Window(0, 1)) == [[*range(20, 26)]]
-
-
-def write_timed(path: Path, times: list[int], rate: Fraction, last: int = 0) -> Path:
+def write_timed(path: Path, times: Iterable[int], rate: Fraction, last: int = 0) -> Path:
     """Encode frames at these thousandths of a second into a file that declares a rate."""
     with av.open(str(path), "w") as output:
         stream = output.add_stream("mpeg4", rate=rate)
@@ -290,7 +410,7 @@ def write_timed(path: Path, times: list[int], rate: Fraction, last: int = 0) -> 
             frame = av.VideoFrame.from_ndarray(numbered(0, 32, 32), format="rgb24")
             frame.pts, frame.time_base = time, Fraction(1, 1000)
             for packet in stream.encode(frame):
-                packet.duration = last if time == times[-1] else 0
+                packet.duration = last if time == max(times) else 0
                 output.mux(packet)
         output.mux(stream.encode())
     return path
@@ -300,10 +420,10 @@ def write_timed(path: Path, times: list[int], rate: Fraction, last: int = 0) -> 
 @pytest.mark.parametrize("declared", [30, 1000])
 def test_the_frame_rate_is_that_of_the_time_stamps_whatever_a_file_declares(tmp_path, suffix, declared):
     even = write_timed(tmp_path / f"even{suffix}", [round(1000 * k / 15) for k in range(60)], Fraction(declared))
-    assert float(decode.frame_rate(even)) == pytest.approx(15, rel=0.03)
+    assert float(decode_rate(even)) == pytest.approx(15, rel=0.03)
     times = [*range(0, 1000, 100), *range(1000, 3000, 50)]
     uneven = write_timed(tmp_path / f"uneven{suffix}", times, Fraction(declared))
-    assert float(decode.frame_rate(uneven)) == pytest.approx(49 / 2.95, rel=0.03)
+    assert float(decode_rate(uneven)) == pytest.approx(49 / 2.95, rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +437,13 @@ def test_a_declared_frame_rate_that_its_time_stamps_do_not_contradict_stays(tmp_
         with av.open(str(path)) as container:
             declared = container.streams.video[0].average_rate
         assert declared == pytest.approx(rate, rel=0.05)
-        assert decode.frame_rate(path) == declared
+        assert decode_rate(path) == declared
+
+
+def decode_rate(path: Path) -> Fraction:
+    rate = decode._survey(path, LIMITS).rate
+    assert rate is not None
+    return rate
 
 
 def empty(path: Path) -> None:

@@ -130,11 +130,11 @@ def test_random_test_windows_hold_the_frames_that_the_index_names_and_differ(wit
 
 def test_a_test_video_too_short_for_three_windows_gives_some_again():
     sampling = Sampling.of(IngestConfig(num_frames=4, stride=1, random_test_windows=3))
-    centre, *drawn = sampling.windows(5, "v.mp4", "test", lambda: Fraction(25))
+    centre, *drawn = sampling.windows(5, "v.mp4", "test", Fraction(25))
     assert centre == Window(0, 1)
     assert {window.start for window in drawn} == {0, 1}
     assert drawn[2] == drawn[0]
-    assert sampling.windows(3, "v.mp4", "test", lambda: Fraction(25)) == [Window(0, 1)] * 4
+    assert sampling.windows(3, "v.mp4", "test", Fraction(25)) == [Window(0, 1)] * 4
 
 
 def test_a_store_without_random_test_windows_does_not_speak_of_them(expected):
@@ -415,6 +415,29 @@ def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
     assert files(make(root, tmp_path / "again", config, workers=1).path) == files(store.path)
 
 
+def test_damage_is_listed_and_the_kinds_of_reasons_are_summed_up(source, tmp_path, capfd):
+    root = shutil.copytree(source, tmp_path / "root")
+    for k in range(3):
+        write_numbered(root / f"jump/{k}.mp4", 20 - k, container={"movflags": "faststart"})
+    for name in ("0", "1"):
+        (root / f"walk/{name}.mp4").write_text("no video")
+    write_numbered(root / "walk/one.mp4", 1)
+    data = (root / "jump/0.mp4").read_bytes()
+    (root / "jump/0.mp4").write_bytes(data[:-250])
+    options = {"num_frames": 4, "stride": 1, "size": 32, "val_fraction": 0, "test_fraction": 0, "progress": False}
+    store = ingest(root, tmp_path / "store", **options)
+    text = " ".join(capfd.readouterr().err.split())
+    assert (
+        "Skipped 3 of 14 videos, see skipped.csv: 2 because it cannot be opened as a video: invalid data found "
+        "when processing input. 1 because there is only one frame, which cannot show a motion. Used 1 of 14 "
+        "videos that are cut short or damaged outside of their clips, see damaged.csv, such as 'jump/0.mp4': "
+    ) in text
+    assert (store.path / "damaged.csv").read_text().startswith("path,damage\njump/0.mp4,it ends after ")
+    again = ingest(root, store.path, **options, damaged="skip", overwrite=True)
+    assert skipped(again)["jump/0.mp4"].startswith("it ends after ")
+    assert not (again.path / "damaged.csv").exists()
+
+
 def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_keeps_its_split(tmp_path, capfd):
     root = tmp_path / "root"
     for split, num_frames in (("train", 20), ("test", 21)):
@@ -426,7 +449,8 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
     assert " ".join(capfd.readouterr().err.split()) == (
         "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
         "because the file is empty. Splits are settled before videos are read, and are not cut again: mend or "
-        "remove those videos and ingest again."
+        "remove those videos and ingest again. Skipped 4 of 16 videos, see skipped.csv: 4 because the file "
+        "is empty."
     )
     assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]
 
