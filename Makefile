@@ -17,7 +17,7 @@ help:
 	@echo "make bench   measure what docs/performance.md claims; a table and JSON go to $(BENCH) (9 minutes)"
 	@echo "make bench-accuracy  race the peers' loop to the same accuracy; a plot and JSON go to $(BENCH) (15 minutes)"
 	@echo "make faults  kill runs, fill disks and soak for longer than the tests do (about 20 minutes)"
-	@echo "make fuzz    read a million broken files or more (FUZZ_SECONDS of each of 21 kinds)"
+	@echo "make fuzz    read broken sets, stores and results (FUZZ_SECONDS of each kind)"
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
 	@echo "make lock    write the hashes of the pinned dependencies anew (needs the network)"
 	@echo "make check   formatter, linter, types, architecture"

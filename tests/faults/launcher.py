@@ -48,22 +48,12 @@ class Launcher:
         )
         return self
 
-    def run(
-        self, *arguments: object, kill_after: float | None = None, threads: int = 1, terminal: bool = False
-    ) -> Ended:
-        """Run `prism` with some arguments.
-
-        Args:
-            arguments: what stands behind `prism`.
-            kill_after: seconds after which it is killed with SIGKILL if it still runs.
-            threads: those of PyTorch.
-            terminal: whether it is to believe that it prints to a terminal, and draw its progress bar.
-        """
+    def run(self, *arguments: object, kill_after: float | None = None) -> Ended:
+        """Run `prism` with some arguments; SIGKILL ends it after so many seconds if it still runs."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with tempfile.NamedTemporaryFile("r", errors="replace") as printed:
             order = {"arguments": [str(a) for a in arguments], "printed": printed.name, "kill_after": kill_after}
-            order |= {"threads": threads, "terminal": terminal}
             print(json.dumps(order), file=self._process.stdin, flush=True)
             answer = json.loads(self._process.stdout.readline())
             return Ended(answer["code"], printed.read(), answer["seconds"])
@@ -90,13 +80,11 @@ def serve() -> None:
         print(json.dumps(_do(**json.loads(line))), file=answers)
 
 
-def _do(
-    arguments: list[str], printed: str, kill_after: float | None, threads: int, terminal: bool
-) -> dict[str, float]:
+def _do(arguments: list[str], printed: str, kill_after: float | None) -> dict[str, float]:
     started = time.monotonic()
     child = os.fork()
     if child == 0:
-        _become(arguments, printed, threads, terminal)
+        _become(arguments, printed)
     watch = os.pidfd_open(child)
     try:
         if not select.select([watch], [], [], kill_after)[0]:
@@ -107,7 +95,7 @@ def _do(
     return {"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - started}
 
 
-def _become(arguments: list[str], printed: str, threads: int, terminal: bool) -> None:
+def _become(arguments: list[str], printed: str) -> None:
     """Go on as a run of `prism` in a session of its own, and never come back."""
     import traceback
 
@@ -116,8 +104,7 @@ def _become(arguments: list[str], printed: str, threads: int, terminal: bool) ->
     code = 1
     try:
         os.setsid()
-        torch.set_num_threads(threads)
-        os.environ.update({"FORCE_COLOR": "1"} if terminal else {})
+        torch.set_num_threads(1)
         output = os.open(printed, os.O_WRONLY | os.O_TRUNC)
         for descriptor in (1, 2):
             os.dup2(output, descriptor)

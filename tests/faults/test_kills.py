@@ -13,10 +13,6 @@ from verbs import VERBS, forget, write_inputs
 
 KILLS = either(2, 50)
 """Kills of each verb; reproduce, which runs the others, gets half as many."""
-KILLED = (
-    *("ingest", "condense, prism", "condense, static-dynamic", "select, herding"),
-    *("evaluate", "retrieve", "report", "export, videofolder", "reproduce"),
-)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +47,7 @@ def every_name(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("name", KILLED)
+@pytest.mark.parametrize("name", VERBS)
 def test_a_run_killed_at_any_moment_and_repeated_ends_with_the_same_bytes(name, root, launcher, tmp_path):
     verb, random_ = VERBS[name], random.Random(f"{name} killed")
     plain = tmp_path / "plain"

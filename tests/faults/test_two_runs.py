@@ -20,20 +20,13 @@ from prism.condensation.condense import condense
 from prism.condensation.journal import Journal
 from prism.errors import BusyError, OutputError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.retrieve import retrieve
 from prism.exports.export import export
 from prism.ingestion.build import ingest
-from prism.ingestion.motion import write_motion
 from prism.machine.files import lock
-from prism.reports import page
-from prism.reports.page import report
 from prism.selection.select import select
 
 SCHEDULE = {"width": 4, "epochs": 1, "seeds": 1, "device": "cpu"}
 RUNS: dict[str, Callable[[Path, Path], object]] = {
-    "motion": lambda _, output: write_motion(
-        output, train_per_class=1, test_per_class=1, num_frames=8, size=32, progress=False
-    ),
     "ingest": lambda inputs, output: ingest(
         inputs / "videos", output, num_frames=4, stride=1, size=16, progress=False
     ),
@@ -42,9 +35,7 @@ RUNS: dict[str, Callable[[Path, Path], object]] = {
     ),
     "select": lambda inputs, output: select(inputs / "store", output=output),
     "evaluate": lambda inputs, output: evaluate(inputs / "set", inputs / "store", output=output, **SCHEDULE),
-    "retrieve": lambda inputs, output: retrieve(inputs / "set", inputs / "store", output=output, **SCHEDULE),
     "export": lambda inputs, output: export(inputs / "set", output, to="tensors"),
-    "report": lambda inputs, output: report([inputs / "result.json"], output),
 }
 
 
@@ -54,7 +45,6 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_store(folder / "store", train=10, val=0, test=1)
     write_classes(folder / "videos", videos=3, num_frames=6)
     select(folder / "store", output=folder / "set")
-    evaluate(folder / "set", folder / "store", output=folder / "result.json", **SCHEDULE)
     return folder
 
 
@@ -83,7 +73,6 @@ def another_run(output: Path, does: str = "") -> Iterator[subprocess.Popen[str]]
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_second_run_is_refused_and_the_lock_of_a_dead_run_does_not_block(name, inputs, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "build_page", lambda loaded, sheets: "<p>")
     run, output = RUNS[name], tmp_path / "output"
     with another_run(output) as first:
         before = sorted(tmp_path.rglob("*"))

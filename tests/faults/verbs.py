@@ -8,7 +8,6 @@ from conftest import write_store
 from launcher import Ended, Launcher
 from videos import write_classes
 
-from prism.evaluation.evaluate import evaluate
 from prism.selection.select import select
 
 RECIPE = """
@@ -31,17 +30,13 @@ class Verb:
         words: the command but for its output; `{root}` is the folder that `write_inputs` fills.
         output: its output's name.
         repeat: what is added when it is repeated after a kill.
-        has_workers, has_bar: whether it takes `--workers`, and `--no-progress`.
-        rewritten: files of a folder that are written anew whenever another file has been added to it; none where
-            a folder appears as a whole.
+        rewritten: files of a folder that are written anew whenever another file has been added to it.
         tells_time: files of the folder, or beside the output, whose text tells times, which differ.
     """
 
     words: str
     output: str
     repeat: tuple[str, ...] = ()
-    has_workers: bool = False
-    has_bar: bool = True
     rewritten: tuple[str, ...] = ()
     tells_time: tuple[str, ...] = ()
 
@@ -55,69 +50,24 @@ CONDENSE = (
     "condense {root}/store --device cpu --width 2 --iterations 10 --batch-real 2 --recipe paper --epsilon 0.03 "
     "--static-iterations 2 --checkpoint-seconds 0"
 )
-SELECT = "select {root}/store --device cpu --width 2 --epochs 1"
-# Small batches, for many steps: what differs in the last bit then differs in the training loss.
 TRAIN = "--data {root}/store --device cpu --width 2 --epochs 3 --batch-size 2 --seeds 2"
+TABLES = "reproduce table6a --data {root}/store --scale small --recipe {root}/tiny.toml --device cpu"
+TIMES = "table6a-small-*.md", "table6a-small-*.html"
 
 VERBS = {
-    "motion": Verb("motion --train-per-class 1 --test-per-class 1 --num-frames 8 --size 32", "motion"),
-    "ingest": Verb(
-        "ingest {root}/videos --num-frames 8 --stride 1 --size 48 --random-test-windows 3",
-        "store",
-        has_workers=True,
-    ),
-    **{
-        f"condense, {method}": Verb(f"{CONDENSE} --method {method}", "set.safetensors", ("--resume",))
-        for method in ("prism", "dm", "static-dynamic")
-    },
-    **{
-        f"select, {method}": Verb(f"{SELECT} --method {method}", "chosen.safetensors", ("--overwrite",))
-        for method in ("random", "herding", "k-center")
-    },
-    "evaluate": Verb(
-        "evaluate {root}/chosen.safetensors " + TRAIN, "result.json", ("--resume",), has_workers=True
-    ),
-    "evaluate, wang2024": Verb(
-        "evaluate {root}/chosen.safetensors --protocol wang2024 " + TRAIN,
-        "result.json",
-        ("--resume",),
-        has_workers=True,
-    ),
-    "evaluate, takes": Verb(
-        "evaluate {root}/takes.safetensors " + TRAIN, "result.json", ("--resume",), has_workers=True
-    ),
-    "evaluate, cnn-gru": Verb(
-        "evaluate {root}/chosen.safetensors --model cnn-gru " + TRAIN,
-        "result.json",
-        ("--resume",),
-        has_workers=True,
-    ),
-    "evaluate, real clips": Verb(
-        "evaluate --train {root}/store --train-vpc 2 " + TRAIN, "result.json", ("--resume",), has_workers=True
-    ),
-    "retrieve": Verb(
-        "retrieve {root}/chosen.safetensors " + TRAIN, "recall.json", ("--resume",), has_workers=True
-    ),
-    "export, videofolder": Verb("export {root}/chosen.safetensors", "out", ("--overwrite",)),
-    "report": Verb("report {root}/result.json", "page.html", has_bar=False),
-    "reproduce": Verb(
-        "reproduce table6a --data {root}/store --scale small --recipe {root}/tiny.toml --device cpu",
-        "tables",
-        rewritten=("table6a-small-*",),
-        tells_time=("table6a-small-*.md", "table6a-small-*.html"),
-    ),
+    "ingest": Verb("ingest {root}/videos --num-frames 8 --stride 1 --size 48", "store"),
+    "condense": Verb(CONDENSE, "set.safetensors", ("--resume",)),
+    "static-dynamic": Verb(f"{CONDENSE} --method static-dynamic", "set.safetensors", ("--resume",)),
+    "evaluate": Verb("evaluate {root}/chosen.safetensors " + TRAIN, "result.json", ("--resume",)),
+    "export": Verb("export {root}/chosen.safetensors", "out", ("--overwrite",)),
+    "reproduce": Verb(TABLES, "tables", rewritten=("table6a-small-*",), tells_time=TIMES),
 }
 
 
 def write_inputs(root: Path) -> None:
-    """What the verbs read: some videos, a store of random pixels, a selection of it and its result."""
+    """Write what the verbs read: some videos, a store of random pixels, and a selection of it."""
     write_classes(root / "videos", videos=5, num_frames=10)
-    store = write_store(root / "store", train=10, val=0, test=1, random_test_windows=3)
-    select(store, output=root / "chosen.safetensors", vpc=2)
-    select(store, output=root / "takes.safetensors", vpc=2, takes=4, storage="h264")
-    evaluate(
-        root / "chosen.safetensors", store, output=root / "result.json", width=2, epochs=1, seeds=2, device="cpu"
-    )
+    select(write_store(root / "store", train=10, val=0, test=1), output=root / "chosen.safetensors", vpc=2)
     (root / "tiny.toml").write_text(RECIPE)
 
 
