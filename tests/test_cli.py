@@ -401,7 +401,7 @@ MISTAKES = {
     "lr overflows float32": ("condense {store} -o {at}/out --lr 1e39", "condense.lr = 1e+39"),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
-    "file as store": ("condense {at}/file -o {at}/out", "file' is text, not a clip store"),
+    "file as store": ("condense {at}/file -o {at}/out", "file' is a third-party file, not a clip store"),
     "set as store": ("select {set} -o {at}/out", "is a condensed set, not a clip store"),
     "output exists": ("condense {store} -o {at}/file", "exists already"),
     "output exists for select": ("select {store} -o {at}/file", "exists already"),
@@ -413,11 +413,14 @@ MISTAKES = {
     "result exists": ("evaluate {set} --data {store} -o {at}/file", "exists already"),
     "missing set": ("evaluate {at}/missing --data {store}", "does not exist"),
     "store as set": ("evaluate {store} --data {store}", "is a clip store, not a condensed set. prism condense"),
-    "text as set": ("evaluate {at}/file --data {store}", "file' is text, not a condensed set. prism condense"),
+    "text as set": (
+        "evaluate {at}/file --data {store}",
+        "is a third-party file, not a condensed set",
+    ),
     "result as set": ("evaluate {at}/result.json --data {store}", "is a result, not a condensed set"),
     "set as result": ("report {set} -o {at}/out", "is a condensed set, not a result. prism evaluate"),
     "store as result": ("report {store} -o {at}/out", "is a clip store, not a result"),
-    "text as result": ("report {at}/file -o {at}/out", "is text, not a result"),
+    "text as result": ("report {at}/file -o {at}/out", "is a third-party file, not a result"),
     "truncated set": ("evaluate {at}/cut.safetensors --data {store}", "truncated"),
     "no data": ("evaluate {set}", "--data"),
     "neither set nor train": ("evaluate --data {store}", "either a condensed set or a store to train on (--train"),
@@ -441,7 +444,10 @@ MISTAKES = {
     "option of another format": ("export {set} -o {at}/out --to gif --quality 9", "left out with the format gif"),
     "missing recipe": ("condense {store} -o {at}/out --recipe {at}/missing", "does not exist"),
     "info on nothing": ("info {at}/missing", "does not exist"),
-    "info on text": ("info {at}/file", "is text, and neither a clip store, a condensed set nor a result"),
+    "info on text": (
+        "info {at}/file",
+        "is a third-party file, and neither",
+    ),
     "info on an empty folder": ("info {at}/empty", "is a folder, and neither a clip store"),
 }
 """Every mistake: what was typed, and what the one line has to say."""

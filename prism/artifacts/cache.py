@@ -16,23 +16,17 @@ from torch import Tensor
 from prism.artifacts.store import ClipStore
 from prism.errors import OutputError
 from prism.machine.devices import rounding
-from prism.machine.files import lock, lock_path, write_atomically
+from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json
 
 KEPT_BYTES = 4 * 2**30
-"""What all files of one kind may take in a store; the oldest go first, the newest stays whatever its size."""
+"""Of all files of one kind in a store; the oldest go first, the newest stays whatever its size."""
 
 
 @dataclass(frozen=True)
 class CacheFile:
-    """The file of a tensor in a store's cache, `cache/<kind>-<digest>.safetensors`, with the SHA-256 of its bytes.
-
-    Attributes:
-        path: where it lies, whether it is there or not.
-        kind: what the tensor is.
-        shape: its shape; a file of another one counts as damaged.
-    """
+    """The file `cache/<kind>-<digest>.safetensors` of a tensor in a store, with the SHA-256 of its values."""
 
     path: Path
     kind: str
@@ -42,27 +36,19 @@ class CacheFile:
     def of(
         cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device, shape: tuple[int, ...]
     ) -> "CacheFile":
-        """The file of what a key decides, beside the store, the versions and how the device rounds.
-
-        Args:
-            store: the data set that the tensor is about.
-            kind: what it is.
-            key: all that its values depend on.
-            device: where it is computed.
-            shape: its shape.
-        """
+        """The file of a tensor whose values depend on the store, a key, the versions and how the device rounds."""
         identity = canonical_json([store.fingerprint, key, versions(), *rounding(device)])
         digest = hashlib.sha256(identity.encode()).hexdigest()
         return cls(store.path / "cache" / f"{kind}-{digest[:16]}.safetensors", kind, shape)
 
     @property
     def num_bytes(self) -> int:
-        """What the values take on disk."""
+        """Bytes of the values on disk."""
         return 4 * math.prod(self.shape)
 
     def load(self) -> Tensor | None:
         """The tensor, float32 on the CPU; None where it is not kept, or the file is damaged."""
-        # The store may be a stranger's: a pipe in the place of the file would never end.
+        # A pipe in the place of the file would never end.
         if not self.path.is_file():
             return None
         try:
@@ -71,12 +57,7 @@ class CacheFile:
         except (OSError, safetensors.SafetensorError):
             return None
         is_alike = found.shape == self.shape and found.dtype == torch.float32
-        is_good = is_alike and digest == _digest(found) and bool(found.isfinite().all())
-        if is_good and lock_path(self.path).exists():
-            # A run that was killed just after the file had got its name has left its claim; a living one keeps it.
-            with contextlib.suppress(OSError, OutputError), lock(self.path):
-                pass
-        return found if is_good else None
+        return found if is_alike and digest == _digest(found) and bool(found.isfinite().all()) else None
 
     def get(self, compute: Callable[[], Tensor]) -> Tensor:
         """The tensor on the CPU, the same bits from the cache as from `compute`, whose result is kept."""

@@ -14,7 +14,6 @@ from prism.machine.devices import send
 HALF_LEVEL = 1 / 510
 """Half a step of 8-bit pixels, in units of [0, 1]."""
 PIXELS = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""The types of pixels."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Normalisation:
     def apply(self, frames: Tensor) -> Tensor:
         """Pixels in [0, 1] (..., C, H, W) to zero mean and unit variance over the training set."""
         mean, std = self._as_tensors(frames)
-        # The difference is ours alone: dividing it in place spares memory, and the time to get it.
+        # Dividing in place spares memory, and the time to get it.
         return (frames - mean).div_(std)
 
     def invert(self, frames: Tensor) -> Tensor:
@@ -72,9 +71,6 @@ class Clips:
         frames: (N, T, C, H, W), uint8 pixels in 0..255 or float pixels in units of [0, 1].
         labels: (N,), int64 class indices.
         classes: the class names, in the order of the labels.
-
-    Raises:
-        ClipError: frames or labels have another type or shape, or a label has no class.
     """
 
     frames: Tensor
@@ -110,21 +106,16 @@ class Clips:
         return self.frames.shape[3], self.frames.shape[4]
 
     def subset(self, indices: Tensor | Sequence[int]) -> "Clips":
-        """The clips at the given positions, in that order; errors as of `as_positions`."""
+        """The clips at the given positions, in that order."""
         index = as_positions(indices)
         return Clips(self.frames[index], self.labels[index], self.classes)
 
 
 def as_positions(given: Tensor | Sequence[int]) -> Tensor:
-    """Positions as int64.
-
-    Raises:
-        ClipError: they are something else, as a mask is.
-    """
+    """Positions as int64; a mask is a ClipError."""
     found = torch.as_tensor(given)
     if found.numel() and (found.dtype == torch.bool or found.is_floating_point()):
-        remedy = "mask.nonzero().flatten() has those of a mask"
-        raise ClipError(f"positions must be whole numbers, got {found.dtype}; {remedy}.")
+        raise ClipError(f"positions must be whole numbers, got {found.dtype}. Try mask.nonzero().flatten().")
     return found.to(torch.int64)
 
 
@@ -143,10 +134,7 @@ def to_model_input(frames: Tensor, normalisation: Standardisation) -> Tensor:
 
 
 def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
-    """Mirror each clip (N, ..., W) left to right with probability one half.
-
-    The draw happens on the generator's device, so the same seed mirrors the same clips everywhere.
-    """
+    """Mirror each clip (N, ..., W) left to right with probability one half, drawn on the generator's device."""
     return mirror(frames, torch.rand(len(frames), generator=generator, device=generator.device) < 0.5)
 
 

@@ -30,9 +30,9 @@ from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json, parse_json
 
-FORMAT = "prism-condensed-set"
-VERSION = 1
+FORMAT, VERSION = "prism-condensed-set", 1
 ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264)
+Tensors = dict[str, Tensor]
 MOST_MEAN = 4.0
 """Mean absolute pixel of a set in units of [0, 1], at most: in 0..255 it is 4 where nearly all is black."""
 
@@ -90,11 +90,10 @@ class CondensedSet:
     @property
     def contents(self) -> str:
         """Classes, videos, key-frames, shape, storage and bytes, in a few words."""
-        height, width = self.size
-        videos = f"{len(self)} videos" + (f" of {self.takes} takes" if self.takes > 1 else "")
-        held = f"{len(self.classes)} classes, {videos}, {self.num_keyframes} key-frames"
-        held += f", {self.num_frames}×{height}×{width}"
-        return f"{held}, {self.storage}, {self.num_bytes:,} bytes"
+        takes = f" of {self.takes} takes" if self.takes > 1 else ""
+        held = f"{len(self.classes)} classes, {len(self)} videos{takes}, {self.num_keyframes} key-frames"
+        shape = f"{self.num_frames}×{self.size[0]}×{self.size[1]}"
+        return f"{held}, {shape}, {self.storage}, {self.num_bytes:,} bytes"
 
     @property
     def num_frames(self) -> int:
@@ -154,8 +153,6 @@ class CondensedSet:
     def render(self, videos: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
         """The clips that the stored images stand for (paper, equation 3).
 
-        All videos take part in a draw, so that a video's clip does not depend on which others are rendered.
-
         Args:
             videos: (n,) positions of the videos to render; all by default.
             generator: draws, where a video stands for several clips; None always gives the same one of them.
@@ -164,9 +161,9 @@ class CondensedSet:
             (n, T, C, H, W) float32 pixels in units of [0, 1] (synthetic ones may exceed it).
 
         Raises:
-            ClipError: the positions are no whole numbers.
             ArtifactError: compressed images are not what the set says of them.
         """
+        # All videos take part in a draw, so that a video's clip does not depend on which others are rendered.
         chosen = torch.arange(len(self)) if videos is None else as_positions(videos)
         places = torch.arange(0, self.stored_clips, self.takes)
         if generator is not None and self.takes > 1:
@@ -201,7 +198,7 @@ class CondensedSet:
             method: how they were made, as tables and pages name it.
             seed: of their making. Sets of one method that differ in their seed alone are compared as one group.
             storage: how the frames are written; as `Float32` by default, as `UInt8` where they are uint8.
-            options: what else they were made by, recorded beside the seed.
+            options: further options of the method, recorded beside the seed.
 
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
@@ -214,9 +211,8 @@ class CondensedSet:
             ("height and width", clips.size, store.size),
         ):
             if found != wanted:
-                raise ArtifactError(
-                    f"{what} of the clips are {short_repr(found)}, but the store has {short_repr(wanted)}."
-                )
+                said = f"{what} of the clips are {short_repr(found)}"
+                raise ArtifactError(f"{said}, but the store has {short_repr(wanted)}.")
         counts = clips.labels.bincount(minlength=len(store.classes))
         if missing := (counts == 0).nonzero().flatten().tolist():
             raise ArtifactError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
@@ -225,9 +221,8 @@ class CondensedSet:
             raise ConfigError(f"seed = {short_repr(seed)}, but it must be a whole number.")
         for name, value in {"method": method, **made}.items():
             if not isinstance(value, bool | int | str) and not (isinstance(value, float) and isfinite(value)):
-                raise ConfigError(
-                    f"{name} = {short_repr(value)}, but it must be a finite number, a text, True or False."
-                )
+                said = "it must be a finite number, a text, True or False"
+                raise ConfigError(f"{name} = {short_repr(value)}, but {said}.")
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
         pixels = as_pixels(frames)
@@ -272,12 +267,7 @@ class CondensedSet:
         return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
 
     def save(self, path: str | Path) -> None:
-        """Write the set, or leave what stood under its name before.
-
-        Raises:
-            ArtifactError: a custom encoding has the name of one of PRISM's, or a tensor called `labels`.
-            OutputError: the file cannot be written, or the disk is full.
-        """
+        """Write the set, or leave what stood under its name before."""
         encoding = self.encoding
         is_clash = encoding.NAME in {own.NAME for own in ENCODINGS} and not isinstance(encoding, ENCODINGS)
         if is_clash or "labels" in encoding.tensors:
@@ -316,10 +306,11 @@ class CondensedSet:
                 _checked(metadata["source"], dict),
                 _checked(metadata.get("takes", 1), int),
             )
-        except ArtifactError as error:
-            raise ArtifactError(str(error) if str(path) in str(error) else f"'{path}': {error}") from None
-        except (ClipError, LookupError, TypeError, ValueError, RuntimeError) as error:
-            raise ArtifactError(f"'{path}' is not a valid condensed set: {str(error).rstrip('.')}.") from None
+        except (ArtifactError, ClipError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            said = ("" if isinstance(error, ArtifactError) else "not a valid condensed set: ") + str(error).rstrip(
+                "."
+            )
+            raise ArtifactError(f"{said}." if f"'{path}'" in said else f"'{path}': {said}.") from None
         # Another writer's header may be longer than ours.
         vars(condensed)["num_bytes"] = path.stat().st_size
         return condensed
@@ -348,12 +339,12 @@ def _read(
                 raise ArtifactError(f"'{path}' is not a condensed set: it has no PRISM metadata.")
             metadata = parse_json(text)
             foreign = f"'{path}' is not a condensed set: its metadata"
-            check_format(metadata, FORMAT, VERSION, ArtifactError, foreign, f"'{path}'")
+            check_format(metadata, FORMAT, VERSION, foreign, f"'{path}'")
             # A damaged name may be of a type that no mapping can look up.
             if (name := metadata.get("encoding", KeyFrameEncoding.NAME)) not in list(known):
+                said = f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}."
                 raise ArtifactError(
-                    f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}. Update "
-                    "prism-condense, or give a custom encoding to CondensedSet.load(path, encodings=[…])."
+                    f"{said} Update, or name a custom one: CondensedSet.load(path, encodings=[…])."
                 )
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
@@ -361,8 +352,7 @@ def _read(
     labels = tensors.get("labels", torch.empty(0))
     if labels.dtype != torch.int32 or labels.dim() != 1:
         raise ArtifactError(f"'{path}' has no tensor 'labels' of int32.")
-    others = {key: tensor for key, tensor in tensors.items() if key != "labels"}
-    if problem := tensor_problem(known[name], others):
+    if problem := tensor_problem(known[name], {key: tensors[key] for key in tensors if key != "labels"}):
         raise ArtifactError(f"'{path}' {problem}.")
     return known[name], metadata, tensors
 

@@ -27,11 +27,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         normalise: zero mean and unit variance over the real training pixels (as `prism evaluate` trains),
             else pixels in units of [0, 1]: real ones lie within, synthetic ones may exceed it.
         transform: called with each video.
-        in_memory: read all clips of a store now, rather than from its files when they are asked for.
-
-    Raises:
-        ConfigError: the source is something else, an option is none that there is, or a set is asked for a split.
-        ArtifactError: the store has no clips of the split.
+        in_memory: read all clips of a store now, rather than from its files when they are indexed.
 
     Attributes:
         classes: the class names.
@@ -53,16 +49,15 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
         if not isinstance(source, CondensedSet | ClipStore):
-            raise ConfigError(
-                f"a condensed set or a clip store is wanted, not {short_repr(source)}; prism.load opens files."
-            )
-        if isinstance(source, CondensedSet) and split != "train":
-            raise ConfigError(
-                f"split = {split!r}, but a condensed set has training videos alone. Open the store for real clips."
-            )
-        clips = source.clips() if isinstance(source, CondensedSet) else source.clips(split)
+            what = "a condensed set or a clip store is wanted"
+            raise ConfigError(f"{what}, not {short_repr(source)}; prism.load opens files.")
+        is_set = isinstance(source, CondensedSet)
+        if is_set and split != "train":
+            what = f"split = {split!r}, but a condensed set has training videos alone."
+            raise ConfigError(f"{what} Open the store for real clips.")
+        clips = source.clips() if is_set else source.clips(split)
         self._frames = clips.frames.clone() if in_memory else clips.frames
-        self._drawn = source if isinstance(source, CondensedSet) and source.is_random else None
+        self._drawn = source if is_set and source.is_random else None
         self._normalisation = source.normalisation if normalise else None
         self._output_format = output_format
         self._transform = transform
@@ -75,12 +70,9 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         return f"VideoDataset({len(self)} videos of {len(self.classes)} classes, {self._output_format}, {values})"
 
     def draw(self, epoch: int) -> None:
-        """Show the clips of an epoch, where each video stands for several; without such videos nothing changes.
+        """Show the clips of an epoch, where each video stands for several; the same epoch always gives the same.
 
         The processes of a `DataLoader` get to see them unless they are `persistent_workers`.
-
-        Args:
-            epoch: the same epoch always gives the same clips.
         """
         if self._drawn is not None:
             self._frames = self._drawn.clips(generator(0, "clips", epoch)).frames
@@ -93,7 +85,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         if isinstance(index, slice):
             raise ConfigError("a data set gives one video at a time: data[0]. Take several with a DataLoader.")
         frames = as_pixels(self._frames[index])
-        # The video is the caller's alone, who may change it in place.
+        # A caller may change the video in place.
         frames = self._normalisation.apply(frames) if self._normalisation else frames.clone()
         video = frames.permute(*("TCHW".index(axis) for axis in self._output_format))
         return (self._transform(video) if self._transform else video), self.targets[index]

@@ -9,9 +9,6 @@ from prism.artifacts.results import Result, percent
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError
 
-MOST_LISTED = 12
-"""Longer lists are shortened for a reader."""
-
 
 def describe(path: str | Path) -> dict[str, Any]:
     """Facts about an artifact, most telling first.
@@ -24,72 +21,63 @@ def describe(path: str | Path) -> dict[str, Any]:
         raise ArtifactError(f"'{path}' does not exist.")
     kind = kind_of(path)
     if kind == STORE:
-        return _of_store(ClipStore.open(path))
+        store = ClipStore.open(path)
+        return {
+            "kind": "clip store",
+            "classes": list(store.classes),
+            "clips": {split: len(store.positions(split)) for split in store.splits},
+            "num_frames": store.num_frames,
+            "size": list(store.size),
+            "flip": store.flip,
+            "skipped": store.header.num_skipped,
+            "bytes": store.clip_bytes * len(store),
+            "settings": store.header.settings,
+            "fingerprint": store.fingerprint,
+        }
     if kind in (RESULT, JSON):
-        return _of_result(Result.load(path))
+        result = Result.load(path)
+        stored = result.subject.stored_clips
+        return {
+            "kind": "result",
+            "label": result.label,
+            "task": result.task,
+            **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
+            **({"caution": result.caution} if result.caution else {}),
+            "protocol": result.protocol,
+            "method": result.subject.method,
+            "videos": result.subject.num_videos,
+            **({"stored_clips": stored} if stored != result.subject.num_videos else {}),
+            "bytes": result.subject.num_bytes,
+            "float32_bytes": result.subject.float32_bytes,
+            "config": result.config,
+        }
     if kind in (SET, TENSORS):
-        return _of_set(CondensedSet.load(path))
+        condensed = CondensedSet.load(path)
+        takes = ", takes" if condensed.takes > 1 else ""
+        return {
+            "kind": "condensed set",
+            "method": f"{condensed.source.get('method', 'unknown')}{takes}",
+            "classes": list(condensed.classes),
+            "videos": len(condensed),
+            "takes": condensed.takes,
+            "keyframes": condensed.num_keyframes,
+            "num_frames": condensed.num_frames,
+            "size": list(condensed.size),
+            "encoding": condensed.encoding.NAME,
+            "storage": condensed.storage,
+            "bytes": condensed.num_bytes,
+            "float32_bytes": condensed.float32_bytes,
+            **({"unseen": condensed.source["unseen"]} if "unseen" in condensed.source else {}),
+            "source": condensed.source,
+        }
     remedy = " prism ingest makes a store of a folder of videos." if kind == FOLDER else ""
     raise ArtifactError(f"'{path}' is {kind}, and neither a clip store, a condensed set nor a result.{remedy}")
 
 
-def _of_store(store: ClipStore) -> dict[str, Any]:
-    return {
-        "kind": "clip store",
-        "classes": list(store.classes),
-        "clips": {split: len(store.positions(split)) for split in store.splits},
-        "num_frames": store.num_frames,
-        "size": list(store.size),
-        "flip": store.flip,
-        "skipped": store.header.num_skipped,
-        "bytes": store.clip_bytes * len(store),
-        "settings": store.header.settings,
-        "fingerprint": store.fingerprint,
-    }
-
-
-def _of_result(result: Result) -> dict[str, Any]:
-    stored = result.subject.stored_clips
-    return {
-        "kind": "result",
-        "label": result.label,
-        "task": result.task,
-        **{f"{metric}_percent": percent(result.summary(metric)) for metric in result.metrics},
-        **({"caution": result.caution} if result.caution else {}),
-        "protocol": result.protocol,
-        "method": result.subject.method,
-        "videos": result.subject.num_videos,
-        **({"stored_clips": stored} if stored != result.subject.num_videos else {}),
-        "bytes": result.subject.num_bytes,
-        "float32_bytes": result.subject.float32_bytes,
-        "config": result.config,
-    }
-
-
-def _of_set(condensed: CondensedSet) -> dict[str, Any]:
-    takes = ", takes" if condensed.takes > 1 else ""
-    return {
-        "kind": "condensed set",
-        "method": f"{condensed.source.get('method', 'unknown')}{takes}",
-        "classes": list(condensed.classes),
-        "videos": len(condensed),
-        "takes": condensed.takes,
-        "keyframes": condensed.num_keyframes,
-        "num_frames": condensed.num_frames,
-        "size": list(condensed.size),
-        "encoding": condensed.encoding.NAME,
-        "storage": condensed.storage,
-        "bytes": condensed.num_bytes,
-        "float32_bytes": condensed.float32_bytes,
-        **({"unseen": condensed.source["unseen"]} if "unseen" in condensed.source else {}),
-        "source": condensed.source,
-    }
-
-
 def in_brief(fact: Any) -> Any:
-    """A fact as a reader wants it in a line: of a long list its length and how it begins."""
+    """A fact for one line: of a list with more than twelve items its length and first ones."""
     if isinstance(fact, dict):
         return {key: in_brief(value) for key, value in fact.items()}
-    if isinstance(fact, list) and len(fact) > MOST_LISTED:
+    if isinstance(fact, list) and len(fact) > 12:
         return f"{len(fact)}: {', '.join(map(str, fact[:3]))}, …"
     return fact

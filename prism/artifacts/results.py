@@ -314,7 +314,7 @@ class Result:
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             raise ArtifactError(f"'{path}' is not a result, or is damaged: {problem}.") from None
-        check_format(content, "prism-result", VERSION, ArtifactError, f"'{path}' is not a result: it", f"'{path}'")
+        check_format(content, "prism-result", VERSION, f"'{path}' is not a result: it", f"'{path}'")
         try:
             return replace(_checked(content), file=path)
         except KeyError as error:

@@ -11,7 +11,6 @@ Clips are sorted by split (train, val, test, test-random), class and path. `docs
 
 import csv
 import hashlib
-import itertools
 import os
 import re
 from collections import Counter
@@ -32,8 +31,7 @@ if TYPE_CHECKING:
 
     from prism.artifacts.clips import Clips, Normalisation
 
-FORMAT = "prism-clip-store"
-VERSION = 1
+FORMAT, VERSION = "prism-clip-store", 1
 Split = Literal["train", "val", "test"]
 StoreSplit = Literal[Split, "test-random"]
 SPLITS = get_args(StoreSplit)
@@ -52,10 +50,6 @@ class ClipSource:
     start: int
     stride: int
     video_frames: int
-
-
-TEXTS, NUMBERS = ("split", "label", "path"), ("start", "stride", "video_frames")
-CLIP_COLUMNS = TEXTS + NUMBERS
 
 
 @dataclass(frozen=True)
@@ -86,21 +80,39 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
     return ordered
 
 
+TEXTS, NUMBERS = ("split", "label", "path"), ("start", "stride", "video_frames")
+
+
 def clips_csv(sources: Iterable[ClipSource]) -> str:
     """The text of `clips.csv`."""
-    return csv_text(CLIP_COLUMNS, ([getattr(source, column) for column in CLIP_COLUMNS] for source in sources))
+    columns = TEXTS + NUMBERS
+    return csv_text(columns, ([getattr(source, column) for column in columns] for source in sources))
 
 
 class ClipStore:
     """A data set of real clips, read from disk as they are needed.
 
     Open one with `ClipStore.open(path)`, or make one with `prism.ingest`.
+
+    Attributes:
+        path: the folder.
+        sources: a `ClipSource` for each clip.
+        classes: the class names, sorted; a label is a position in them.
+        num_frames: frames per clip (T).
+        size: height and width in pixels.
+        flip: whether a horizontal flip keeps the labels.
+        splits: those that the store has, in their order; any but the first may be empty.
+        clip_bytes: bytes of one clip (uint8).
+        name: of the data set, where the ingest was given one; else that of the folder.
     """
 
     def __init__(self, path: Path, header: StoreHeader, sources: Sequence[ClipSource]) -> None:
-        self.path = path
-        self.header = header
-        self.sources = sources
+        self.path, self.header, self.sources = path, header, sources
+        self.classes, self.flip = header.classes, header.flip
+        self.num_frames, self.size = header.num_frames, header.size
+        self.splits = tuple(split for split in SPLITS if split in header.splits)
+        self.clip_bytes = 3 * header.num_frames * header.size[0] * header.size[1]
+        self.name = str(header.settings.get("name") or path.resolve().name)
         self._stamp = _stamp(path)
 
     @classmethod
@@ -123,8 +135,7 @@ class ClipStore:
             raise ArtifactError(f"store '{path}' has a changed clips.csv (its checksum differs). Ingest it again.")
         store = cls(path, header, _read_sources(path, header))
         store._stamp = stamp
-        expected = len(store) * store.clip_bytes
-        found = (path / "frames.u8").stat().st_size
+        expected, found = len(store) * store.clip_bytes, (path / "frames.u8").stat().st_size
         if found != expected:
             raise ArtifactError(f"store '{path}' has {found} bytes of frames, but its index needs {expected}.")
         if verify and file_sha256(path / "frames.u8") != header.sha256["frames.u8"]:
@@ -149,44 +160,8 @@ class ClipStore:
     @property
     def contents(self) -> str:
         """Classes, clips and shape, in a few words."""
-        height, width = self.size
         counts = ", ".join(f"{len(self.positions(split))} {split}" for split in self.splits)
-        return f"{len(self.classes)} classes, {counts}, {self.num_frames}×{height}×{width}"
-
-    @property
-    def name(self) -> str:
-        """The name of the data set, where the ingest was given one; else that of the folder."""
-        return str(self.header.settings.get("name") or self.path.resolve().name)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The splits that this store has, in their order; any but the first may be empty."""
-        return tuple(split for split in SPLITS if split in self.header.splits)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The class names, sorted; a label is a position in them."""
-        return self.header.classes
-
-    @property
-    def num_frames(self) -> int:
-        """Frames per clip (T)."""
-        return self.header.num_frames
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Height and width in pixels."""
-        return self.header.size
-
-    @property
-    def flip(self) -> bool:
-        """Whether a horizontal flip keeps the labels."""
-        return self.header.flip
-
-    @property
-    def clip_bytes(self) -> int:
-        """Bytes of one clip in the store (uint8)."""
-        return self.num_frames * 3 * self.size[0] * self.size[1]
+        return f"{len(self.classes)} classes, {counts}, {self.num_frames}×{self.size[0]}×{self.size[1]}"
 
     @cached_property
     def normalisation(self) -> "Normalisation":
@@ -201,10 +176,7 @@ class ClipStore:
         return self._digest(self.header.mean, self.header.std)
 
     def is_source(self, fingerprint: object) -> bool:
-        """Whether a set with this fingerprint as its source was made from this store.
-
-        The fingerprints of earlier versions leave out the normalisation.
-        """
+        """Whether it is this store's fingerprint, or that of an earlier version, without the normalisation."""
         return fingerprint in (self.fingerprint, self._digest())
 
     def _digest(self, *further: object) -> str:
@@ -225,20 +197,15 @@ class ClipStore:
         import numpy as np
         import torch
 
-        height, width = self.size
-        shape = (len(self), self.num_frames, 3, height, width)
         self.check_unchanged()
         # Copy-on-write keeps the file unchanged and spares torch's warning about read-only memory.
+        shape = (len(self), self.num_frames, 3, *self.size)
         frames = np.memmap(self.path / "frames.u8", np.uint8, mode="c", shape=shape)
         self.check_unchanged()
         return torch.from_numpy(frames)
 
     def check_unchanged(self) -> None:
-        """Refuse clips that are no longer those that were opened, by their file's place, size and time.
-
-        Raises:
-            ArtifactError: the store was changed, replaced or moved since.
-        """
+        """Raise an ArtifactError if a file is no longer the one that was opened, by its place, size and time."""
         if _stamp(self.path) != self._stamp:
             raise ArtifactError(
                 f"store '{self.path}' was changed, replaced or moved while it was being used. Nothing that was "
@@ -247,13 +214,10 @@ class ClipStore:
 
     def positions(self, split: str) -> range:
         """The positions of a split's clips; they are contiguous."""
-        start = 0
-        for name in SPLITS:
-            count = self.header.splits.get(name, 0)
-            if name == split:
-                return range(start, start + count)
-            start += count
-        raise ConfigError(f"split = {split!r}, but it must be one of {', '.join(SPLITS)}.")
+        if split not in SPLITS:
+            raise ConfigError(f"split = {split!r}, but it must be one of {', '.join(SPLITS)}.")
+        start = sum(self.header.splits.get(name, 0) for name in SPLITS[: SPLITS.index(split)])
+        return range(start, start + self.header.splits.get(split, 0))
 
     def clips(self, split: str) -> "Clips":
         """All clips of a split; their frames stay on disk until they are read.
@@ -275,14 +239,7 @@ class ClipStore:
         return len(self.positions("test-random")) // max(1, len(self.positions("test")))
 
     def passes(self) -> "list[Clips]":
-        """All test videos as often as they have random windows, each time by another window of theirs.
-
-        Returns:
-            `num_passes` times as many clips as the test split has, in its order.
-
-        Raises:
-            ArtifactError: the store has no random windows of test videos.
-        """
+        """All test videos in their order, `num_passes` times, each time by another random window."""
         from prism.artifacts.clips import Clips
 
         every, num = self.clips("test-random"), self.num_passes
@@ -290,10 +247,8 @@ class ClipStore:
 
     def counts(self, split: str) -> "Tensor":
         """(C,) clips of each class in a split."""
-        import torch
-
         at = self.positions(split)
-        return torch.bincount(self.labels[at.start : at.stop], minlength=len(self.classes))
+        return self.labels[at.start : at.stop].bincount(minlength=len(self.classes))
 
     def sample(self, num: int, generator: "Generator") -> "Tensor":
         """Draw up to `num` different training clips of every class.
@@ -312,11 +267,7 @@ class ClipStore:
         return order[rank < num]
 
     def require_vpc(self, vpc: int, option: str) -> None:
-        """Check that every class has at least `vpc` training clips.
-
-        Raises:
-            ConfigError: the first class that has fewer is named.
-        """
+        """Raise a ConfigError that names the first class with fewer than `vpc` training clips."""
         for name, count in zip(self.classes, self.counts("train").tolist(), strict=True):
             if count < vpc:
                 raise ConfigError(
@@ -331,13 +282,11 @@ def _arrived(path: str, fingerprint: str) -> ClipStore:
 
 @lru_cache(maxsize=2)
 def _opened(path: str, fingerprint: str, stamp: object) -> ClipStore:
-    """The store of another process, opened once in this one for all that it computes, until the files change."""
+    """The store of another process, opened once in this one, until the files change."""
     store = ClipStore.open(path)
     if store.fingerprint != fingerprint:
-        raise ArtifactError(
-            f"store '{path}' holds other clips here than where the run was begun. All machines of a run must see "
-            "the same files."
-        )
+        what = f"store '{path}' holds other clips here than where the run was begun."
+        raise ArtifactError(f"{what} All machines of a run must see the same files.")
     return store
 
 
@@ -362,16 +311,18 @@ def _read_header(path: Path) -> StoreHeader:
     except (OSError, ValueError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable store.json: {error}.") from None
     foreign = f"'{path}' is not a clip store: its store.json"
-    check_format(content, FORMAT, VERSION, ArtifactError, foreign, f"store '{path}'", ", or ingest it again")
+    check_format(content, FORMAT, VERSION, foreign, f"store '{path}'", ", or ingest it again")
     values = {key: value for key, value in content.items() if key not in ("format", "version")}
-    said = [
-        f"'{key}' is {'unknown' if key in values else 'missing'}" for key in sorted(values.keys() ^ CHECKS.keys())
-    ]
+    problems = [f"'{key}' is unknown" for key in values if key not in CHECKS]
+    problems += [f"'{key}' is missing" for key in CHECKS if key not in values]
     for key, (what, is_good) in CHECKS.items():
-        if key in values and not _holds(is_good, values[key]):
-            said.append(f"'{key}' is {short_repr(values[key])}, not {what}")
-    if said:
-        raise ArtifactError(f"store '{path}' has an inconsistent store.json: {said[0]}. Ingest it again.")
+        try:
+            good = key not in values or is_good(values[key])
+        except (TypeError, AttributeError):
+            good = False
+        problems += [] if good else [f"'{key}' is {short_repr(values[key])}, not {what}"]
+    if problems:
+        raise ArtifactError(f"store '{path}' has an inconsistent store.json: {problems[0]}. Ingest it again.")
     # JSON has lists only.
     held: dict[str, Any] = {key: tuple(value) if type(value) is list else value for key, value in values.items()}
     return StoreHeader(**held)
@@ -407,28 +358,22 @@ CHECKS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 """What the value of each key of `store.json` must be."""
 
 
-def _holds(is_good: Callable[[Any], bool], value: object) -> bool:
-    try:
-        return is_good(value)
-    except (TypeError, AttributeError):
-        return False
-
-
 def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
     """The rows of `clips.csv`, whose checksum has passed, held against the header."""
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
-            rows = csv.DictReader(file)
-            read = [(*(row[key] for key in TEXTS), *(int(row[key]) for key in NUMBERS)) for row in rows]
-            sources = list(itertools.starmap(ClipSource, read))
+            rows: list[list[Any]] = [
+                [*(row[key] for key in TEXTS), *(int(row[key]) for key in NUMBERS)] for row in csv.DictReader(file)
+            ]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
+    sources = [ClipSource(*row) for row in rows]
     if Counter(source.split for source in sources) != Counter(header.splits):
         raise ArtifactError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
-    if unknown := {source.label for source in sources} - set(header.classes):
+    labels = {name: label for label, name in enumerate(header.classes)}
+    if unknown := {source.label for source in sources} - labels.keys():
         raise ArtifactError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
-    place = {name: label for label, name in enumerate(header.classes)}
-    order = [(SPLITS.index(source.split), place[source.label]) for source in sources]
+    order = [(SPLITS.index(source.split), labels[source.label]) for source in sources]
     if order != sorted(order):
         raise ArtifactError(f"store '{path}' has clips that are not sorted by split and class.")
     tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))

@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 
 from prism.artifacts import cache
 from prism.artifacts.cache import CacheFile
-from prism.machine.files import lock, lock_path
 
 CPU = torch.device("cpu")
 
@@ -112,17 +111,6 @@ def test_a_store_that_cannot_be_written_remembers_nothing_and_works(make_store):
     for _ in range(2):
         assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
     assert compute.times == 2
-
-
-def test_the_claim_of_a_run_that_was_killed_after_the_file_had_its_name_is_taken_away(make_store):
-    store, compute, path = kept(make_store)
-    lock_path(path).touch()
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    assert list((store.path / "cache").iterdir()) == [path]
-    with lock(path):
-        remembered(store, "a", {}, CPU, (3, 2), compute)
-        assert lock_path(path).exists()
-    assert compute.times == 1
 
 
 def test_the_oldest_go_first_and_only_those_of_the_same_kind(make_store, monkeypatch):

@@ -75,7 +75,7 @@ class Encoding(ABC):
     scale: int = 1
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
-        """The tensors of `TENSORS` for some videos.
+        """The tensors of some videos.
 
         Args:
             frames: (V, T, 3, h, w) float pixels in units of [0, 1] (they may exceed it).
@@ -104,19 +104,11 @@ class Encoding(ABC):
         """
 
     def check(self) -> None:  # noqa: B027
-        """Refuse to begin what cannot be stored at its end.
-
-        Raises:
-            ConfigError: this installation has no encoder.
-        """
+        """Raise a ConfigError if this installation has no encoder."""
 
     @classmethod
     def join(cls, parts: Sequence["Encoding"]) -> "Encoding":
-        """The videos of all parts, one part after another; they have one length, size, scale and storage.
-
-        Raises:
-            ConfigError: the tensors of a custom encoding do not hold one entry for each video.
-        """
+        """The videos of all parts, one part after another; they have one length, size, scale and storage."""
         first, tensors = parts[0], cls._joined([part.tensors for part in parts])
         joined = first.holding(tensors, first.num_frames, first.size, first.scale)
         if joined.problem(sum(len(part.mask) for part in parts)):
@@ -162,11 +154,7 @@ class Encoding(ABC):
         return held
 
     def with_frames(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Self:
-        """This encoding with the videos that `encode` takes.
-
-        Raises:
-            ConfigError: a custom encoding fails, or gives something else than these videos.
-        """
+        """This encoding with the videos that `encode` takes; ConfigError if it fails or gives something else."""
         try:
             size = frames.shape[3] * scale, frames.shape[4] * scale
             held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
@@ -215,11 +203,7 @@ def extent_problem(num_frames: int, size: tuple[int, int]) -> str | None:
 
 
 def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tensor]:
-    """Images (K, C, H, W) in a format of `DTYPES`, under their name.
-
-    A uint8 image k stands for `scale[k] * level + minimum[k]`: 1/255 and 0 where the image lies in [0, 1], as real
-    clips do, else its own range.
-    """
+    """Images (K, C, H, W) in a format of `DTYPES`; a uint8 image k is `scale[k] * level + minimum[k]`."""
     if number_format != "uint8":
         return {name: images.to(DTYPES[number_format]).contiguous()}
     scale, minimum = level_ranges(*images.flatten(1).aminmax(dim=1))

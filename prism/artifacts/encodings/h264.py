@@ -1,7 +1,6 @@
-"""H.264: the pictures of one video as packets of bytes, one packet for each picture, and back.
+"""H.264: the pictures of one video as packets of bytes, one for each picture, and back (`docs/formats.md`).
 
-Packets may come from a stranger. No container is parsed, since the set knows already what would stand in its
-header. `docs/formats.md` specifies the packets.
+Packets are untrusted. No container is parsed, since the set knows already what would stand in its header.
 """
 
 import re
@@ -22,13 +21,11 @@ from torch.nn import functional as F
 from prism.errors import ConfigError
 
 ENCODER, DECODER = "libx264", "h264"
-"""FFmpeg's names."""
-
 YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
 """Red, green and blue to luma and two chromas (BT.601, full range)."""
 
 TICK = Fraction(1, 25)
-"""Seconds between two pictures. The encoder wants a number; the packets do not hold it."""
+"""Seconds between two pictures, for the encoder; the packets do not hold it."""
 
 
 class UndecodableError(Exception):
@@ -36,11 +33,7 @@ class UndecodableError(Exception):
 
 
 def require_encoder() -> None:
-    """Look for the encoder among those that PyAV was built with.
-
-    Raises:
-        ConfigError: it is not there.
-    """
+    """Raise a ConfigError if PyAV was built without the encoder."""
     _context(ENCODER, "w")
 
 
@@ -53,9 +46,6 @@ def encode(levels: Tensor, quality: int) -> list[bytes]:
 
     Returns:
         A packet for each picture, in the order of decoding.
-
-    Raises:
-        ConfigError: the encoder is missing, or cannot do this.
     """
     planes, context, packets = _to_planes(levels), _context(ENCODER, "w"), []
     context.height, context.width = planes.shape[1] * 2 // 3, planes.shape[2]
@@ -72,9 +62,7 @@ def encode(levels: Tensor, quality: int) -> list[bytes]:
         packets += context.encode(None)
     except FFmpegError as error:
         what = "{}×{} pixels at quality {}".format(*levels.shape[2:], quality)
-        raise ConfigError(
-            f"{ENCODER} cannot encode {what}: {_reason(error)}. Choose another quality or storage."
-        ) from None
+        raise ConfigError(f"{ENCODER} cannot encode {what}: {_reason(error)}. Choose another storage.") from None
     assert len(packets) == len(levels)
     # NAL units of type 6 are left out: supplemental information, in which x264 writes its version.
     units = (re.split(b"\0*\0\0\1", bytes(packet))[1:] for packet in packets)
@@ -82,12 +70,7 @@ def encode(levels: Tensor, quality: int) -> list[bytes]:
 
 
 def decode(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
-    """The levels (n, 3, H, W) of as many pictures as there are packets.
-
-    Raises:
-        UndecodableError: the packets hold something else.
-        ConfigError: this installation has no decoder.
-    """
+    """The levels (n, 3, H, W) of as many pictures as there are packets, else an UndecodableError."""
     height, width = map(_padded, size)
     planes = []
     for frame in _frames(packets, height, width):
@@ -104,12 +87,7 @@ def decode(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
 
 
 def places(packets: Sequence[bytes], size: tuple[int, int]) -> list[int]:
-    """The place of each packet's picture in the order of time.
-
-    Raises:
-        UndecodableError: the packets do not hold one picture each.
-        ConfigError: this installation has no decoder.
-    """
+    """The place of each packet's picture in the order of time; UndecodableError if they have not one each."""
     numbers = [-1 if frame.pts is None else frame.pts for frame in _frames(packets, *map(_padded, size))]
     if sorted(numbers) != list(range(len(packets))):
         raise UndecodableError(f"there are {len(numbers)} pictures in {len(packets)} packets")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -28,8 +27,8 @@ MAX_SCALE = 16
 class KeyFrameEncoding(Encoding):
     """Key-frames as numbers, and linear interpolation between them (paper, section 3.1).
 
-    Its tensors are `keyframes`, those of all videos, one video after another; `times`, the frame index of each,
-    from 0 to T − 1 within every video; and `offsets`: video v has the key-frames offsets[v]..offsets[v + 1].
+    Tensors: `keyframes` of all videos, one video after another; `times`, the frame index of each, from 0 to T − 1
+    within every video; `offsets`: video v has the key-frames offsets[v]..offsets[v + 1].
     """
 
     NAME: ClassVar[str] = "keyframes"
@@ -41,7 +40,6 @@ class KeyFrameEncoding(Encoding):
     number_format: ClassVar[str | None] = "float32"
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
-        """The key-frames in the number format, and their places."""
         return {**as_numbers("keyframes", frames[mask], str(self.number_format)), **_places(mask)}
 
     @classmethod
@@ -51,12 +49,10 @@ class KeyFrameEncoding(Encoding):
 
     @property
     def storage(self) -> str:
-        """Number format of the key-frames."""
         return str(self.tensors["keyframes"].dtype).removeprefix("torch.")
 
     @property
     def num_values(self) -> int:
-        """Numbers of all key-frames."""
         height, width = self._image_size
         return len(self.tensors["times"]) * 3 * height * width
 
@@ -66,12 +62,10 @@ class KeyFrameEncoding(Encoding):
 
     @property
     def keyframe_counts(self) -> Tensor:
-        """(V,) int64, key-frames of each video."""
         return self.tensors["offsets"].diff()
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, True at key-frames."""
         counts = self.keyframe_counts
         mask = torch.zeros(len(counts), self.num_frames, dtype=torch.bool)
         mask[torch.repeat_interleave(torch.arange(len(counts)), counts), self.tensors["times"].long()] = True
@@ -86,7 +80,6 @@ class KeyFrameEncoding(Encoding):
         return torch.cat([torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()])
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
-        """The interpolated clips (equation 3), enlarged; nothing about them is random."""
         row = torch.repeat_interleave(torch.arange(len(videos)), self.keyframe_counts[videos])
         times = self.tensors["times"].long()[self._positions(videos)]
         mask = torch.zeros(len(videos), self.num_frames, dtype=torch.bool)
@@ -98,7 +91,6 @@ class KeyFrameEncoding(Encoding):
             return enlarge(render(dense, mask), self.scale)
 
     def problem(self, num_videos: int) -> str | None:
-        """The first thing that is wrong with its tensors for a set of so many videos, or None."""
         times, offsets, (height, width) = self.tensors["times"].long(), self.tensors["offsets"], self.size
         if not 1 <= self.scale <= MAX_SCALE or height % self.scale or width % self.scale:
             return f"clips of {height}×{width} pixels cannot be {self.scale} times as large as their key-frames"
@@ -128,7 +120,7 @@ def _places(mask: Tensor) -> dict[str, Tensor]:
 
 
 def _offsets(counts: Tensor) -> Tensor:
-    """Where each of V videos begins, and the last one ends, if they have so many images (V,): (V + 1,) int64."""
+    """Where each of V videos begins, and the last one ends, from the images of each: (V + 1,) int64."""
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
 
 
@@ -154,10 +146,7 @@ class H264(KeyFrameEncoding):
     """The key-frames of each video as a stream of H.264, decoded when they are needed.
 
     `packets` are the bytes of all packets, one for each key-frame, and `packet_sizes` the bytes of each. A
-    key-frame of video v is `scale[v] * level + minimum[v]`, where levels lie in 0..255.
-
-    Attributes:
-        quality: what the compression keeps, in 0..100.
+    key-frame of video v is `scale[v] * level + minimum[v]`, where levels lie in 0..255. The quality is in 0..100.
     """
 
     NAME: ClassVar[str] = "h264"
@@ -174,7 +163,6 @@ class H264(KeyFrameEncoding):
     quality: int = 50
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
-        """The key-frames, compressed; those of one video in one range of 256 levels."""
         packets, ranges = [], []
         # A video is so small that several threads wait for each other six times as long as one computes.
         with deterministic(frames.device):
@@ -190,20 +178,14 @@ class H264(KeyFrameEncoding):
         return {**_places(mask), **coded}
 
     def check(self) -> None:
-        """Look for the encoder."""
         h264.require_encoder()
 
     @property
     def storage(self) -> str:
-        """The codec."""
         return self.NAME
 
     def keyframes(self, videos: Tensor) -> Tensor:
-        """The key-frames of some videos, decoded, one video after another, float32 (k, 3, h, w).
-
-        Raises:
-            ArtifactError: the packets of a video do not decode to what the set says.
-        """
+        """The key-frames of some videos, decoded; ArtifactError if the packets are not what the set says."""
         images = list[Tensor]()
         with deterministic(videos.device):
             for video in videos.tolist():
@@ -215,15 +197,13 @@ class H264(KeyFrameEncoding):
         return torch.cat(images)
 
     def _packets_of(self, video: int) -> list[bytes]:
-        """The packets of a video, in the order of decoding."""
         first, last = self.tensors["offsets"][video : video + 2].tolist()
-        all_sizes, sizes = self.tensors["packet_sizes"], self.tensors["packet_sizes"][first:last].tolist()
-        start, data = int(all_sizes[:first].sum()), self.tensors["packets"].numpy()
-        ends = [start + sum(sizes[:number]) for number in range(len(sizes) + 1)]
-        return [data[begin:end].tobytes() for begin, end in pairwise(ends)]
+        sizes = self.tensors["packet_sizes"]
+        start, own = int(sizes[:first].sum()), sizes[first:last].tolist()
+        packets = self.tensors["packets"][start : start + sum(own)].split(own)
+        return [packet.numpy().tobytes() for packet in packets]
 
     def stream(self, video: int) -> list[bytes] | None:
-        """The packets of a video if all frames of its clip are stored, in their own size and range."""
         is_whole = self.scale == 1 and int(self.keyframe_counts[video]) == self.num_frames
         is_plain = (self.tensors["scale"][video], self.tensors["minimum"][video]) == level_ranges(
             torch.tensor(0.0), torch.tensor(1.0)

@@ -49,36 +49,30 @@ class StaticDynamicEncoding(Encoding):
 
     @property
     def storage(self) -> str:
-        """Number format of the static images and dynamic memories."""
         return str(self.tensors["static"].dtype).removeprefix("torch.")
 
     @property
     def num_values(self) -> int:
-        """Numbers of images, memories and the hallucinator."""
         return sum(self.tensors[name].numel() for name in self.TENSORS)
 
     @property
     def mask(self) -> Tensor:
-        """(V, T) bool, all False: no frame of a clip is stored as it is."""
+        """All False: no frame of a clip is stored as it is."""
         return torch.zeros(len(self.tensors["static"]) // MEMORIES, self.num_frames, dtype=torch.bool)
 
     @property
     def keyframe_counts(self) -> Tensor:
-        """(V,) int64, static images of each video; its memories are no colour images."""
+        """Static images; memories are no colour images."""
         return torch.full((len(self.tensors["static"]) // MEMORIES,), MEMORIES)
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
-        """The hallucinated clips; without a generator, of each video's first image and first memory.
-
-        All videos take part in the draw, so that a video's clip does not depend on which others are rendered.
-        """
+        # All videos take part in the draw, so that a video's clip does not depend on which others are rendered.
         static, dynamic = (where[videos] for where in combine(len(self.keyframe_counts), generator))
         images = normalisation.apply(from_numbers("static", self.tensors, static))
         memories = from_numbers("dynamic", self.tensors, dynamic)
         return normalisation.invert(hallucinate(images, memories, self.tensors["weight"], self.tensors["bias"]))
 
     def problem(self, num_videos: int) -> str | None:
-        """The first thing that is wrong with its tensors for a set of so many videos, or None."""
         wanted = {
             "static": (MEMORIES * num_videos, 3, *self.size),
             "dynamic": (MEMORIES * num_videos, self.num_frames, *self.size),
@@ -97,7 +91,7 @@ class StaticDynamicEncoding(Encoding):
 
 
 def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The clips that pairs of a static image and a dynamic memory stand for.
+    """The clips that pairs of a static image and a dynamic memory stand for, differentiable in everything.
 
     Args:
         static: (V, 3, H, W) normalised images.
@@ -106,7 +100,7 @@ def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -
         bias: (3,).
 
     Returns:
-        (V, T, 3, H, W) normalised clips, differentiable with respect to everything.
+        (V, T, 3, H, W) normalised clips.
     """
     # The frames are channels of a convolution over height and width alone. On a CPU that takes a sixth of the time
     # of one over three axes, whose four channels are filled up to sixteen.
@@ -128,14 +122,9 @@ def _between_frames(weight: Tensor, num_frames: int) -> Tensor:
 
 
 def combine(num_videos: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-    """Which static image and which dynamic memory render each video.
+    """Positions (V,) of the static image and of the dynamic memory that render each video.
 
-    Args:
-        num_videos: V.
-        generator: draws one of the two, for either and for every video apart; None takes the first.
-
-    Returns:
-        Two (V,) int64 tensors of positions: video v has the images, and the memories, 2v and 2v + 1.
+    Video v has the images, and the memories, 2v and 2v + 1; without a generator each first one is taken.
     """
     picks = torch.zeros(2, num_videos, dtype=torch.int64)
     if generator is not None:
