@@ -2,6 +2,7 @@
 
 import inspect
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -16,28 +17,17 @@ Model = str | type[Network] | partial[Network]
 """A network as options hold it: a name, a subclass of `Network`, or one with some of its options."""
 
 
-def build(
-    model: Model,
-    device: torch.device | str = "cpu",
-    *,
-    num_classes: int,
-    num_frames: int,
-    size: int | tuple[int, int],
-    seed: int = 0,
-    **options: int,
-) -> Network:
+def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **arguments: Any) -> Network:
     """Build a network with the initial values of a seed.
 
     Args:
         model: a name, as `convnet3d` or `module:MyNetwork(depth=3)`, or a subclass of `Network`.
         device: where its parameters live; on `meta` it has neither memory nor values.
-        num_classes, num_frames, size: as `Network` takes them.
         seed: of the values; those from which `prism.networks.training.train` starts with this seed.
-        options: `width`, `hidden`; 0 leaves one as published.
+        arguments: `num_classes`, `num_frames` and `size` of `Network`; `width`, `hidden`, where 0 is as published.
 
     Raises:
-        ConfigError: there is no such network, it has no such option, no initial values are known for a layer of
-            it, or the clips are too small for it.
+        ConfigError: there is no such network, it lacks an option or initial values, or the clips are too small.
     """
     network_type, own = NETWORKS.resolve(model)
     name = NETWORKS.name_of(model)
@@ -46,31 +36,28 @@ def build(
             f"the network '{name}' must be a class that derives from prism.networks.network.Network. "
             "docs/extending.md shows one."
         )
-    given = {option: value for option, value in options.items() if value}
-    for option, value in given.items():
-        if option not in inspect.signature(network_type).parameters:
-            raise ConfigError(f"{option} = {value}, but {name} does not have that option.")
-    arguments = given | own | {"num_classes": num_classes, "num_frames": num_frames, "size": size}
+    shape, options = (inspect.signature(each).parameters.keys() for each in (Network, network_type))
+    arguments = {key: value for key, value in arguments.items() if value or key in shape}
+    for option in sorted(arguments.keys() - shape - options):
+        raise ConfigError(f"{option} = {arguments[option]}, but {name} does not have that option.")
     try:
         with torch.device("meta"):
-            network = network_type(**arguments)
+            network = network_type(**arguments | own)
     except PrismError:
         raise
     except Exception as error:
         raise NETWORKS.unmade(model, error) from error
     if not hasattr(network, "embed_dim"):
         raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
-    device = torch.device(device)
-    if device.type != "meta":
-        initialise(allocate(network, device), generator(seed, "init"))
+    if str(device) != "meta":
+        initialise(allocate(network, torch.device(device)), generator(seed, "init"))
     return network
 
 
 def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu", **options: int) -> Network:
     """Like `build`, for the clips and the classes of a store."""
-    return build(
-        model, device, num_classes=len(store.classes), num_frames=store.num_frames, size=store.size, **options
-    )
+    shape = {"num_classes": len(store.classes), "num_frames": store.num_frames, "size": store.size}
+    return build(model, device, **shape, **options)
 
 
 def allocate(network: Network, device: torch.device) -> Network:

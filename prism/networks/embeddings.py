@@ -52,22 +52,18 @@ def train_embeddings(
     drawn in its place.
 
     Args:
-        store: its training clips are embedded, and trained on.
         model: a custom network embeds the clips every time: its code may have changed under the same name.
         width: channels of its first block; 0 for the published number.
         epochs: passes over all training clips that it is trained for; 0 leaves it random.
         seed: of its initial values and its training.
-        progress: show a bar while it is trained.
 
     Returns:
         (N, D) float32 on the CPU, in the order of the training split.
 
     Raises:
-        ConfigError: training the network takes more memory than there is.
         DivergedError: ten networks have died.
     """
-    network = build_for(store, model, "meta", width=width)
-    clips = store.clips("train")
+    network, clips = build_for(store, model, "meta", width=width), store.clips("train")
 
     def compute() -> Tensor:
         with deterministic(device), within_memory():
@@ -89,6 +85,5 @@ def train_embeddings(
 
     if not NETWORKS.is_builtin(model):
         return compute()
-    name = NETWORKS.name_of(model)
-    key = {"model": name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
+    key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
     return CacheFile.of(store, "embeddings", key, device, (len(clips), network.embed_dim)).get(compute)

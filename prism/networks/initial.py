@@ -22,19 +22,16 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
     """
     held = _held(network)
     if any(value.device.type != "cpu" for value in held):
-        blank = {}
-        for value in held:
-            memory = torch.empty(value.shape, dtype=value.dtype, pin_memory=True)
-            is_trained = isinstance(value, nn.Parameter)
-            blank[id(value)] = nn.Parameter(memory, value.requires_grad) if is_trained else memory
-        drawn = copy.deepcopy(network, blank)
+        memory = {id(value): torch.empty(value.shape, dtype=value.dtype, pin_memory=True) for value in held}
+        memory |= {id(one): nn.Parameter(memory[id(one)], one.requires_grad) for one in network.parameters()}
+        drawn = copy.deepcopy(network, memory)
         initialise(drawn, generator)
         copy_values(drawn, network)
         return
     for layer in _inside_out(network, set()):
         if callable(own := getattr(layer, "initialise", None)):
             own(generator)
-        elif any(True for _ in (*layer.parameters(recurse=False), *layer.buffers(recurse=False))):
+        elif [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]:
             _fill(layer, generator)
 
 
@@ -80,16 +77,14 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             if layer.padding_idx is not None:
                 layer.weight[layer.padding_idx] = 0
         case nn.MultiheadAttention():
-            for name, value in layer.named_parameters(recurse=False):
-                if name.endswith("weight"):
-                    nn.init.xavier_uniform_(value, generator=generator)
-                elif name in ("bias_k", "bias_v"):
-                    nn.init.xavier_normal_(value, generator=generator)
-                else:
-                    nn.init.zeros_(value)
             # Its output layer was filled before, as any linear one; here it starts without a bias.
-            if layer.out_proj.bias is not None:
-                nn.init.zeros_(layer.out_proj.bias)
+            for name, value in layer.named_parameters():
+                if name in ("bias_k", "bias_v"):
+                    nn.init.xavier_normal_(value, generator=generator)
+                elif name.endswith("bias"):
+                    nn.init.zeros_(value)
+                elif not name.startswith("out_proj"):
+                    nn.init.xavier_uniform_(value, generator=generator)
         case _:
             raise ConfigError(
                 f"no initial values are known for the layer {type(layer).__name__}. Give it a method "

@@ -41,7 +41,7 @@ class Network(nn.Module, ABC):
     Args:
         num_classes: number of logits.
         num_frames: frames per clip (T).
-        size: height and width in pixels.
+        size: height and width in pixels; a ConfigError if they or the frames are too few.
 
     Attributes:
         NAME: its short name, if it is one of PRISM's.
@@ -51,9 +51,6 @@ class Network(nn.Module, ABC):
             or gradient. Otherwise each class is condensed with no other beside it, which takes longer.
         CPU_LAYOUT: how the weights of 3D convolutions lie in a CPU's memory; their outputs lie alike.
         embed_dim: length of an embedding (D).
-
-    Raises:
-        ConfigError: the clips are too small or too short for it.
     """
 
     NAME: ClassVar[str] = ""

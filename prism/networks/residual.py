@@ -14,8 +14,7 @@ Sides = tuple[int, int, int]
 class R2Plus1D18(Network):
     """The 18-layer R(2+1)D of Tran et al. (arXiv 1711.11248), with the layer sizes of torchvision's.
 
-    A stem, four stages of two residual blocks, the mean over space and time (the embedding), a linear
-    classifier. Always trained from scratch.
+    A stem, four stages of two residual blocks, the mean over space and time (the embedding), a linear classifier.
 
     Args:
         width: channels of the first stage; each further stage has twice as many.
@@ -24,8 +23,7 @@ class R2Plus1D18(Network):
 
     NAME = "r2plus1d-18"
     WIDTH = 64
-    # The last stage sees a sixteenth of each side. From 17 pixels on that is more than one value, which
-    # batch normalisation needs even where a batch is a single clip.
+    # The last stage sees a sixteenth of each side. Batch normalisation of a single clip needs more than one value.
     MIN_SIZE = 17
 
     def __init__(self, *, width: int = WIDTH, **shape: Any) -> None:

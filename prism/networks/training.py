@@ -9,14 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.sgd import sgd
 
-from prism.artifacts.clips import (
-    Clips,
-    Standardisation,
-    flip_at_random,
-    mirror,
-    shift_at_random,
-    to_model_input,
-)
+from prism.artifacts.clips import Clips, Standardisation, flip_at_random, mirror, shift_at_random, to_model_input
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import send
 from prism.machine.progress import Advance, no_progress
@@ -45,8 +38,7 @@ class SGD:
         momentum_buffers: v of each tensor, from its first step on.
     """
 
-    # Making a `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.
-
+    # `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.
     def __init__(self, groups: Sequence[Sequence[Tensor]], momentum: float, weight_decay: float = 0.0) -> None:
         self.groups = groups
         self.momentum, self.weight_decay = momentum, weight_decay
@@ -66,13 +58,12 @@ class SGD:
             gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
             buffers = [self.momentum_buffers.get(tensor) for tensor in tensors]
             sgd(
-                *(tensors, gradients, buffers),
-                weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
+                *(tensors, gradients, buffers), weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
                 dampening=0.0, nesterov=False, maximize=False,
             )  # fmt: skip
-            self.momentum_buffers |= {
-                tensor: buffer for tensor, buffer in zip(tensors, buffers, strict=True) if buffer is not None
-            }
+            # Without momentum there are none.
+            found = zip(tensors, buffers, strict=True)
+            self.momentum_buffers |= {tensor: buffer for tensor, buffer in found if buffer is not None}
 
 
 @contextmanager
@@ -196,14 +187,9 @@ def outputs_of(
     batch_size: int,
     flips: torch.Generator | None = None,
 ) -> Tensor:
-    """Outputs (N, …) of a network in eval mode, on the CPU, for clips in their order.
+    """Outputs (N, …) on the CPU of a network, which is left in eval mode; `flips` mirrors half of the clips.
 
-    Args:
-        network: left in eval mode.
-        clips: N of them.
-        normalisation: of a store, or of each batch by itself; with a fixed one no row depends on its batch.
-        batch_size: clips shown at a time.
-        flips: mirrors each clip with probability one half; None leaves all as they are.
+    With the normalisation of a store, not one of each batch, no row depends on its batch.
     """
     feed = feed_of(next(network.parameters()).device)
     network.eval()
