@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import court
+from benchmarks import court, gpu
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.accuracy import EMPTY, FILLED, PEERS, Point
 from benchmarks.accuracy import verdicts as verdicts_of_race
@@ -50,6 +50,12 @@ def test_every_benchmark_runs_and_writes_its_figures_with_their_provenance(tmp_p
     assert all(row["ratio or share"] != "–" for row in measured)
     assert {"–", "yes (other sizes)", "no (other sizes)"} >= {row["reached?"] for row in measured}
     assert found["table"]["provenance"]["commit"] in (tmp_path / "table.md").read_text()
+
+
+def test_the_benchmark_of_a_gpu_has_the_figures_that_its_goals_name():
+    # On a CPU: what it says there means nothing, but it runs.
+    figures = gpu.measure(replace(QUICK, repeats=1), torch.device("cpu"), matrix=8)
+    assert {goal.figure for goal in GOALS if goal.benchmark == GPU} <= figures.keys()
 
 
 @pytest.mark.parametrize(("median", "verdict"), [(2.49, "no"), (2.5, "yes"), (9.0, "yes")])
