@@ -14,8 +14,7 @@ from prism.condensation.checkpoint import checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.errors import ArtifactError, SourceError
-from prism.evaluation import runs
-from prism.evaluation.evaluate import evaluate
+from prism.evaluation.evaluate import Classification, evaluate
 from prism.ingestion import worker
 from prism.ingestion.build import ingest
 
@@ -71,12 +70,13 @@ def test_a_store_that_changes_under_a_condensation_stops_it_and_the_checkpoint_s
 def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monkeypatch, which):
     train = write_store(tmp_path / "train", train=10, val=0, test=1, seed=2).path
 
-    def run_then_change(*values: object) -> object:
+    def train_then_change(task, *given: object) -> object:
+        done = train_and_score(task, *given)
         change(data if which == "data" else train)
-        return run(*values)  # type: ignore[arg-type]
+        return done
 
-    run = runs.NetworkRun
-    monkeypatch.setattr(runs, "NetworkRun", run_then_change)
+    train_and_score = Classification.train_and_score
+    monkeypatch.setattr(Classification, "train_and_score", train_then_change)
     with pytest.raises(ArtifactError, match="while it was being used"):
         evaluate(None, data, train_store=train, output=tmp_path / "result.json", **SCHEDULE)
     assert not (tmp_path / "result.json").exists()
