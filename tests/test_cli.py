@@ -4,11 +4,9 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
-from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import app, main
 from prism.config import described
 from prism.errors import ConfigError
@@ -58,18 +55,6 @@ class Prism:
 
 
 @pytest.fixture
-def odd_name(tmp_path: Path) -> Path:
-    """A path that is not UTF-8."""
-    path = tmp_path / os.fsdecode(b"f\xff")
-    try:
-        path.touch()
-        path.unlink()
-    except OSError:
-        pytest.skip("this file system allows only UTF-8 names")
-    return path
-
-
-@pytest.fixture
 def prism(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Prism:
     monkeypatch.setenv("COLUMNS", "200")
     return Prism(capsys)
@@ -88,19 +73,6 @@ def test_condense_writes_a_set_and_says_what_it_is(prism, store, tmp_path):
     out = prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--vpc", 2, *TINY_CONDENSE)
     assert "4 videos" in out
     assert len(CondensedSet.load(tmp_path / "set")) == 4
-
-
-def test_info_shortens_long_lists_for_a_reader_and_keeps_them_as_json(prism, make_store, tmp_path):
-    prism.succeeds("select", make_store(train=20).path, "-o", tmp_path / "set", "--vpc", 20)
-    said = prism.succeeds("info", tmp_path / "set")
-    assert "'clips': '40: " in said
-    assert max(map(len, said.splitlines())) < 800
-    assert len(json.loads(prism.succeeds("info", tmp_path / "set", "--json"))["source"]["clips"]) == 40
-
-
-def test_select_writes_a_set(prism, store, tmp_path):
-    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--method", "random", "--vpc", 2, "--seed", 1)
-    assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 1
 
 
 def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
@@ -123,18 +95,6 @@ def test_a_result_goes_on_with_resume(prism, make_store, tmp_path, verb):
     assert "its config.epochs is 1, not 2" in prism.refuses(*arguments, 2, "--resume")
 
 
-def test_names_that_are_not_utf_8_are_spelled_out_in_what_is_recorded(prism, store, odd_name):
-    data, made, result = (odd_name.with_name(odd_name.name + ending) for ending in (" store", " set", ".json"))
-    shutil.copytree(store.path, data)
-    prism.succeeds("condense", data, "-o", made, *TINY_CONDENSE)
-    label = os.fsdecode(b"row \xff")
-    prism.succeeds("evaluate", "--train", data, "--data", data, "-o", result, "--label", label, *TINY_EVALUATE)
-    found = Result.load(result)
-    assert found.label == "row \\xff"
-    assert found.data.path == "f\\xff store"
-    assert Telemetry.load(telemetry_path(made)).of_kind("start")[0]["store"].endswith("f\\xff store")
-
-
 def test_evaluate_trains_on_a_store_with_train(prism, store):
     out = prism.succeeds("evaluate", "--train", store.path, "--data", store.path, "--train-vpc", 1, *TINY_EVALUATE)
     assert out.startswith("subset: ")
@@ -152,12 +112,6 @@ def test_retrieve_prints_recall_and_writes_the_result_that_report_and_info_read(
     assert len(Result.load(tmp_path / "r.json").runs) == 2
     assert "R@1 %" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
     assert json.loads(prism.succeeds("info", tmp_path / "r.json", "--json"))["task"] == "retrieval"
-
-
-def test_retrieve_trains_on_a_store_with_train(prism, make_store):
-    path = make_store(train=10).path
-    out = prism.succeeds("retrieve", "--train", path, "--data", path, "--train-vpc", 1, *TINY_EVALUATE)
-    assert out.startswith("subset: R@1")
 
 
 def test_info_prints_facts_or_json(prism, store, chosen):
@@ -191,13 +145,6 @@ def test_info_prints_facts_or_json(prism, store, chosen):
 def test_the_names_that_scripts_rely_on_keep_working(prism, store, chosen, tmp_path, line):
     names = {"STORE": store.path, "OUT": tmp_path / "out", "SET": chosen}
     prism.succeeds(*[names.get(word, word) for word in shlex.split(line)])
-
-
-def test_every_option_of_every_config_is_an_option_of_its_command(prism):
-    for section, config in SECTIONS.items():
-        text = prism.succeeds(section, "--help")
-        for field in fields(config):
-            assert f"--{field.name.replace('_', '-')}" in text
 
 
 def test_clips_too_small_for_the_network_are_said_to_be_so(prism, tmp_path):
@@ -245,14 +192,6 @@ def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, sto
     made = CondensedSet.load(tmp_path / "set").source["config"]
     assert (made["vpc"], made["seed"], made["storage"], made["init"]) == (2, 3, "float16", "real")
     assert made["relative_lr"] == 0.2
-
-
-def test_an_option_wins_over_the_recipe_even_where_it_repeats_the_default(prism, store, tmp_path, recipe):
-    path = recipe("[condense]\nlr = 5.0\nfully_learnable = true\n")
-    arguments = ["--lr", "1.0", "--no-fully-learnable", *TINY_CONDENSE]
-    prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--recipe", path, *arguments)
-    made = CondensedSet.load(tmp_path / "set").source["config"]
-    assert (made["lr"], made["fully_learnable"]) == (1.0, False)
 
 
 def test_of_several_recipes_the_later_ones_win_and_options_win_over_all(prism, store, tmp_path, recipe):
@@ -333,23 +272,6 @@ def test_a_recipe_may_name_a_part_of_ones_own(prism, store, tmp_path, own_rules,
     path = recipe('[select]\nmethod = "mine.choosing:From(start=1)"\n')
     prism.succeeds("select", store.path, "-o", tmp_path / "set", "--recipe", path, *OWN)
     assert CondensedSet.load(tmp_path / "set").source["method"] == "mine.choosing:From(start=1)"
-
-
-def test_a_recipe_may_name_a_part_of_ones_own_whose_options_are_checked(prism, store, tmp_path, own_rules, recipe):
-    (own_rules / "own_writing.py").write_text(
-        "from prism.exports.videos import Tensors\n\n\nclass Mine(Tensors):\n    pass\n"
-    )
-    prism.succeeds("select", store.path, "-o", tmp_path / "set")
-    path = recipe('[export]\nto = "own_writing:Mine"\n')
-    prism.succeeds("export", tmp_path / "set", "-o", tmp_path / "out", "--recipe", path)
-    assert (tmp_path / "out" / "clips.safetensors").is_file()
-
-
-def test_the_working_directory_is_importable_only_for_a_part_of_ones_own(prism, store, tmp_path, own_rules):
-    prism.succeeds("select", store.path, "-o", tmp_path / "set", "--method", "random", *OWN)
-    assert "" not in sys.path
-    prism.refuses("select", store.path, "-o", tmp_path / "other", "--method", "mine.choosing:Missing", *OWN)
-    assert sys.path[0] == ""
 
 
 @pytest.mark.parametrize(
@@ -478,12 +400,6 @@ def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(pris
     assert "43 pixels" in prism.refuses("evaluate", "--train", store.path, "--data", store.path)
 
 
-def test_a_store_of_a_newer_format_is_refused(prism, make_store, tmp_path):
-    path = make_store().path / "store.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
-    assert "version 2, but this PRISM reads 1" in prism.refuses("condense", path.parent, "-o", tmp_path / "x")
-
-
 def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
     few = ["--initial-keyframes", 2, "--keyframe-scale", 16]
     arguments = ["--lr", "1e30", "--iterations", 48, *few, "--width", 2, "--no-progress"]
@@ -492,26 +408,8 @@ def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
     )
 
 
-def test_a_file_that_may_not_be_read_is_named_in_one_sentence(capsys):
-    from prism import cli
-
-    def unreadable() -> None:
-        raise PermissionError(13, "Permission denied", "secret/set")
-
-    assert cli.run(unreadable) == 1
-    assert capsys.readouterr().err == "prism: 'secret/set' cannot be used: Permission denied.\n"
-
-
 def test_a_name_too_long_for_the_system_is_one_sentence(prism, store, tmp_path):
     assert "File name too long" in prism.refuses("info", tmp_path / ("x" * 300))
-
-
-@pytest.mark.parametrize("num_bytes", [201, 230, 240, 255])
-@pytest.mark.parametrize("verb", ["condense", "select"])
-def test_a_name_too_long_for_those_beside_it_is_refused_before_the_work(prism, store, tmp_path, verb, num_bytes):
-    said = prism.refuses(verb, store.path, "-o", tmp_path / ("x" * num_bytes))
-    assert f"has a name of {num_bytes} bytes. Choose one of at most 200." in said
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(store):
@@ -537,15 +435,6 @@ def test_a_terminal_that_lacks_a_character_is_shown_its_number(store, chosen, tm
     done = subprocess.run([*program, "info", "±"], capture_output=True, text=True, env=ascii_only)
     assert done.returncode == 1
     assert re.fullmatch(r"prism: .*\\xb1.*\n", done.stderr)
-
-
-def test_facts_as_json_are_json_on_any_terminal(prism, store, chosen, tmp_path):
-    label, made = "caf\xe9 \x85", tmp_path / "r"
-    prism.succeeds("evaluate", chosen, "--data", store.path, "-o", made, "--label", label, *TINY_EVALUATE)
-    program = [sys.executable, "-c", "from prism.cli import main; main()", "info", made, "--json"]
-    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(program, capture_output=True, text=True, env=ascii_only)
-    assert json.loads(done.stdout)["label"] == label
 
 
 def test_ctrl_c_is_said_in_one_sentence(capsys):
@@ -677,11 +566,6 @@ def test_the_example_of_every_command_parses(prism, command):
     words = [word for word in shlex.split(example[1]) if "─" not in word]
     parsed, _, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     assert parsed.__name__ == command
-
-
-def test_the_list_of_commands_names_them_all(prism):
-    text = prism.succeeds("--help")
-    assert all(re.search(rf"│ {command}\s+[A-Z]", text) for command in COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["condense", "--help"], ["--version"]])

@@ -1,7 +1,6 @@
 """The development install takes what the repository knows: every pinned version has its hashes."""
 
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
@@ -64,13 +63,6 @@ def test_no_address_stands_in_what_is_pinned(constraints, lock):
     assert not re.search(r"://|--(extra-)?index|--find-links|@", constraints + lock)
 
 
-def test_no_package_is_pinned_to_two_versions():
-    tests, releases = (pins(constraints) for constraints, _ in PAIRS.values())
-    assert {name: tests[name] for name in tests.keys() & releases} == {
-        name: releases[name] for name in tests.keys() & releases
-    }
-
-
 def test_whatever_the_project_asks_for_to_be_built_run_and_tested_is_pinned():
     project = tomllib.loads(text("pyproject.toml"))
     asked = needs(project["build-system"], "requires") | needs(project["project"], "dependencies")
@@ -81,14 +73,3 @@ def test_whatever_the_project_asks_for_to_be_built_run_and_tested_is_pinned():
 def test_whatever_docs_and_releases_ask_for_is_pinned():
     extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
     assert needs(extras, "docs", "release") <= pins(PAIRS["releases"][0]).keys()
-
-
-def test_make_install_fetches_only_torch_without_a_hash():
-    commands = subprocess.run(
-        ["make", "--dry-run", "--always-make", "install"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
-    locked, torch, project = [line for line in commands.splitlines() if "pip install" in line]
-    assert "--require-hashes" in locked
-    assert locked.endswith("-r requirements-dev.txt")
-    assert torch.endswith(f"-c constraints.txt {WITHOUT_HASHES}")
-    assert "--no-index --no-build-isolation" in project

@@ -112,33 +112,12 @@ def test_a_part_of_ours_is_its_short_name_however_it_is_given(value):
     assert with_options(Config(), {"rule": value}) == Config(rule=value) == Config()
 
 
-def test_a_short_name_may_stand_for_a_class_with_options():
-    assert made("strict") == Theirs(threshold=9.0)
-    assert with_options(Config(), {"rule": Theirs(threshold=9.0)}).rule == "strict"
-
-
-def test_a_short_name_takes_options_as_a_long_one_does():
-    shipped = Parts("rule", {"theirs": f"{HERE}:Theirs"})
-    assert shipped.is_name("theirs(threshold=2.0)")
-    assert shipped.make("theirs(threshold=2.0)") == Theirs(threshold=2.0)
-    assert shipped.name_of("theirs(threshold=2.0)") == shipped.name_of(Theirs(threshold=2.0))
-    assert shipped.name_of("theirs()") == "theirs"
-    for unread in ("theirs(2.0)", "theirs(threshold=2.0", "theirs(threshold=x)"):
-        with pytest.raises(ConfigError, match=r"cannot be read|must be one of theirs"):
-            shipped.make(unread)
-
-
 @pytest.mark.parametrize(
     "value", ["ours(epsilon=0.1", "ours(", "ours)", f"{HERE}:Ours(", "strict(epsilon=0.1)", "outs()"]
 )
 def test_a_short_name_with_something_else_behind_it_is_refused(value):
     with pytest.raises(ConfigError, match=r"must be one of ours, strict|options of .* cannot be read"):
         made(value)
-
-
-def test_a_nested_name_and_an_object_in_a_module_are_found():
-    assert made(f"{HERE}:Plain.Inner") == Plain.Inner()
-    assert made(f"{HERE}:INSTANCE") is INSTANCE
 
 
 def test_a_class_that_is_no_dataclass_is_recorded_with_the_parameters_that_it_keeps():
@@ -185,10 +164,6 @@ def test_an_option_that_a_part_shares_with_the_verb_is_recorded_once_with_the_ve
 
 def test_a_class_gets_the_options_of_the_verb_and_its_own_defaults_for_the_rest():
     assert made(Theirs, epsilon=0.2) == made(f"{HERE}:Theirs", epsilon=0.2) == Theirs(0.2, 0.5)
-
-
-def test_a_part_is_made_without_a_verb_as_well():
-    assert RULES.make(f"{HERE}:Theirs(threshold=1.0)") == Theirs(threshold=1.0)
 
 
 def test_a_part_and_an_option_that_contradict_each_other_are_refused():
@@ -268,14 +243,6 @@ def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):
 def test_an_object_of_another_library_is_refused_by_its_class():
     with pytest.raises(ConfigError, match=r"the rule 'torch\.nn\.modules\.linear:Linear' has no propose\(…\)\."):
         Config(rule=torch.nn.Linear(3, 3))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("program", ["raise NameError('no rule')", "def", "import no_such_library"])
-def test_a_module_that_fails_is_refused_in_one_sentence(tmp_path, monkeypatch, program):
-    (tmp_path / "failing_rules.py").write_text(program)
-    monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=r"the rule 'failing_rules:Rule' cannot be imported: .+\.$"):
-        made("failing_rules:Rule")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from prism.cli import app
-from prism.condensation.options import METHODS, RULES
 from prism.config import with_options
-from prism.networks.options import NETWORKS
 from prism.recipes import RECIPES, SECTIONS, read_recipe, shipped_recipes
-from prism.selection.options import SELECTIONS
 
 every_recipe = pytest.mark.parametrize("name", shipped_recipes())
 
@@ -193,30 +190,3 @@ def test_static_dynamic_has_the_published_rates(name, vpc, rates):
         condense = chosen("condense", *names)
         assert (condense.method, condense.vpc, condense.momentum) == ("static-dynamic", vpc, 0.95)
         assert (condense.dynamic_lr, condense.hallucinator_lr, condense.iterations) == (*rates, 5000)
-
-
-def test_retrieval_is_that_of_hmdb51_at_one_video_per_class():
-    assert chosen("ingest", "retrieval") == chosen("ingest", "hmdb51")
-    assert chosen("condense", "retrieval") == chosen("condense", "hmdb51")
-    assert chosen("condense", "retrieval").vpc == 1
-    assert read_recipe("retrieval")["retrieve"] == {"model": "convnet3d", "epochs": 500, "batch_size": 128}
-
-
-def test_every_recipe_of_a_family_is_in_a_table_above():
-    for name in shipped_recipes():
-        if "/" in name or "-vpc" in name:
-            assert name in OWN or name in HYPERPARAMETERS or name.startswith("static-dynamic")
-
-
-@pytest.mark.parametrize(
-    ("sections", "key", "choices"),
-    [
-        (["condense"], "method", METHODS.registry),
-        (["condense"], "insertion", RULES.registry),
-        (["select"], "method", SELECTIONS.registry),
-        (["condense", "evaluate"], "model", NETWORKS.registry),
-    ],
-)
-def test_every_choice_of_a_part_is_made_by_a_recipe(sections, key, choices):
-    names = [(section, name) for name in shipped_recipes() for section in sections if section in read_recipe(name)]
-    assert {getattr(chosen(section, name), key) for section, name in names} == set(choices)

@@ -23,10 +23,6 @@ def test_the_version_of_the_project_stands_wherever_one_stands(file, pattern):
     assert said[1] == PROJECT["version"]
 
 
-def test_no_module_says_the_version_again():
-    assert not [path for path in (ROOT / "prism").rglob("*.py") if f'"{PROJECT["version"]}"' in path.read_text()]
-
-
 def test_the_classifiers_name_every_python_from_3_11_to_3_13():
     named = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if "Python :: 3." in name]
     assert named == ["3.11", "3.12", "3.13"]

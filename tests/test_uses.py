@@ -16,8 +16,6 @@ from prism import testing
 from prism.artifacts.store import ClipSource
 
 ROOT = Path(__file__).parent.parent
-LONGEST = {"class_incremental": 152, "finetune_transformers": 80}
-"""Lines of each example, at most."""
 NUM_CLASSES, NUM_TAKES, CLIPS = 6, 3, {"train": 3, "val": 1, "test": 1}
 
 
@@ -45,20 +43,6 @@ def table(module, monkeypatch, capsys, *arguments):
     return {name.strip(): [cell.strip() for cell in cells] for name, *cells in rows}
 
 
-@pytest.mark.parametrize("name", LONGEST)
-def test_an_example_is_no_longer_than_the_page_says(name):
-    lines = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= LONGEST[name]
-
-
-@pytest.mark.parametrize("name", LONGEST)
-def test_the_page_shows_the_options_that_an_example_has(name):
-    page = (ROOT / "docs" / "uses.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    (command,) = re.findall(rf"^python -m examples\.{name} (.*)$", page, re.MULTILINE)
-    source = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
-    assert all(f'"{option}"' in source for option in re.findall(r"--\w+", command))
-
-
 def test_a_memory_counts_what_lies_on_disk_and_pixels_stay_within_their_bytes(store, monkeypatch, capsys):
     monkeypatch.setattr(class_incremental, "learn", lambda *_: [[50.0]])
     condensed, takes = (store.path.parent / name for name in ("condensed.safetensors", "takes-{seed}.safetensors"))
@@ -74,14 +58,6 @@ def test_a_memory_counts_what_lies_on_disk_and_pixels_stay_within_their_bytes(st
     assert kept.pop(str(condensed)) == (f"{sizes[condensed] / NUM_CLASSES:,.0f}", "1")
     assert kept.pop(str(takes)) == (f"{sizes[takes] / NUM_CLASSES:,.0f}", f"{NUM_TAKES}")
     assert kept == {f"pixels {size}": (f"{its:,}", f"{clips}") for size, (its, clips) in pixels.items()}
-
-
-def test_a_set_that_is_missing_is_named_before_a_network_learns(store, monkeypatch, capsys):
-    monkeypatch.setattr(class_incremental, "learn", lambda *_: pytest.fail("a network learns"))
-    takes = store.path.parent / "takes-{seed}.safetensors"
-    with pytest.raises(SystemExit):
-        table(class_incremental, monkeypatch, capsys, store.path, takes, "--seeds", 3)
-    assert f"error: no set '{str(takes).format(seed=2)}', and --seeds asks for 3" in capsys.readouterr().err
 
 
 def test_new_classes_are_shown_real_clips_and_earlier_ones_are_replayed_in_equal_shares(store):
@@ -101,13 +77,6 @@ def test_new_classes_are_shown_real_clips_and_earlier_ones_are_replayed_in_equal
     class_incremental.learn(given, tasks, recorded("new"), None)
     assert shown["new"][0] == shown["new"][5] == 40
     assert sum(shown["old"].values()) + sum(shown["new"].values()) == 2 * 80
-
-
-def test_forgetting_is_the_fall_from_the_best_that_each_earlier_task_has_had(store, monkeypatch, capsys):
-    monkeypatch.setattr(class_incremental, "learn", lambda *_: [[90.0], [80.0, 70.0], [60.0, 75.0, 40.0]])
-    rows = table(class_incremental, monkeypatch, capsys, store.path, "--seeds", 2)
-    # From 90 to 60, and from 70 to 75.
-    assert rows["nothing"][2:4] == ["58.3 ± 0.0 (2)", "12.5 ± 0.0 (2)"]
 
 
 def test_replay_shows_any_take_and_any_kept_clip_of_the_asked_class(store):
