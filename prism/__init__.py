@@ -1,7 +1,5 @@
 """PRISM: video dataset condensation.
 
-import prism
-
 store = prism.ingest("videos", "store")
 condensed = prism.condense(store, vpc=1, output="set.safetensors")
 print(prism.evaluate(condensed, store))

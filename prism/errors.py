@@ -1,17 +1,5 @@
 """Everything that can go wrong because of what a user gave us.
 
-    PrismError
-    ├── ConfigError       an option or a recipe is wrong
-    ├── SourceError       the folder, list, annotation or data set to read clips from is wrong
-    ├── VideoError        one video cannot be used
-    ├── ClipError         clips have the wrong shape, type or labels
-    ├── ArtifactError     a store, set, result or checkpoint is damaged, foreign or too new
-    ├── OutputError       the output exists, cannot be written, or the disk is full
-    │   └── BusyError         another run is writing it
-    ├── EngineError       a cluster cannot be reached, or has lost what it was to compute
-    ├── DivergedError     a loss is not finite, or every network has died
-    └── Interrupted       a signal stopped the run after it saved a checkpoint
-
 The command line prints the one sentence of a `PrismError` and exits with its `exit_code`; anything
 else that escapes is a defect of PRISM and shows its traceback.
 """

@@ -100,7 +100,7 @@ def test_a_recipe_is_a_table_of_options_for_each_verb(tmp_path):
         ("iterations = 3\n", "stands outside a table. Put it below [condense]."),
         (
             "vpc = 1\n[condense]\n",
-            "stands outside a table. Put it below one of those that have it: [select], [condense].",
+            "stands outside a table. Put it below [select] or [condense].",
         ),
         ("iteration = 3\n", "stands outside a table. Did you mean 'iterations'?"),
         ("condense = 1\n", "must be a table, [condense]."),
@@ -172,8 +172,7 @@ def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):
     [
         ('extends = "own.toml"', "extends itself in a circle"),
         ("extends = 3", r"extends = 3 in recipe '.*', but it must be the path of a recipe"),
-        ('extends = "nowhere.toml"', r"recipe '.*nowhere.toml' does not exist\.$"),
-        ('extends = "small"', r"own\.toml' extends, does not exist\. .* give --recipe small before this one\.$"),
+        ('extends = "nowhere.toml"', r"recipe '.*nowhere.toml' cannot be read: .*No such file"),
     ],
 )
 def test_a_recipe_that_extends_nothing_sensible_is_refused(tmp_path, text, problem):

@@ -16,11 +16,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def pick_device(name: str) -> "torch.device":
-    """The torch device for `auto`, `cpu` or `cuda`.
-
-    Raises:
-        ConfigError: it is none of these, or `cuda` was asked for and is not there.
-    """
+    """The torch device for `auto`, `cpu` or `cuda`; a ConfigError for others, or where there is no GPU."""
     import torch
 
     if name not in get_args(Device):
@@ -49,10 +45,9 @@ def send(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":
 
 @contextlib.contextmanager
 def deterministic(device: "torch.device") -> Iterator[None]:
-    """Let PyTorch compute so that the same bits come again: in one thread on a CPU, without a race on a GPU.
+    """Let PyTorch compute the same bits again: in one thread on a CPU, with cuDNN's deterministic convolutions.
 
-    Several threads sum the gradients of weights in parts, and so round them otherwise than one thread. On a GPU
-    the fastest convolutions add up in any order; cuDNN has others.
+    Several threads sum the gradients of weights in parts, and so round them otherwise than one thread.
     """
     import torch
 

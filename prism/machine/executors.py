@@ -1,8 +1,7 @@
 """Where independent items are computed: in this process, one after the other, or by an executor.
 
-An executor is any `concurrent.futures.Executor`. It calls one function with one item at a time, in other threads,
-processes or machines, which see the same files. The function must be one that can be pickled: it stands at the top
-of a module, or is an object of a class that does.
+An executor is any `concurrent.futures.Executor`, whose threads, processes or machines see the same files. The
+function that it calls must be one that can be pickled.
 """
 
 import contextlib
@@ -18,8 +17,6 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import first_difference
 
 Engine = Literal["local", "dask"]
-"""Where the items of a verb are computed."""
-
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 

@@ -23,11 +23,7 @@ def file_sha256(path: Path) -> str:
 
 
 def beside(path: Path, name: str) -> Path:
-    """A file beside an output, whose name stands for `{}`.
-
-    Raises:
-        OutputError: the output has no name, as `.`, `/` and an empty word have none.
-    """
+    """A file beside an output, whose name stands for `{}`; an output without a name, such as `.`, is refused."""
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
     return path.with_name(name.replace("{}", path.name))
@@ -44,11 +40,7 @@ def partial_path(path: Path) -> Path:
 
 
 def check_output(path: Path, overwrite: bool = False) -> None:
-    """Refuse an output before the first expensive step rather than after the last.
-
-    Raises:
-        OutputError: the path exists (and `overwrite` is off), or cannot be written.
-    """
+    """Refuse, with an OutputError and before anything expensive, an output that exists or cannot be written."""
     if path.exists() and not overwrite:
         raise OutputError(f"output '{path}' exists already. Choose another path, or pass --overwrite.")
     try:
@@ -78,9 +70,6 @@ def check_output_folder(
         entries: paths in such a folder, of files or of folders that may hold anything; None for no limits.
         made_by: what the JSON of `mark` must say.
         reads: the inputs, none of which may lie in the folder.
-
-    Raises:
-        OutputError: the path is something else, holds something else, exists, or cannot be written.
     """
     check_output(path, overwrite)
     for read in _there(reads):
@@ -110,10 +99,8 @@ def _other_than(folder: Path, entries: Collection[str]) -> Path | None:
 
 
 def _is_marked(mark: Path, made_by: str) -> bool:
-    if not mark.is_file():
-        return False
     try:
-        return not made_by or parse_json(read_text(mark))["made_by"] == made_by
+        return mark.is_file() and (not made_by or parse_json(read_text(mark))["made_by"] == made_by)
     except (OSError, ValueError, LookupError, TypeError):
         return False
 
@@ -200,11 +187,7 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a whole file, or leave the one that had its name before.
-
-    Raises:
-        OutputError: the file cannot be written, or the disk is full.
-    """
+    """Write a whole file, or leave the one that had its name before and raise an OutputError."""
     partial = partial_path(path)
     try:
         with writing(path, len(data)):
@@ -223,14 +206,10 @@ def lock_path(output: Path) -> Path:
 
 @contextlib.contextmanager
 def lock(output: str | Path | None) -> Iterator[None]:
-    """Keep other runs off an output while the block runs; the end of a process unlocks what it had locked.
-
-    Args:
-        output: a file or folder to be written; None locks nothing.
+    """Keep other runs off an output while the block runs; the end of a process unlocks it. None locks nothing.
 
     Raises:
         BusyError: another run has locked it.
-        OutputError: its folder cannot be written.
     """
     if output is None:
         yield

@@ -13,21 +13,17 @@ from prism.errors import ArtifactError
 from prism.machine.text_io import as_text, first_difference
 
 
-def versions() -> dict[str, str]:
-    """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
-    return {
-        "prism": _version("prism-condense"),
-        "torch": _version("torch"),
-        "python": platform.python_version(),
-    }
-
-
 @functools.cache
-def _version(distribution: str) -> str:
-    # Reading it takes ten milliseconds, and a run asks for it after every network. `prism --help` never does.
+def _installed() -> dict[str, str]:
+    # Reading a version takes ten milliseconds, which `prism --help` saves.
     from importlib import metadata
 
-    return metadata.version(distribution)
+    return {"prism": metadata.version("prism-condense"), "torch": metadata.version("torch")}
+
+
+def versions() -> dict[str, str]:
+    """The versions that decide a result's bytes: PRISM, PyTorch, Python."""
+    return {**_installed(), "python": platform.python_version()}
 
 
 @functools.cache

@@ -64,7 +64,7 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
 
 
 MAX_TEXT_BYTES = 2**28
-"""A longer text file is refused; the longest official list has 30 MB."""
+"""Of a file; the longest official list has 30 MB."""
 
 
 def read_text(path: Path) -> str:

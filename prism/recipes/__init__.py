@@ -28,17 +28,15 @@ SECTIONS: dict[str, type[Options]] = {
 
 
 def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
-    """Read TOML recipes. A recipe has a table of options for each verb that it names.
+    """Read TOML recipes: a table of options for each verb. Of several recipes the later ones win.
 
-    A recipe may say `extends = "other.toml"`, a path relative to itself. It then has the tables of the other one,
-    in which its own options win. Of several recipes the later ones win: `read_recipe("hmdb51", "ablations/dm")`.
+    A recipe may say `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid.
 
     Args:
         paths: files, or names of recipes that PRISM ships: `miniucf`, `ablations/dm`.
 
     Raises:
-        ConfigError: the file is missing or not TOML, a table or key is unknown or out of range, or recipes
-            extend each other in a circle.
+        ConfigError: the file is missing or not TOML, or a table or key is unknown or out of range.
     """
     recipe = recipe_tables(*paths)
     # Checked when all are laid over each other: an option may need one of a recipe below it.
@@ -48,11 +46,7 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def recipe_tables(*paths: str | Path) -> dict[str, dict[str, Any]]:
-    """The tables of `read_recipe`, whose options are not checked: no part that they name is imported.
-
-    Raises:
-        ConfigError: the file is missing or not TOML, a table is unknown, or recipes extend each other in a circle.
-    """
+    """The tables of `read_recipe`, whose options are not checked: no part that they name is imported."""
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:
         tables = _extended(_find_recipe(path), ())
@@ -71,9 +65,8 @@ def _outside(key: str, path: str | Path) -> ConfigError:
     if key in SECTIONS:
         return ConfigError(f"'{key}' in recipe '{path}' must be a table, [{key}].")
     tables = [f"[{section}]" for section, config in SECTIONS.items() if key in described(config)]
-    known = sorted({name for config in SECTIONS.values() for name in described(config)})
-    where = f"{'one of those that have it: ' if len(tables) > 1 else ''}{', '.join(tables)}"
-    remedy = f" Put it below {where}." if tables else nearest(key, known)
+    known = {name for config in SECTIONS.values() for name in described(config)}
+    remedy = f" Put it below {' or '.join(tables)}." if tables else nearest(key, sorted(known))
     return ConfigError(f"key '{key}' in recipe '{path}' stands outside a table.{remedy}")
 
 
@@ -83,15 +76,13 @@ def shipped_recipes() -> list[str]:
 
 
 def _find_recipe(path: str | Path) -> Path:
-    name = as_path(path, "the path or the name of a recipe").as_posix()
-    if name in shipped_recipes() and not Path(path).is_file():
+    name, shipped = as_path(path, "the path or the name of a recipe").as_posix(), shipped_recipes()
+    if name in shipped and not Path(path).is_file():
         return RECIPES / f"{name}.toml"
     if Path(path).exists():
         return Path(path)
-    shipped = shipped_recipes()
-    folders = sorted({f"{folder}/…" for folder, slash, _ in (one.partition("/") for one in shipped) if slash})
-    names = ", ".join([one for one in shipped if "/" not in one] + folders)
-    guess = nearest(name, shipped) or f" PRISM ships {names}."
+    names = dict.fromkeys(f"{one.partition('/')[0]}/…" if "/" in one else one for one in shipped)
+    guess = nearest(name, shipped) or f" PRISM ships {', '.join(names)}."
     raise ConfigError(f"recipe '{path}' does not exist.{guess}")
 
 
@@ -100,9 +91,7 @@ def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     if path.resolve() in below:
         raise ConfigError(f"recipe '{path}' extends itself in a circle.")
     try:
-        own = tomllib.loads(read_text(path).replace("\r\n", "\n"))
-    except FileNotFoundError:
-        raise ConfigError(f"recipe '{path}' does not exist.") from None
+        own = tomllib.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
     base = own.pop("extends", None)
@@ -110,11 +99,7 @@ def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         return own
     if not isinstance(base, str):
         raise ConfigError(f"extends = {base!r} in recipe '{path}', but it must be the path of a recipe.")
-    other = path.parent / base
-    if base in shipped_recipes() and not other.exists():
-        remedy = f"extends names a file: leave it out, and give --recipe {base} before this one."
-        raise ConfigError(f"recipe '{other}', which '{path}' extends, does not exist. {remedy}")
-    return _overlaid(_extended(other, (*below, path.resolve())), own)
+    return _overlaid(_extended(path.parent / base, (*below, path.resolve())), own)
 
 
 def _overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
