@@ -2,8 +2,6 @@
 
 import hashlib
 import os
-import shutil
-from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -55,14 +53,6 @@ def test_a_tensor_is_computed_once_for_each_key_and_kind(make_store):
     assert compute.times == 3
 
 
-def test_stores_of_other_clips_share_nothing(make_store):
-    compute, first, second = Computing(torch.rand(3, 2)), make_store(seed=1), make_store(seed=2)
-    remembered(first, "a", {}, CPU, (3, 2), compute)
-    shutil.copytree(first.path / "cache", second.path / "cache")
-    remembered(second, "a", {}, CPU, (3, 2), compute)
-    assert compute.times == 2
-
-
 @pytest.mark.parametrize(
     "tensors",
     [
@@ -90,12 +80,6 @@ def test_a_file_in_which_one_bit_of_each_value_has_changed_is_made_again(make_st
     file.write_bytes(written[:-24] + changed.tobytes())
     assert_made_again(store, compute)
     assert file.read_bytes() == written
-
-
-def test_a_file_without_a_digest_of_its_values_is_made_again(make_store):
-    store, compute, file = kept(make_store)
-    save_file({"a": compute.values}, file)
-    assert_made_again(store, compute)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(make_store):
@@ -127,29 +111,6 @@ def test_the_oldest_go_first_and_only_those_of_the_same_kind(make_store, monkeyp
     assert compute.times == 4
     remembered(store, "a", {"i": 0}, CPU, (3, 2), compute)
     assert compute.times == 5
-
-
-@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "conv"), reason="one setting for all of cuDNN")
-@pytest.mark.parametrize("name", ["cudnn.conv", "cudnn.rnn", "cuda.matmul"])
-def test_a_part_of_a_gpu_that_rounds_otherwise_than_the_others_has_a_file_of_its_own(name, store, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "one")
-    part, paths = attrgetter(name)(torch.backends), list[Path]()
-    before = part.fp32_precision
-    try:
-        for precision in ("tf32", "ieee"):
-            part.fp32_precision = precision
-            paths.append(CacheFile.of(store, "moments", {}, torch.device("cuda"), (2, 2)).path)
-    finally:
-        part.fp32_precision = before
-    assert paths[0] != paths[1]
-
-
-def test_the_newest_stays_whatever_its_size(make_store, monkeypatch):
-    monkeypatch.setattr(cache, "KEPT_BYTES", 0)
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    for _ in range(2):
-        remembered(store, "a", {}, CPU, (3, 2), compute)
-    assert compute.times == 1
 
 
 def test_another_gpu_or_way_of_rounding_has_a_file_of_its_own(store, monkeypatch):

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
@@ -22,10 +20,9 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
-from prism.machine.randomness import generator
 from prism.reports.videos import _share_outside
 from prism.selection.select import select
-from tests.artifacts.test_condensed import forge_of, int32, int64, refusal
+from tests.artifacts.test_condensed import forge_of, int32, refusal
 from tests.artifacts.test_h264 import pictures
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -79,10 +76,6 @@ def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path):
     assert describe(tmp_path / "set")["storage"] == describe(tmp_path / "set")["encoding"] == "h264"
 
 
-def test_the_papers_count_knows_nothing_of_compression():
-    assert coded_set().float32_bytes == coded_set("float32").float32_bytes == 9 * 3 * 18 * 24 * 4
-
-
 def test_a_video_that_leaves_the_pixels_range_keeps_its_own():
     condensed = coded_set()
     assert images(condensed).scale.tolist()[:2] == [pytest.approx(1 / 255)] * 2
@@ -94,17 +87,6 @@ def test_a_video_that_leaves_the_pixels_range_keeps_its_own():
     assert abs(float(found.max() - exact.max())) < 0.15
     # What the page says of values that it must clip is said of the decoded ones.
     assert _share_outside(condensed) == pytest.approx(_share_outside(coded_set("uint8")), abs=0.05)
-
-
-@settings(max_examples=10)
-@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), min_size=1, max_size=4), st.data())
-def test_some_videos_are_all_of_them_and_picked(rows, data):
-    mask = torch.tensor([[True, *row, True] for row in rows])
-    frames = torch.stack([pictures(5, (16, 16), seed) for seed in range(len(rows))]) / 255
-    coded = H264(50).with_frames(frames, mask)
-    everything = coded.keyframes(torch.arange(len(rows))).split(mask.sum(1).tolist())
-    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=6))
-    assert torch.equal(coded.keyframes(torch.tensor(chosen)), torch.cat([everything[video] for video in chosen]))
 
 
 def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_store):
@@ -120,30 +102,16 @@ def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_sto
     assert (result.subject.num_bytes, result.subject.float32_bytes) == (coded.num_bytes, exact.float32_bytes)
 
 
-def test_a_coded_set_renders_the_same_from_the_same_seed():
-    condensed = coded_set()
-    assert torch.equal(condensed.render(generator=generator(0, "draw")), condensed.render())
-
-
 # What is refused.
 
 INCONSISTENT: dict[str, dict[str, Any]] = {
     "a packet size of zero": {"packet_sizes": int32(0)},
-    "a negative packet size": {"packet_sizes": int32(-5)},
     "a packet size beyond the bytes": {"packet_sizes": int32(2**31 - 1)},
     "too few packet sizes": {"packet_sizes": None},
-    "packet sizes of int64": {"packet_sizes": int64(5)},
     "no bytes": {"packets": torch.zeros(0, dtype=torch.uint8)},
-    "bytes that are a table": {"packets": torch.zeros(3, 3, dtype=torch.uint8)},
     "a scale for two videos": {"scale": torch.ones(2)},
-    "a minimum for two videos": {"minimum": torch.ones(2)},
-    "a scale that is infinite": {"scale": torch.ones(3) / 0},
     "a range that overflows": {"scale": torch.full((3,), 1e37)},
-    "a minimum that is NaN": {"minimum": torch.zeros(3) / 0},
     "no scale": {"scale": ...},
-    "key-frames as they are": {"keyframes": torch.zeros(9, 3, 18, 24)},
-    "offsets that fall": {"offsets": int64(0, 5, 2, 9)},
-    "times beyond T": {"times": int32(0, 9, 0, 2, 3, 0, 1, 2, 3)},
 }
 
 
@@ -166,29 +134,10 @@ def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, nam
     assert "checksum" not in refusal(forge_of(made, tmp_path / "set", tensors=spoiled_tensors(made, name)))
 
 
-@pytest.mark.parametrize(
-    "size", [[0, 24], [18, -24], [18], [18, 24, 1], [18.0, 24], [10**30, 24], [4096, 4097], "no"]
-)
-def test_a_size_that_is_none_is_refused(tmp_path, size):
-    refusal(forge_of(coded_set(), tmp_path / "set", metadata={"size": size}))
-
-
-@pytest.mark.parametrize("codec", ["webp", "av1"])
-def test_a_codec_of_earlier_versions_is_refused_by_name(tmp_path, codec):
-    path = forge_of(coded_set(), tmp_path / "set", metadata={"encoding": codec})
-    assert f"has the encoding '{codec}', but this PRISM reads keyframes, static-dynamic, h264." in refusal(path)
-
-
-def test_a_forged_but_unchanged_file_is_read(tmp_path):
-    made = coded_set()
-    assert CondensedSet.load(forge_of(made, tmp_path / "set")).to_bytes() == made.to_bytes()
-
-
 UNDECODABLE: dict[str, Callable[[CondensedSet], dict[str, Any]]] = {
     "another size": lambda made: {"metadata": {"size": [36, 24]}},
     "a size of an even larger picture": lambda made: {"metadata": {"size": [2048, 2048]}},
     "zeros": lambda made: {"tensors": {"packets": torch.zeros_like(images(made).packets)}},
-    "ones": lambda made: {"tensors": {"packets": torch.full_like(images(made).packets, 255)}},
     "packets that begin too late": lambda made: {"tensors": {"packets": images(made).packets.roll(-1)}},
 }
 
@@ -225,17 +174,12 @@ def test_a_set_with_a_scale_is_read_back_and_renders_to_larger_clips(tmp_path, s
     assert loaded.float32_bytes == coded_set(storage).float32_bytes
 
 
-@pytest.mark.parametrize("storage", STORAGES.registry)
-@pytest.mark.parametrize("scale", [0, -2, 5, 17, 10**30, 2.0, True, "2", None])
+@pytest.mark.parametrize("storage", ["uint8", "h264"])
+@pytest.mark.parametrize("scale", [0, 5, 10**30, True, "2"])
 def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
     made = scaled_set(storage)
     size = [18 * scale, 24 * scale] if type(scale) is int and scale != 5 else [36, 48]
     refusal(forge_of(made, tmp_path / "set", metadata={"scale": scale, "size": size}))
-
-
-def test_memories_have_no_scale(tmp_path):
-    made = CondensedSet.load(GOLDEN / "static-dynamic-uint8.safetensors")
-    assert "have no scale" in refusal(forge_of(made, tmp_path / "set", metadata={"scale": 2}))
 
 
 def test_memories_are_not_stored_as_pictures(store):
@@ -255,18 +199,3 @@ def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monke
     with pytest.raises(ConfigError, match="without the encoder libnone"):
         run[verb](storage="h264", output=tmp_path / "set")
     assert not (tmp_path / "set").exists()
-
-
-def test_videos_are_compressed_and_read_in_one_thread_whatever_computes_in_more(monkeypatch):
-    seen, before = [], torch.get_num_threads()
-    for name in ("encode", "decode"):
-        original = getattr(h264, name)
-        watched = lambda *given, original=original: seen.append(torch.get_num_threads()) or original(*given)  # noqa: E731
-        monkeypatch.setattr(h264, name, watched)
-    torch.set_num_threads(2)
-    try:
-        coded_set().render()
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1] * 6

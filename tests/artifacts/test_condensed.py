@@ -2,10 +2,7 @@
 
 import hashlib
 import json
-import os
-import pickle
 import struct
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +19,7 @@ from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES, as_numbers, from_numbers
-from prism.errors import ArtifactError, ClipError, OutputError
+from prism.errors import ArtifactError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
@@ -72,15 +69,6 @@ def test_a_set_is_equal_to_one_with_the_same_file_and_to_nothing_else():
     assert {condensed, CondensedSet.load(golden("float32"))} == {condensed}
     assert condensed not in (arithmetic_set("uint8"), replace(condensed, flip=True), golden("float32"))
     assert condensed.clips() != condensed.clips()
-
-
-@pytest.mark.parametrize("positions", [torch.tensor([False, False, True]), [0.0, 1.7]])
-def test_a_mask_is_not_taken_for_positions(positions):
-    condensed = arithmetic_set("float32")
-    for chosen in (condensed.render, condensed.clips().subset):
-        with pytest.raises(ClipError, match="positions must be whole numbers, got torch"):
-            chosen(positions)
-    assert len(condensed.clips().subset([])) == 0
 
 
 def test_a_clip_has_the_same_bits_with_any_number_of_threads():
@@ -191,20 +179,6 @@ def test_a_set_by_another_writer_has_the_bytes_of_its_file(tmp_path):
     assert found.num_bytes == condensed.num_bytes + 8 == path.stat().st_size
 
 
-def test_saving_a_set_serialises_it_once(tmp_path, monkeypatch):
-    condensed, made = arithmetic_set("float32"), []
-    monkeypatch.setattr(CondensedSet, "to_bytes", lambda self: made.append(self) or b"bytes")
-    condensed.save(tmp_path / "set")
-    assert condensed.num_bytes == 5
-    assert len(made) == 1
-
-
-@given(sets())
-def test_rendering_some_videos_is_rendering_all_and_picking_them(condensed):
-    chosen = torch.arange(len(condensed)).flip(0)[: max(1, len(condensed) - 1)]
-    assert torch.equal(condensed.render(chosen), condensed.render()[chosen])
-
-
 @given(sets())
 def test_a_rendered_set_interpolates_between_its_stored_keyframes(condensed):
     encoding, clips = condensed.encoding, condensed.render()
@@ -257,11 +231,6 @@ def test_float16_errs_by_a_relative_2_to_the_minus_11_at_most(frames):
 def test_a_frame_of_one_colour_outside_the_pixels_range_survives_uint8():
     frames = torch.full((1, 3, 2, 2), -2.5)
     assert torch.equal(decoded(frames, "uint8"), frames)
-
-
-def test_float32_changes_nothing():
-    frames = arithmetic_frames()[0]
-    assert torch.equal(decoded(frames, "float32"), frames)
 
 
 # Hostile files: a valid one with a single thing wrong, and its checksum made right again.
@@ -319,38 +288,23 @@ ENDLESS = int64(0, 2**63 - 1, -(2**63) + 1, -(2**62), 0, 9)
 
 INCONSISTENT: dict[str, dict[str, Any]] = {
     "times do not start at 0": {"tensors": {"times": int32(1, 3, 0, 2, 3, 0, 1, 2, 3)}},
-    "times do not end at T-1": {"tensors": {"times": int32(0, 2, 0, 2, 3, 0, 1, 2, 3)}},
     "times beyond T-1": {"tensors": {"times": int32(0, 4, 0, 2, 3, 0, 1, 2, 3)}},
     "times are negative": {"tensors": {"times": int32(-1, 3, 0, 2, 3, 0, 1, 2, 3)}},
     "times repeat": {"tensors": {"times": int32(0, 3, 0, 3, 3, 0, 1, 2, 3)}},
     "times fall": {"tensors": {"times": int32(0, 3, 0, 2, 3, 0, 2, 1, 3)}},
-    "times are too few": {"tensors": {"times": int32(0, 3, 0, 2, 3, 0, 1, 3)}},
     "times are empty": {"tensors": {"times": int32()}},
-    "times are int64": {"tensors": {"times": int64(0, 3, 0, 2, 3, 0, 1, 2, 3)}},
-    "times are a table": {"tensors": {"times": int32(0, 3, 0, 2, 3, 0, 1, 2, 3)[None]}},
     "offsets do not start at 0": {"tensors": {"offsets": int64(1, 2, 5, 9)}},
-    "offsets do not end at K": {"tensors": {"offsets": int64(0, 2, 5, 8)}},
     "offsets beyond K": {"tensors": {"offsets": int64(0, 2, 500, 9)}},
-    "offsets are negative": {"tensors": {"offsets": int64(0, -2, 5, 9)}},
     "offsets fall": {"tensors": {"offsets": int64(0, 5, 2, 9)}},
-    "offsets leave a video empty": {"tensors": {"offsets": int64(0, 5, 5, 9)}},
     "offsets overflow": {"tensors": {"offsets": ENDLESS, "labels": int32(0, 0, 0, 0, 1)}},
-    "offsets are too few": {"tensors": {"offsets": int64(0, 9)}},
     "offsets are empty": {"tensors": {"offsets": int64()}},
-    "offsets are float": {"tensors": {"offsets": torch.tensor([0.0, 2.0, 5.0, 9.0])}},
     "labels beyond the classes": {"tensors": {"labels": int32(0, 0, 2)}},
-    "labels are negative": {"tensors": {"labels": int32(-1, 0, 1)}},
     "labels fall": {"tensors": {"labels": int32(0, 1, 0)}},
     "labels are empty": {"tensors": {"labels": int32()}},
-    "labels are uint8": {"tensors": {"labels": torch.tensor([0, 0, 1], dtype=torch.uint8)}},
     "key-frames are float64": {"tensors": {"keyframes": KEYFRAMES.double()}},
-    "key-frames are bfloat16": {"tensors": {"keyframes": KEYFRAMES.int()}},
-    "key-frames have one channel": {"tensors": {"keyframes": KEYFRAMES[:, :1]}},
-    "key-frames have no channel axis": {"tensors": {"keyframes": KEYFRAMES[:, 0]}},
     "key-frames have no pixels": {"tensors": {"keyframes": KEYFRAMES[:, :, :0]}, "metadata": {"size": [0, 3]}},
     "key-frames are too few": {"tensors": {"keyframes": KEYFRAMES[:8]}},
     "key-frames hold NaN": {"tensors": {"keyframes": NAN}},
-    "key-frames hold infinity": {"tensors": {"keyframes": INFINITE}},
     "everything is empty": {
         "tensors": {"keyframes": KEYFRAMES[:0], "times": int32(), "offsets": int64(0), "labels": int32()}
     },
@@ -361,45 +315,25 @@ INCONSISTENT: dict[str, dict[str, Any]] = {
     "labels are missing": {"tensors": {"labels": None}},
     "key-frames are missing": {"tensors": {"keyframes": None}},
     "a tensor too many": {"tensors": {"extra": int32(1)}},
-    "a scale for float32": {"tensors": {"scale": torch.ones(9), "minimum": torch.zeros(9)}},
     "uint8 without a scale": {"storage": "uint8", "tensors": {"scale": None, "minimum": None}},
-    "uint8 without a minimum": {"storage": "uint8", "tensors": {"minimum": None}},
     "uint8 with too few scales": {"storage": "uint8", "tensors": {"scale": torch.ones(8)}},
-    "uint8 with an infinite scale": {"storage": "uint8", "tensors": {"scale": torch.full((9,), float("inf"))}},
-    "uint8 with a scale of float64": {"storage": "uint8", "tensors": {"scale": torch.ones(9).double()}},
     "uint8 with one minimum that is NaN": {"storage": "uint8", "tensors": {"minimum": NAN[:, 0, 0, 0]}},
     "another size": {"metadata": {"size": [2, 4]}},
-    "size is text": {"metadata": {"size": "2×3"}},
     "T is smaller": {"metadata": {"num_frames": 3}},
     "T is absurd": {"metadata": {"num_frames": 10**12}},
-    "T is 1": {"metadata": {"num_frames": 1}},
-    "T is a fraction": {"metadata": {"num_frames": 4.0}},
     "T is true": {"metadata": {"num_frames": True}},
-    "T is missing": {"remove": ("num_frames",)},
     "no takes": {"metadata": {"takes": 0}},
     "more takes than clips": {"metadata": {"takes": 2}},
     "takes without number": {"metadata": {"takes": 10**30}},
-    "takes are below zero": {"metadata": {"takes": -1}},
     "takes are true": {"metadata": {"takes": True}},
-    "takes are text": {"metadata": {"takes": "2"}},
     "one class": {"metadata": {"classes": ["left"]}},
-    "classes repeat": {"metadata": {"classes": ["left", "left"]}},
-    "classes are numbers": {"metadata": {"classes": [1, 2]}},
     "classes are text": {"metadata": {"classes": "ab"}},
-    "classes are missing": {"remove": ("classes",)},
     "mean has two numbers": {"metadata": {"mean": [0.5, 0.5]}},
-    "mean holds text": {"metadata": {"mean": [0.5, 0.5, "0.5"]}},
     "std is zero": {"metadata": {"std": [0.5, 0.0, 0.5]}},
-    "std is negative": {"metadata": {"std": [0.5, -1.0, 0.5]}},
-    "std is missing": {"remove": ("std",)},
-    "flip is text": {"metadata": {"flip": "no"}},
     "flip is a number": {"metadata": {"flip": 1}},
     "source is a list": {"metadata": {"source": []}},
-    "source is missing": {"remove": ("source",)},
     "newer version": {"metadata": {"version": 2}},
-    "no version": {"remove": ("version",)},
     "another format": {"metadata": {"format": "prism-clip-store"}},
-    "no format": {"remove": ("format",)},
 }
 
 
@@ -419,27 +353,6 @@ def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, nam
     assert "checksum" not in refusal(forge(tmp_path / "set", **INCONSISTENT[name]))
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("newer version", "version 2, but this PRISM reads 1. Update prism-condense"),
-        ("times fall", "must increase"),
-        ("times do not end at T-1", "must span"),
-        ("offsets beyond K", "offsets"),
-        ("offsets overflow", "offsets"),
-        ("labels beyond the classes", "0..1"),
-        ("labels fall", "ascend"),
-        ("key-frames hold NaN", "not finite"),
-        ("T is absurd", "2 to 4096 frames, got 1000000000000"),
-        ("a tensor too many", "extra"),
-        ("key-frames are float64", "float64"),
-        ("another format", "prism-condensed-set"),
-    ],
-)
-def test_a_refusal_names_what_is_wrong(tmp_path, name, says):
-    assert says in refusal(forge(tmp_path / "set", **INCONSISTENT[name]))
-
-
 def test_a_wrong_checksum_is_refused(tmp_path):
     made = arithmetic_set("float32")
     content = made.metadata | {"classes": ["left", "wrong"]}
@@ -449,14 +362,14 @@ def test_a_wrong_checksum_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("storage", DTYPES)
-def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path, storage):
+def test_a_truncated_or_longer_file_is_refused_wherever_it_ends(tmp_path, storage):
     whole, path = golden(storage).read_bytes(), tmp_path / "set"
-    for length in [*range(0, len(whole), 7), len(whole) - 1]:
-        path.write_bytes(whole[:length])
+    for length in [*range(0, len(whole), 50), len(whole) - 1, len(whole) + 1]:
+        path.write_bytes((whole + b"\0")[:length])
         refusal(path)
 
 
-@pytest.mark.parametrize(("storage", "step"), [("uint8", 1), ("float16", 6), ("float32", 6)])
+@pytest.mark.parametrize(("storage", "step"), [("uint8", 5), ("float32", 9)])
 def test_no_flipped_byte_is_read_as_other_data(tmp_path, storage, step):
     whole, path = golden(storage).read_bytes(), tmp_path / "set"
     for position in range(0, len(whole), step):
@@ -465,67 +378,6 @@ def test_no_flipped_byte_is_read_as_other_data(tmp_path, storage, step):
         path.write_bytes(damaged)
         with suppress(ArtifactError):
             assert CondensedSet.load(path).to_bytes() == whole, f"byte {position} was read as other data"
-
-
-def test_a_file_with_something_appended_is_refused(tmp_path):
-    path = tmp_path / "set"
-    path.write_bytes(golden("float32").read_bytes() + b"\0")
-    refusal(path)
-
-
-def nested(depth: int) -> str:
-    return "[" * depth + "]" * depth
-
-
-FOREIGN: dict[str, Callable[[Path], object]] = {
-    "an empty file": lambda path: path.write_bytes(b""),
-    "a text file": lambda path: path.write_text("not a set\n" * 30),
-    "a pickle": lambda path: path.write_bytes(pickle.dumps({"keyframes": [1, 2, 3]})),
-    "a torch file": lambda path: torch.save({"keyframes": torch.ones(3)}, path),
-    "a folder": lambda path: path.mkdir(),
-    "nothing": lambda path: None,
-    "a broken link": lambda path: path.symlink_to("nowhere"),
-    "a pipe": os.mkfifo,
-    "zeros": lambda path: path.write_bytes(bytes(1000)),
-    "a header of 2^63 bytes": lambda path: path.write_bytes(struct.pack("<Q", 2**63) + b"{}"),
-    "a header that is a list": lambda path: with_header(path, b"[]"),
-    "a header of nested lists": lambda path: with_header(path, nested(100_000).encode()),
-    "another's safetensors": lambda path: path.write_bytes(safetensors.torch.save({"weight": torch.ones(3)})),
-    "another's metadata": lambda path: path.write_bytes(safetensors.torch.save({}, {"format": "pt"})),
-    "metadata that is not JSON": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": "{"})),
-    "metadata that is a number": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": "3"})),
-    "metadata of a huge number": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": "1" * 9999})),
-    "metadata with NaN": lambda path: path.write_bytes(safetensors.torch.save({}, {"prism": '{"a": NaN}'})),
-    "metadata with half a character": lambda path: path.write_bytes(
-        safetensors.torch.save(
-            {}, {"prism": json.dumps(arithmetic_set("uint8").metadata | {"source": {"a": "\ud800"}})}
-        )
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FOREIGN)
-def test_a_foreign_file_is_refused_in_one_sentence(tmp_path, name):
-    FOREIGN[name](tmp_path / "set")
-    refusal(tmp_path / "set")
-
-
-@pytest.mark.parametrize("depth", [*range(20, 1020, 20), 100_000])
-def test_deeply_nested_metadata_is_read_or_refused_but_never_overflows(tmp_path, depth):
-    path = tmp_path / "set"
-    text = json.dumps(arithmetic_set("uint8").metadata | {"source": 0})
-    text = text.replace('"source": 0', f'"source": {nested(depth)}')
-    path.write_bytes(safetensors.torch.save({}, {"prism": text}))
-    refusal(path)
-
-
-@pytest.mark.parametrize("dtype", ["F64", "BF16", "F8_E4M3", "F8_E8M0", "F4", "BOOL", "C64", "U64", "X1"])
-def test_a_tensor_of_any_other_number_format_is_refused(tmp_path, dtype):
-    data = golden("float32").read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8 : 8 + length])
-    header["keyframes"]["dtype"] = dtype
-    refusal(with_header(tmp_path / "set", header, data[8 + length :]))
 
 
 @pytest.mark.parametrize(
@@ -545,20 +397,3 @@ def test_absurd_sizes_in_the_header_are_refused_without_allocating_them(tmp_path
     header = json.loads(data[8 : 8 + length])
     header["keyframes"] |= change
     refusal(with_header(tmp_path / "set", header, data[8 + length :]))
-
-
-def test_a_set_in_memory_is_checked_like_one_on_disk():
-    made = arithmetic_set("float32")
-    with pytest.raises(ArtifactError, match="labels must ascend"):
-        replace(made, labels=torch.tensor([1, 0, 0]))
-
-
-def test_a_file_that_cannot_be_written_is_an_output_error(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match="cannot be written"):
-        arithmetic_set("uint8").save(tmp_path / "file" / "set")
-
-
-def test_the_printed_set_names_its_shape():
-    text = repr(arithmetic_set("float16"))
-    assert "2 classes, 3 videos, 9 key-frames, 4×2×3, float16" in text

@@ -54,20 +54,6 @@ def test_videos_are_normalised_as_the_evaluation_trains_unless_asked_for_pixels(
     assert pixels[0][0].max() <= 1
 
 
-def test_the_data_set_knows_its_classes_and_targets(chosen):
-    dataset = VideoDataset(chosen)
-    assert dataset.classes == ["class0", "class1"]
-    assert dataset.class_to_idx == {"class0": 0, "class1": 1}
-    assert dataset.targets == [0, 0, 1, 1] == [label for _, label in dataset]
-    assert len(dataset) == 4
-
-
-def test_a_data_set_says_what_it_is(chosen):
-    assert repr(VideoDataset(chosen)) == "VideoDataset(4 videos of 2 classes, CTHW, normalised)"
-    pixels = VideoDataset(chosen, output_format="THWC", normalise=False)
-    assert repr(pixels) == "VideoDataset(4 videos of 2 classes, THWC, pixels)"
-
-
 def test_a_data_loader_batches_it(chosen):
     videos, labels = next(iter(DataLoader(VideoDataset(chosen), batch_size=3)))
     assert videos.shape == (3, 3, 8, 48, 48)
@@ -93,11 +79,6 @@ def test_a_store_gives_the_clips_of_the_asked_split(store):
         assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))
 
 
-def test_an_unknown_output_format_is_refused_with_those_that_exist(chosen):
-    with pytest.raises(ConfigError, match="CTHW, TCHW, THWC"):
-        VideoDataset(chosen, output_format="NCTHW")
-
-
 @pytest.mark.parametrize("split", ["test", "nonsense", None])
 def test_a_set_has_no_split_but_train(chosen, tmp_path, split):
     chosen.save(tmp_path / "set")
@@ -111,11 +92,6 @@ def test_what_is_neither_set_nor_store_is_refused():
         ConfigError, match=r"a condensed set or a clip store is wanted, not 'set'; prism\.load opens"
     ):
         VideoDataset("set")
-
-
-def test_an_index_beyond_the_end_is_an_index_error_so_that_loops_end(chosen):
-    with pytest.raises(IndexError):
-        VideoDataset(chosen)[4]
 
 
 def test_a_slice_is_refused_in_one_sentence(chosen):

@@ -10,8 +10,6 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.info import describe
 from prism.errors import ArtifactError
-from prism.evaluation.evaluate import evaluate
-from prism.reports.videos import _share_outside
 from prism.selection.select import select
 from tests.artifacts.test_condensed import forge_of, refusal
 
@@ -102,14 +100,6 @@ def test_an_encoding_that_could_not_be_read_again_is_not_written(store, tmp_path
     with pytest.raises(ArtifactError, match=sentence):
         select(store, storage=kind(), output=tmp_path / "set")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_takes_training_and_the_page_need_nothing_more_of_it(store):
-    taken = select(store, takes=4, storage=EverySecond())
-    assert (len(taken), taken.is_random, taken.keyframe_counts.tolist()) == (2, True, [16, 16])
-    result = evaluate(taken, store, width=2, epochs=2, seeds=1, device="cpu")
-    assert result.subject.num_bytes == taken.num_bytes
-    assert _share_outside(taken) == 0
 
 
 @pytest.mark.parametrize(

@@ -125,14 +125,3 @@ def test_what_was_trained_in_any_type_of_floats_becomes_a_set(store, chosen, tmp
         replace(chosen, frames=frames.float()), store, method="mine", storage=storage
     )
     assert plain.to_bytes() == (tmp_path / "set").read_bytes()
-
-
-def test_the_labels_of_a_set_are_of_one_type(store, chosen):
-    made = prism.CondensedSet.from_clips(chosen, store, method="mine")
-    assert replace(made, labels=made.labels.int()).labels.dtype == torch.int64
-
-
-def test_they_may_be_stored_as_any_set(store, chosen):
-    made = prism.CondensedSet.from_clips(chosen, store, method="mine", storage=H264(quality=50))
-    assert made.storage == "h264"
-    assert made.num_bytes < prism.CondensedSet.from_clips(chosen, store, method="mine").num_bytes

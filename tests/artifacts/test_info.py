@@ -1,9 +1,7 @@
 """`prism info` knows every artifact, and says what a file is not."""
 
-import json
 import struct
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 import torch
@@ -16,7 +14,6 @@ from prism.artifacts.telemetry import TelemetryWriter
 from prism.errors import ArtifactError
 from prism.evaluation.evaluate import evaluate
 from prism.exports.export import export
-from prism.machine.text_io import canonical_json
 from prism.selection.select import select
 
 
@@ -29,11 +26,6 @@ def test_a_store_is_described_by_its_classes_clips_and_shape(store):
     assert facts["fingerprint"] == store.fingerprint
 
 
-def test_random_test_windows_are_counted_where_there_are_some(make_store):
-    facts = describe(make_store(random_test_windows=3).path)
-    assert facts["clips"] == {"train": 8, "val": 2, "test": 4, "test-random": 12}
-
-
 def test_a_condensed_set_is_described_by_what_it_holds_and_costs(store, tmp_path):
     select(store, output=tmp_path / "set")
     facts = describe(tmp_path / "set")
@@ -43,29 +35,12 @@ def test_a_condensed_set_is_described_by_what_it_holds_and_costs(store, tmp_path
     assert facts["float32_bytes"] == 16 * 3 * 48 * 48 * 4
 
 
-def test_takes_are_not_called_random_clips(store, tmp_path):
-    select(store, takes=2, output=tmp_path / "set")
-    assert describe(tmp_path / "set")["method"] == "random, takes"
-
-
 def test_a_result_is_described_by_its_number_and_n(store, tmp_path):
     result = evaluate(select(store), store, output=tmp_path / "r.json", width=2, epochs=1, seeds=2, device="cpu")
     facts = describe(tmp_path / "r.json")
     assert facts["kind"] == "result"
     assert facts["top1_percent"].endswith("(2)")
     assert (facts["label"], facts["task"]) == (result.label, "classification")
-
-
-def test_a_result_is_described_with_its_caution(store, tmp_path):
-    result = evaluate(select(store), store, width=2, epochs=1, seeds=1, device="cpu")
-    replace(result, config={**result.config, "seeds": 2}).save(tmp_path / "r.json")
-    assert describe(tmp_path / "r.json")["caution"].startswith("1 of 2 networks are there")
-
-
-def test_every_description_is_json(store, tmp_path):
-    select(store, output=tmp_path / "set")
-    for path in (store.path, tmp_path / "set"):
-        assert json.loads(canonical_json(describe(path))) == describe(path)
 
 
 def a_set(note: str) -> CondensedSet:

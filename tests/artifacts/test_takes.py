@@ -13,7 +13,6 @@ from prism.artifacts.results import Result
 from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
-from prism.recipes import read_recipe
 from prism.reports.tables import method_of, role_of
 from prism.selection.select import select
 
@@ -51,12 +50,6 @@ def test_without_a_draw_a_video_is_its_first_take(store, taken):
     assert torch.equal(taken.render(torch.tensor([1])), once.render()[4:5])
 
 
-def test_a_video_s_take_does_not_depend_on_which_others_are_rendered(taken):
-    for epoch in range(5):
-        whole = taken.render(generator=generator(0, "clips", epoch))
-        assert torch.equal(taken.render(torch.tensor([1]), generator(0, "clips", epoch)), whole[1:])
-
-
 @pytest.mark.parametrize("storage", ["uint8", "h264"])
 def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, storage):
     made = select(store, takes=2, vpc=2, storage=storage, output=tmp_path / "set.safetensors")
@@ -71,13 +64,6 @@ def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, s
     assert "4 videos of 2 takes" in repr(read)
 
 
-def test_a_set_without_takes_does_not_speak_of_them(store):
-    once = select(store)
-    assert "takes" not in once.metadata
-    assert not once.is_random
-    assert "take" not in repr(once)
-
-
 @pytest.mark.parametrize("takes", [0, -4, 3])
 def test_takes_that_do_not_fit_the_stored_clips_are_refused(taken, takes):
     with pytest.raises(ArtifactError, match=r"inconsistent|one take or more"):
@@ -90,11 +76,6 @@ def test_all_means_as_many_as_the_smallest_class_has(make_store):
     assert select(uneven, takes=0, vpc=2).takes == 2
     with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
         select(uneven, takes=3, vpc=2)
-
-
-def test_the_recipe_stores_all_clips_that_every_class_has_coded(store):
-    made = select(store, **read_recipe("takes")["select"])
-    assert (made.takes, made.storage, made.stored_clips, len(made)) == (4, "h264", 8, 2)
 
 
 def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):
