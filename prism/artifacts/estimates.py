@@ -30,12 +30,7 @@ NO_INTERVAL = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, or a difference of means, as far as independent values tell it.
-
-    Attributes:
-        error: standard error of the mean.
-        degrees: degrees of freedom of the error.
-    """
+    """A mean, or a difference of means, with the standard error of that mean and its degrees of freedom."""
 
     mean: float
     error: float
@@ -73,11 +68,7 @@ def of_difference(values: Sequence[float], others: Sequence[float]) -> Estimate 
 
 @dataclass(frozen=True)
 class Sample:
-    """The scores of sets that were made alike.
-
-    Attributes:
-        scores: those of each set's networks, by the seed of the set (or by what else tells it from the others).
-    """
+    """The scores of the networks of each set of a group, by the set's seed (or what else tells sets apart)."""
 
     scores: Mapping[Any, Sequence[float]]
 
@@ -100,14 +91,12 @@ class Sample:
     @property
     def deviation(self) -> float | None:
         """The sample deviation of the networks of one set; None for one network, or for several sets."""
-        if len(self.scores) > 1:
-            return None
-        (scores,) = self.scores.values()
-        return stdev(scores) if len(scores) > 1 else None
+        (scores, *others) = self.scores.values()
+        return stdev(scores) if len(scores) > 1 and not others else None
 
     @property
     def spread(self) -> float:
-        """What stands behind ±: the standard error, or the deviation of one set's networks."""
+        """The number behind ±: the standard error, or the deviation of one set's networks."""
         return (self.deviation or 0.0) if self.error is None else self.error
 
     @property
@@ -139,13 +128,12 @@ class Sample:
 def lead(
     results: Iterable[Result | str | Path], others: Iterable[Result | str | Path], metric: str = ""
 ) -> Estimate:
-    """How far some sets score above others, with a 95 % interval over sets.
+    """How far some sets score above others: the difference of their means, with a 95 % interval over sets.
 
-    Either group holds one result for each of several sets that were made alike from different seeds, and scored
-    alike. Where each network draws real clips of its own (`train_vpc`), each of them is a set, and one result may
-    do. A lead is the difference of the means over all sets of either group. Sets of one seed are paired where both
-    groups have the same seeds; otherwise Welch's interval is taken. The schedules of the groups may differ, as
-    they do where one has more clips to show; their networks must not.
+    Either group holds one result for each of several sets of different seeds, and scored alike; where each network
+    draws real clips of its own (`train_vpc`), each of them is a set, and one result may do. Sets of one seed are
+    paired where both groups have the same seeds; otherwise Welch's interval is taken. The schedules of the groups
+    may differ, as they do where one has more clips to show; their networks must not.
 
     Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that several
     sets of a group share leave an error that no interval over sets can see. They are warned of. So are equal
@@ -153,7 +141,7 @@ def lead(
 
     Args:
         results: results, or their files.
-        others: those to be led.
+        others: results of the other group, or their files.
         metric: a score of their task; the leading one if empty.
 
     Raises:
@@ -165,72 +153,69 @@ def lead(
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
         for some in (results, others)
     ]
-    counts = [sum(map(_num_sets, group)) for group in groups]
-    if min(counts) < 2:
-        raise ArtifactError(
-            f"a lead needs two sets or more on either side, got {counts[0]} and {counts[1]}: one set says nothing "
-            "of the next one. Make more with other seeds (--seed)."
-        )
-    first = groups[0][0]
-    for group in groups:
-        _require_same(_judged(group[0]), _judged(first), group[0].label, first.label)
-        for result in group:
-            _require_same(_scored(result), _scored(group[0]), result.label, group[0].label)
-            if result.caution:
-                warnings.warn(f"'{result.label}': {result.caution}", stacklevel=2)
-    if said := warn_versions("The results", [*groups[0], *groups[1]]):
-        warnings.warn(said, stacklevel=2)
-    metric = metric or first.metrics[0]
-    if metric not in first.metrics:
-        raise ArtifactError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
-    samples = []
-    for group, count in zip(groups, counts, strict=True):
-        runs, label = runs_by_set(group, metric), group[0].label
-        if len(runs) < count:
-            raise ArtifactError(
-                f"two results of '{label}' are of one set, or of sets with the same seeds. A group has one result "
-                "for each set: add networks to it with --seeds and --resume."
-            )
-        for said in (warn_shared_networks(label, runs), warn_copies(label, group)):
-            if said:
-                warnings.warn(said, stacklevel=2)
-        samples.append(Sample({key: list(scores.values()) for key, scores in runs.items()}))
-    found = samples[0].lead(samples[1])
+    metric = _check_comparable(groups, metric)
+    for warning in [warn_versions("The results", [*groups[0], *groups[1]]), *map(_cautions, groups)]:
+        if warning:
+            warnings.warn(warning, stacklevel=2)
+    ours, theirs = (Sample({k: list(v.values()) for k, v in runs_by_set(some, metric).items()}) for some in groups)
+    found = ours.lead(theirs)
     assert found is not None
     if found.interval is None:
         warnings.warn(NO_INTERVAL, stacklevel=2)
     return found
 
 
-def _require_same(found: dict[str, Any], wanted: dict[str, Any], label: str, first: str) -> None:
-    if found != wanted:
-        difference = first_difference(found, wanted)
-        raise ArtifactError(f"'{label}' must not be compared with '{first}': {difference}.")
+def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> str:
+    """Refuse groups that must not be compared; the metric that they are compared by."""
+    counts = [sum(len(one.runs) if _draws_by_network(one) else 1 for one in group) for group in groups]
+    if min(counts) < 2:
+        raise ArtifactError(
+            f"a lead needs two sets or more on either side, got {counts[0]} and {counts[1]}: one set says nothing "
+            "of the next one. Make more with other seeds (--seed)."
+        )
+    first = groups[0][0]
+    for group, count in zip(groups, counts, strict=True):
+        pairs = [(group[0], first, _scored_on), *((one, group[0], _made_and_scored) for one in group)]
+        for one, other, facts in pairs:
+            if (found := facts(one)) != (wanted := facts(other)):
+                difference = first_difference(found, wanted)
+                raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
+        if len(runs_by_set(group)) < count:
+            raise ArtifactError(
+                f"two results of '{group[0].label}' are of one set, or of sets with the same seeds. A group has "
+                "one result for each set: add networks to it with --seeds and --resume."
+            )
+    if metric and metric not in first.metrics:
+        raise ArtifactError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
+    return metric
 
 
-def _judged(result: Result) -> dict[str, Any]:
-    """By what a result is judged: that of the other group must be the same."""
-    return {
-        "task": result.task,
-        "protocol": result.protocol,
-        "data": result.data.fingerprint,
-        "split": result.data.split,
-        "network": {key: result.config.get(key) for key in ("model", "width", "hidden")},
-    }
+def _scored_on(result: Result) -> dict[str, Any]:
+    """All of a result's scoring that must be the same in the other group."""
+    network = {key: result.config.get(key) for key in ("model", "width", "hidden")}
+    data = {"data": result.data.fingerprint, "split": result.data.split}
+    return {"task": result.task, "protocol": result.protocol, **data, "network": network}
 
 
-def _scored(result: Result) -> dict[str, Any]:
-    """How a result came about, but for its seeds: that of its own group must be the same."""
+def _made_and_scored(result: Result) -> dict[str, Any]:
+    """All but the seeds, which must be the same in its own group."""
     schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
     made = result.subject.making
     if "set" in made and result.subject.kind == "condensed":
-        # Nothing says whether sets without a seed were made alike, but who gives them as one group.
+        # Only the caller, who puts sets without a seed into one group, knows how they were made.
         made = {"method": made["method"], "store": made["store"]}
-    return {**_judged(result), "made": made, "config": schedule}
+    return {**_scored_on(result), "made": made, "config": schedule}
+
+
+def _cautions(results: Sequence[Result]) -> str:
+    label = results[0].label
+    own = [f"'{one.label}': {one.caution}" for one in results if one.caution]
+    doubts = (warn_shared_networks(label, runs_by_set(results)), warn_copies(label, results))
+    return "\n".join([*own, *filter(None, doubts)])
 
 
 def runs_by_set(results: Sequence[Result], metric: str = "") -> dict[Any, dict[int, float]]:
-    """For each of some sets that were made alike the score of each network that judged it, by the network's seed.
+    """For each set of a group the score of each network that was trained on it, by the network's seed.
 
     Args:
         results: one or more of each set.
@@ -247,34 +232,42 @@ def runs_by_set(results: Sequence[Result], metric: str = "") -> dict[Any, dict[i
     return runs
 
 
-def _num_sets(result: Result) -> int:
-    return len(result.runs) if _draws_by_network(result) else 1
-
-
 def _draws_by_network(result: Result) -> bool:
     """Whether each network drew real clips of its own, which are a set of their own."""
     return (result.subject.kind, result.subject.method) == ("store", "subset")
 
 
+def _set_keys(results: Sequence[Result]) -> list[Any]:
+    """Keys of the sets of a group: equal where two results are of one set."""
+    configs = [result.subject.config for result in results]
+    seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
+    # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
+    # without a seed has no partner in the other group, but it must not count twice.
+    every = [canonical_json([config.get(name) for name in SEEDS]) for config in configs]
+    alone = len(set(seeds)) == len(set(every))
+    return [
+        (result.subject.fingerprint or id(result)) if seed is None else seed if alone else all_seeds
+        for result, seed, all_seeds in zip(results, seeds, every, strict=True)
+    ]
+
+
 def warn_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]]) -> str:
-    """A sentence on networks that judge more than one set, by `runs_by_set`; or nothing."""
+    """A sentence on networks that were trained on more than one set, by `runs_by_set`; or nothing."""
     count = Counter(seed for scores in runs.values() for seed in scores)
     shared = sum(sets > 1 for sets in count.values())
     if not shared:
         return ""
-    judges = "1 network judges" if shared == 1 else f"{shared:,} networks judge"
     return (
-        f"{judges} more than one set of “{label}”, as the seeds say: what their scores have in common is an error "
-        "that no interval over sets can see. Give each set networks of its own: with --seeds 3 those of --seed 0, "
-        "3, 6 and so on."
+        f"{shared:,} of {len(count):,} networks score more than one set of “{label}”, as the seeds say: what they "
+        "have in common is an error that no interval over sets can see. Give each set networks of its own: with "
+        "--seeds 3 those of --seed 0, 3, 6 and so on."
     )
 
 
 def warn_copies(label: str, results: Sequence[Result]) -> str:
-    """A sentence on sets that were made alike and hold the same videos, as far as results tell; or nothing."""
+    """A sentence on sets of a group that hold the same videos, as far as results tell; or nothing."""
     videos = {key: one.subject.videos for key, one in zip(_set_keys(results), results, strict=True)}
-    count = Counter(filter(None, videos.values()))
-    copies = sum(sets for sets in count.values() if sets > 1)
+    copies = sum(sets for sets in Counter(filter(None, videos.values())).values() if sets > 1)
     if not copies:
         return ""
     return (
@@ -288,28 +281,14 @@ def warn_versions(what: str, results: Iterable[Result]) -> str:
     """A sentence on versions of PRISM or PyTorch that differ between results; or nothing."""
     found = [result.provenance for result in results]
     known = {name: sorted({str(one[name]) for one in found if one.get(name)}) for name in ("prism", "torch")}
-    said = [f"{name} ({', '.join(numbers)})" for name, numbers in known.items() if len(numbers) > 1]
-    if not said:
+    differing = [f"{name} ({', '.join(numbers)})" for name, numbers in known.items() if len(numbers) > 1]
+    if not differing:
         return ""
-    return f"{what} are of different versions of {' and '.join(said)}, which may change their scores."
-
-
-def _set_keys(results: Sequence[Result]) -> list[Any]:
-    """What tells the sets of results apart, which were made alike: equal where two results are of one set."""
-    configs = [result.subject.config for result in results]
-    seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
-    # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
-    # without a seed has no partner in the other group, but it must not count twice.
-    every = [canonical_json([config.get(name) for name in SEEDS]) for config in configs]
-    alone = len(set(seeds)) == len(set(every))
-    return [
-        (result.subject.fingerprint or id(result)) if seed is None else seed if alone else told
-        for result, seed, told in zip(results, seeds, every, strict=True)
-    ]
+    return f"{what} are of different versions of {' and '.join(differing)}, which may change their scores."
 
 
 def t_quantile(degrees: float, level: float = LEVEL) -> float:
-    """The t within which a share `level` of Student's distribution lies, on either side of 0.
+    """The t within which a share `level` of Student's distribution lies, on either side of 0, by bisection.
 
     Args:
         degrees: degrees of freedom, 1 or more; not always a whole number (Welch).

@@ -35,9 +35,6 @@ class TelemetryWriter:
 
     Args:
         path: the file; what an interrupted run left in it stays until `keep` is called.
-
-    Raises:
-        OutputError: it cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,11 +49,7 @@ class TelemetryWriter:
             self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
-        """Append one record, which is written with the next ones.
-
-        Raises:
-            DivergedError: a number of one of these records is not finite.
-        """
+        """Append one record, which is written with the next ones; a number that is not finite is refused."""
         self._waiting.append({"kind": kind, **values})
         if len(self._waiting) >= TOGETHER:
             self._write_waiting()
@@ -68,11 +61,7 @@ class TelemetryWriter:
                 self._file.write(_line(record))
 
     def sync(self) -> int:
-        """Put every record on disk.
-
-        Returns:
-            The file's length in bytes, for `keep`.
-        """
+        """Put every record on disk; the file's length in bytes, for `keep`."""
         self._write_waiting()
         with writing(self.path):
             self._file.flush()
@@ -92,19 +81,11 @@ def _line(record: dict[str, Any]) -> bytes:
     try:
         return canonical_json(record).encode() + b"\n"
     except ValueError:
-        spoiled = next(key for key in sorted(record) if not _is_json(record[key]))
+        spoiled = next((key for key, value in sorted(record.items()) if value != value), "a number")
         raise DivergedError(
             f"'{spoiled}' in the telemetry is not finite, in the record '{record['kind']}' of iteration "
             f"{record.get('iteration')}. Look at the objective and the network."
         ) from None
-
-
-def _is_json(value: Any) -> bool:
-    try:
-        canonical_json(value)
-    except ValueError:
-        return False
-    return True
 
 
 @dataclass(frozen=True)
@@ -135,10 +116,7 @@ class Telemetry:
         return cls(records)
 
     def is_of(self, condensed: CondensedSet) -> bool:
-        """Whether it is that of the run which made a set, from the start to the end.
-
-        What lies beside a set may be that of a run which was to replace it, and did not end.
-        """
+        """Whether it is of the run that made a set, from start to end, and not of one that did not replace it."""
         starts, ends = self.of_kind("start"), self.of_kind("end")
         found = [starts[0].get("config"), ends[-1].get("keyframes")] if starts and ends else None
         return found == [condensed.source.get("config"), condensed.keyframe_counts.tolist()]

@@ -37,6 +37,9 @@ class Printed:
         mean, _, std = text.partition("±")
         return cls(float(mean), float(std) if std else None)
 
+    def __str__(self) -> str:
+        return f"{self.mean:g}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -20,8 +20,7 @@ from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.machine.text_io import first_difference
 from prism.reports.page import report
-from prism.reproduction.compare import Comparison, compare
-from prism.reproduction.lines import Made, Progress
+from prism.reproduction.compare import Comparison, Made, Progress, lines_of
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import Place, ScoreStep, SetStep, command, plan
 from prism.selection.options import SelectConfig
@@ -82,14 +81,14 @@ def reproduce(
             note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
         for pair in missing:
             note(command(*pair))
-        return compare(chosen, scale, places, done, table)
+        return Comparison(chosen, scale, lines_of(places, done), table)
     for count, (step, store) in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.
         if (step, store) in missing and not _take(step, store, done):
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
             _run(step, store, done, run)
-            _write(compare(chosen, scale, places, done, table))
-    found = compare(chosen, scale, places, done, table)
+            _write(Comparison(chosen, scale, lines_of(places, done), table))
+    found = Comparison(chosen, scale, lines_of(places, done), table)
     _write(found)
     _write_page(found, done)
     return found

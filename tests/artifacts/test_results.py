@@ -2,7 +2,6 @@
 
 import json
 import math
-import statistics
 from dataclasses import replace
 
 import pytest
@@ -11,8 +10,6 @@ from hypothesis import strategies as st
 
 from prism.artifacts.results import Data, NetworkRun, Result, Subject, percent, relative_to_result
 from prism.errors import ArtifactError
-from prism.evaluation.evaluate import evaluate
-from prism.selection.select import select
 
 
 def a_result(accuracies=(0.25, 0.5)) -> Result:
@@ -49,12 +46,6 @@ def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
 def test_one_run_has_no_deviation():
     assert a_result((0.4,)).summary() == (0.4, None, 1)
     assert json.loads(a_result((0.4,)).to_json())["summary"]["top1"] == {"mean": 0.4, "std": None, "n": 1}
-
-
-def test_the_summary_in_the_file_is_that_of_its_runs():
-    result = a_result((0.1, 0.3, 0.8))
-    summary = json.loads(result.to_json())["summary"]["top1"]
-    assert summary == {"mean": statistics.fmean((0.1, 0.3, 0.8)), "std": statistics.stdev((0.1, 0.3, 0.8)), "n": 3}
 
 
 def a_retrieval() -> Result:
@@ -123,12 +114,6 @@ def test_every_sentence_of_a_caution_but_the_first_begins_with_a_capital():
     result = replace(a_result(), data=replace(a_result().data, split="train"), runs=untrained)
     assert result.caution.startswith("scored on training clips")
     assert "says little of other clips. The training loss of 2 of 2 networks" in result.caution
-
-
-def test_a_network_whose_relus_have_died_is_counted(store):
-    chosen = select(store, vpc=2)
-    alive, dead = (evaluate(chosen, store, width=4, epochs=60, lr=lr, seeds=1) for lr in (0.01, 0.3))
-    assert (alive.num_untrained, dead.num_untrained) == (0, 1)
 
 
 def test_paths_are_relative_to_the_result_so_that_a_folder_of_runs_can_move(tmp_path):
@@ -208,20 +193,9 @@ def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
     assert "\n" not in str(caught.value)
 
 
-def test_a_newer_result_says_what_to_do(tmp_path):
-    (tmp_path / "r.json").write_text(edited(version=2))
-    with pytest.raises(ArtifactError, match=r"version 2, but this PRISM reads 1\. Update prism-condense"):
-        Result.load(tmp_path / "r.json")
-
-
 def test_a_result_of_before_subjects_had_a_fingerprint_is_read(tmp_path):
     (tmp_path / "r.json").write_text(edited(subject__fingerprint=None))
     assert Result.load(tmp_path / "r.json") == a_result()
-
-
-def test_a_set_whose_encoding_stores_no_frames_has_a_result(tmp_path):
-    (tmp_path / "r.json").write_text(edited(subject__num_keyframes=0))
-    assert Result.load(tmp_path / "r.json").subject.num_keyframes == 0
 
 
 def test_missing_binary_and_folder_are_refused(tmp_path):
@@ -229,12 +203,6 @@ def test_missing_binary_and_folder_are_refused(tmp_path):
     for path in (tmp_path / "missing", tmp_path / "binary", tmp_path):
         with pytest.raises(ArtifactError):
             Result.load(path)
-
-
-def test_a_result_grows_by_a_run_without_losing_the_others():
-    result = a_result((0.1,))
-    grown = replace(result, runs=(*result.runs, NetworkRun(1, {"top1": 0.3, "top5": 1.0}, 0.5, 2.0)))
-    assert grown.summary() == pytest.approx((0.2, 2**0.5 / 10, 2))
 
 
 def test_a_file_names_the_stored_clips_only_where_they_are_not_those_that_an_epoch_shows(tmp_path):

@@ -111,7 +111,7 @@ def test_networks_that_judge_several_sets_are_named(exhibit):
     (one,) = group_over_seeds(load(made(exhibit, "prism", OURS, first_seed=0)))
     sheet = sheet_of([one])
     assert sheet is not None
-    assert "2 networks judge more than one set of “prism”" in sheet.notes[1]
+    assert "2 of 2 networks score more than one set of “prism”" in sheet.notes[1]
     ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))[1:]
     assert len(cautions) == 1
 

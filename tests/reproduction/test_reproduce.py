@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 
 from prism.artifacts.estimates import Sample, of_mean
-from prism.artifacts.results import METRICS, Data, NetworkRun, Result, Subject
+from prism.artifacts.results import Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, Interrupted, OutputError
 from prism.machine.run import Run
-from prism.networks.build import build_for
-from prism.recipes import read_recipe, shipped_recipes
+from prism.recipes import shipped_recipes
 from prism.reproduction import run
-from prism.reproduction.compare import COSTS, Comparison, _trades, compare
-from prism.reproduction.lines import Line, Progress, lines_of
-from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, data_sets, exhibit, exhibits
+from prism.reproduction.compare import COSTS, Comparison, Line, Progress, lines_of, trades_of
+from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, exhibit, exhibits
 from prism.reproduction.plan import ScoreStep, command, plan
 from prism.reproduction.run import reproduce
 
@@ -84,19 +82,6 @@ def test_the_papers_numbers_stand_where_the_paper_prints_them(name, data, label,
     assert cell_of(name, data, label, vpc).printed == Printed(mean, std)
 
 
-def test_other_networks_and_recalls_are_columns_of_their_tables():
-    assert cell_of("table4", "MiniUCF", "PRISM", network="cnn-lstm").printed == Printed(18.2, 1.3)
-    assert cell_of("table7", "HMDB51", "Wang et al.", metric="r20").printed == Printed(65.82, None)
-    assert {cell.metric for cell in exhibit("table7").cells["HMDB51"]} == set(METRICS["retrieval"])
-
-
-def test_key_frames_per_video_follow_from_the_papers_storage():
-    frame = 3 * 112 * 112 * 4 / 2**20
-    counts = [cell_of("table2", "MiniUCF", "PRISM", vpc).storage for vpc in (1, 5, 10)]
-    per_video = [count.mean / (50 * vpc * frame) for vpc, count in zip((1, 5, 10), counts, strict=True) if count]
-    assert per_video == pytest.approx([2.79, 3.71, 4.51], abs=0.01)
-
-
 @pytest.mark.parametrize(("label", "vpc", "share"), [("DM", 1, 1.2), ("Random", 10, 11.7), ("PRISM", 5, 1.4)])
 def test_shares_of_the_whole_set_are_those_that_the_paper_prints(label, vpc, share):
     assert cell_of("table2", "MiniUCF", label, vpc).storage_share == pytest.approx(share, abs=0.05)
@@ -118,24 +103,6 @@ def test_every_row_is_a_recipe_that_prism_ships_and_no_cell_stands_twice(name):
         assert any(cell.printed for cell in cells)
 
 
-def test_learning_rates_and_real_batches_are_those_of_table_a(make_store):
-    rates = {}
-    for vpc, data in ((1, "MiniUCF"), (5, "MiniUCF"), (10, "HMDB51"), (5, "Kinetics-400"), (1, "SSv2")):
-        store = official(make_store(train=10), data_sets()[data]["1"])
-        name = "table3" if data in ("Kinetics-400", "SSv2") else "table1"
-        (place,) = [p for p in plan(exhibit(name), [store], Path("out")) if is_row(p, "PRISM", vpc)]
-        config = place.sets[0].config
-        assert isinstance(config, CondenseConfig)
-        rates[data, vpc] = (config.lr, config.batch_real, config.iterations, place.scores[0].config.epochs)
-    assert rates == {
-        ("MiniUCF", 1): (1.0, 64, 5000, 500),
-        ("MiniUCF", 5): (25.0, 64, 5000, 500),
-        ("HMDB51", 10): (75.0, 64, 5000, 500),
-        ("Kinetics-400", 5): (50.0, 128, 5000, 500),
-        ("SSv2", 1): (3.0, 64, 5000, 500),
-    }
-
-
 def test_the_small_scale_trains_every_set_for_some_hundred_steps(make_store):
     places = plan(exhibit("figure3"), [make_store(classes=10, train=60)], Path("out"), scale="small")
     steps = {}
@@ -145,17 +112,6 @@ def test_the_small_scale_trains_every_set_for_some_hundred_steps(make_store):
         steps[place.cell.vpc] = config.epochs * -(-num_clips // config.batch_size)
     assert steps.keys() == {0, 1, 5, 10, 30}
     assert all(250 <= count <= 750 for count in steps.values())
-
-
-def test_the_small_scale_has_small_networks_of_every_kind(make_store):
-    store = make_store(size=64)
-    places = plan(exhibit("table4"), [store], Path("out"), scale="small")
-    configs = {place.cell.network: place.scores[0].config for place in places if place.cell.vpc == 1}
-    assert configs.keys() == {"convnet3d", "cnn-gru", "cnn-lstm"}
-    for name, config in configs.items():
-        network = build_for(store, name, "meta", width=config.width, hidden=config.hidden)
-        assert sum(parameter.numel() for parameter in network.parameters()) < 1_000_000
-        assert config.epochs == (500 if name == "convnet3d" else 250)
 
 
 def is_row(place: Any, label: str, vpc: int) -> bool:
@@ -293,24 +249,6 @@ def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_ma
     assert Counting.submitted == 2 + 2 * len(list((tmp_path / "there").rglob("*.retrieval.json")))
 
 
-def test_how_it_runs_is_given_as_a_run_or_as_its_fields(store, tmp_path, tiny, monkeypatch):
-    given: list[Run] = []
-    monkeypatch.setattr(run, "_run", lambda step, store, done, how: given.append(how))
-    reproduce("table6a", [store], tmp_path, Run(device="cpu"), scale="small", recipes=[tiny], progress=True)
-    assert set(given) == {Run(device="cpu", progress=True)}
-    with pytest.raises(ConfigError, match=r"unknown key 'reproduce\.devise'\. Did you mean 'device'"):
-        reproduce("table6a", [store], tmp_path, devise="cpu")
-
-
-@pytest.mark.usefixtures("made")
-def test_more_evaluation_seeds_train_only_those_that_are_missing(store, tmp_path, tiny):
-    first = reproduced(store, tmp_path / "out", tiny)
-    tiny.write_text(TINY.replace("seeds = 2", "seeds = 3"))
-    second = reproduced(store, tmp_path / "out", tiny)
-    assert [line.ours.num_networks for line in first.lines] == [2] * 4
-    assert [line.ours.num_networks for line in second.lines] == [3] * 4
-
-
 def scores_of(folder: Path, row: str, seeds: int) -> dict[int, list[float]]:
     """What the result files of a row say, by the set's seed."""
     found = {}
@@ -354,37 +292,11 @@ def test_a_caution_of_several_sets_of_a_row_is_said_once(store, tiny):
         return Result(step.label, "classification", "clean", subject, data, {"seeds": 2}, runs, {})
 
     done = Progress(results={step.path: unfinished(step) for place in places for step in place.scores})
-    notes = compare(exhibit("table6a"), "small", [*places, *places], done, Path("out")).notes
+    notes = Comparison(exhibit("table6a"), "small", lines_of([*places, *places], done), Path("out")).notes
     labels = {line.label for place in places for line in place.scores}
     assert len([note for note in notes if note.startswith("Caution")]) == len(labels) == 4
     assert [sum(note.count(f"of “{label}” 1 of 2 networks") for note in notes) for label in labels] == [1] * 4
     assert len([note for note in notes if "2 of 2 sets of “" in note]) == len(labels) - 1
-
-
-@pytest.mark.usefixtures("made")
-def test_one_set_of_each_row_has_no_lead_and_the_table_says_so(store, tmp_path, tiny):
-    found = reproduced(store, tmp_path / "out", tiny)
-    assert not any(line.lead for line in found.lines)
-    text = found.to_markdown()
-    assert "lead" not in text
-    assert "one set of each row: mean ± sample deviation (networks), which tells nothing of other sets" in text
-
-
-def test_no_two_sets_of_a_row_are_judged_by_the_same_network_and_sets_of_one_seed_are(store, tiny):
-    places = plan(exhibit("table6a"), [store], Path("out"), scale="small", seeds=3, recipes=[tiny])
-    for place in places:
-        assert [list(step.seeds) for step in place.scores] == [[0, 1], [2, 3], [4, 5]][: len(place.sets) or 1]
-
-
-def test_a_result_of_other_networks_is_refused_by_name(store, tmp_path, tiny):
-    reproduced(store, tmp_path / "out", tiny, seeds=2)
-    (path,) = (tmp_path / "out").rglob("random-vpc1-seed1.convnet3d.json")
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps({**content, "config": {**content["config"], "seed": 0}}))
-    with pytest.raises(
-        OutputError, match=r"seed1.convnet3d.json' was made otherwise: its config.seed is 0, not 2"
-    ):
-        reproduced(store, tmp_path / "out", tiny, seeds=2)
 
 
 @pytest.mark.usefixtures("made")
@@ -396,32 +308,12 @@ def test_networks_beyond_those_that_are_asked_for_do_not_count(store, tmp_path, 
 
 
 @pytest.mark.usefixtures("made")
-def test_a_result_that_was_stopped_with_enough_networks_lacks_none(store, tmp_path, tiny):
-    reproduced(store, tmp_path / "out", tiny)
-    for path in (tmp_path / "out").rglob("*.convnet3d.json"):
-        content = json.loads(path.read_text())
-        path.write_text(json.dumps({**content, "config": {**content["config"], "seeds": 5}}))
-    said = reproduced(store, tmp_path / "out", tiny).to_markdown()
-    assert "2 of 5 networks" not in said
-
-
-@pytest.mark.usefixtures("made")
 def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
     reproduced(store, tmp_path / "out", tiny)
     tiny.write_text(TINY.replace("iterations = 3\nstatic", "iterations = 4\nstatic"))
     with pytest.raises(
         OutputError, match=r"prism-vpc1-seed0.safetensors' was made otherwise: its .*iterations is 3"
     ):
-        reproduced(store, tmp_path / "out", tiny)
-
-
-@pytest.mark.usefixtures("made")
-def test_a_result_of_another_set_is_not_taken_for_this_ones(store, tmp_path, tiny):
-    reproduced(store, tmp_path / "out", tiny)
-    (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
-    (other,) = (tmp_path / "out").rglob("prism-vpc1-seed0.convnet3d.json")
-    path.write_bytes(other.read_bytes())
-    with pytest.raises(OutputError, match=r"random-vpc1-seed0.convnet3d.json' was made otherwise: its set is"):
         reproduced(store, tmp_path / "out", tiny)
 
 
@@ -486,16 +378,6 @@ def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, t
 
 
 @pytest.mark.usefixtures("made")
-def test_a_dry_run_says_when_nothing_is_missing(store, tmp_path, tiny, capsys):
-    reproduced(store, tmp_path / "out", tiny)
-    before = contents(tmp_path / "out")
-    capsys.readouterr()
-    reproduced(store, tmp_path / "out", tiny, dry_run=True)
-    assert capsys.readouterr().err == "Nothing is missing: 3 sets and 4 results are there.\n"
-    assert contents(tmp_path / "out") == before
-
-
-@pytest.mark.usefixtures("made")
 def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     from prism.cli import main
 
@@ -509,31 +391,6 @@ def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     assert exit_code.value.code == 0
     (first,) = (tmp_path / "out").rglob(step.path.name)
     assert first.read_bytes() == step.path.read_bytes()
-
-
-def test_tables_of_other_stores_or_numbers_of_videos_stand_beside_each_other(make_store, tmp_path, tiny):
-    one, other, plan = make_store(train=5), make_store(train=5, seed=1), {"dry_run": True}
-    found = [reproduced(store, tmp_path, tiny, "table6a", **plan) for store in (one, other)]
-    found += [reproduced(one, tmp_path, tiny, "table1", vpc=vpc, **plan) for vpc in ([1], [5], [5, 1])]
-    assert len({comparison.path for comparison in found}) == 5
-    assert reproduced(one, tmp_path, tiny, "table1", vpc=[1, 5], **plan).path == found[-1].path
-    assert {comparison.path.parent for comparison in found} == {tmp_path}
-
-
-def test_no_table_replaces_one_of_more_sets(store, tmp_path, tiny):
-    paths = [reproduced(store, tmp_path, tiny, seeds=seeds, dry_run=True).path for seeds in (3, 1, 2)]
-    assert len(set(paths)) == 3
-    assert paths[0].name == f"{paths[1].name}-seeds3"
-
-
-@pytest.mark.usefixtures("made")
-def test_a_result_from_before_there_was_an_option_is_taken_where_that_is_not_used(store, tmp_path, tiny):
-    reproduced(store, tmp_path / "out", tiny)
-    (path,) = (tmp_path / "out").rglob("random-vpc1-seed0.convnet3d.json")
-    assert "stratified" not in json.loads(path.read_text())["config"]
-    tiny.write_text(TINY.replace("seeds = 2", "seeds = 2\nstratified = true"))
-    with pytest.raises(OutputError, match=r"its config.stratified is None, not True"):
-        reproduced(store, tmp_path / "out", tiny)
 
 
 def test_storage_is_compared_without_training_anything(store, tmp_path, tiny, make_store):
@@ -566,13 +423,6 @@ def test_an_exhibit_is_restricted_to_some_numbers_of_videos_and_keeps_training_o
         ConfigError, match=r"table1\.vpc = 5, but class 'class0' has 4 training clips\. Lower vpc, or"
     ):
         plan(exhibit("table1"), [store], tmp_path)
-
-
-def test_retrieval_has_one_result_for_all_its_recalls(make_store, tmp_path, tiny):
-    found = reproduced(make_store(train=22), tmp_path / "out", tiny, "table7")
-    assert {line.cell.metric for line in found.lines} == {"r1", "r5", "r10", "r20"}
-    assert all(line.ours for line in found.lines)
-    assert len(list((tmp_path / "out").rglob("*.retrieval.json"))) == 4
 
 
 def line_of(cell: Cell, ours: Sample, *, is_same_data: bool = True) -> Line:
@@ -609,16 +459,10 @@ def test_a_mark_says_where_ours_lies_seen_from_the_papers_spread(ours, mark):
     assert line_with(ours, Printed(17.9, 0.3)).mark == mark
 
 
-def test_nothing_is_marked_that_must_not_be_compared():
-    assert line_with(40, Printed(17.9, 0.3), is_same_data=False).mark == ""
-    assert line_with(40, Printed(17.9, None)).mark == ""
-    assert line_with(40, None).mark == ""
-
-
 def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only():
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
     lines = [line_of(cell, Sample({0: [0.09, 0.1, 0.11]})) for cell in cells]
-    against = {cost: _trades(lines, COSTS[cost]) for cost in COSTS}
+    against = {cost: trades_of(lines, cost) for cost in COSTS}
     found = against["float32"]
     measured, printed = ({t.name: t.points for t in found if t.is_printed is p} for p in (False, True))
     assert measured.keys() == printed.keys() == {FLOOR, "PRISM"}
@@ -631,16 +475,7 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
     assert list(plots) == ["float32", "disk", "shown"]
     assert all(b"<svg" in plot.svg for plot in plots.values())
     elsewhere = [replace(line, is_same_data=False) for line in lines]
-    assert not any(trade.is_printed for trade in _trades(elsewhere, COSTS["float32"]))
-
-
-def test_a_row_that_diverged_keeps_the_papers_point_in_the_plot_and_has_none_of_its_own():
-    cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label == "PRISM"]
-    lines = [replace(line_of(cell, Sample({0: [0.1]})), ours=None, failure="diverged") for cell in cells]
-    (only,) = _trades(lines, COSTS["float32"])
-    assert only.is_printed
-    assert [score for _, score, _ in only.points] == [cell.printed.mean for cell in cells if cell.storage]
-    assert _trades(lines, COSTS["disk"]) == []
+    assert not any(trade.is_printed for trade in trades_of(elsewhere, "float32"))
 
 
 def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, tmp_path, tiny):
@@ -652,13 +487,6 @@ def test_a_stores_name_cannot_break_out_of_the_page_or_the_markdown(make_store, 
         assert "<script>" not in text
         assert "&lt;script&gt;alert(1)" in text
     assert "\\|" in found.file(".md").read_text()
-
-
-@pytest.mark.parametrize("name", exhibits())
-def test_a_rows_recipe_says_which_verb_makes_its_set(name):
-    for cells in exhibit(name).cells.values():
-        for recipe in {cell.recipe for cell in cells} - {""}:
-            assert ("select" in read_recipe(recipe)) != ("condense" in read_recipe(recipe))
 
 
 def test_no_row_leads_a_floor_some_of_whose_sets_diverged(store, tmp_path, tiny, monkeypatch):
