@@ -18,8 +18,8 @@ from benchmarks.measure import ON_GPU, Sizes, Spread, ratios, read_arguments, re
 from benchmarks.peers import FirstRun, PeersLoop
 from benchmarks.utilisation import iteration_macs
 from prism.condensation.loop import Condensation
-from prism.condensation.objectives import DistributionMatching
-from prism.condensation.stream import BLOCK, PRECISIONS
+from prism.condensation.networks import BLOCK, PRECISIONS
+from prism.condensation.prepare import Setup
 from prism.machine.run import Run
 
 CUDA = torch.device("cuda")
@@ -34,11 +34,12 @@ def measure(sizes: Sizes, device: torch.device = CUDA, matrix: int = MATRIX) -> 
         fresh = {name: FirstRun(store, paper_config(sizes, precision=name), device, turns) for name in PRECISIONS}
         # A step only reads class means. Those of one clip are as large, and sooner made.
         kept = paper_config(sizes, batch_real=1, iterations=BLOCK * turns)
-        DistributionMatching().ahead(store, kept, Run(device=device.type))
+        setup = Setup(store, kept)
+        setup.precompute(Run(device=device.type))
         works: dict[str, Callable[[], object]] = {"peers": PeersLoop(store, sizes, device=device).step}
         works |= {name: run.work for name, run in fresh.items()}
         works |= {f"matrix in {name}": matrix_product(matrix, kind, device) for name, kind in PRECISIONS.items()}
-        works |= {"kept": block_of(Condensation(store, kept, device))}
+        works |= {"kept": block_of(setup.start(device))}
         found = seconds({name: until_done(work, device) for name, work in works.items()}, sizes)
     macs = iteration_macs(sizes, sizes.batch_real) / 1e9
     rows: dict[str, Any] = {"GPU: peers' iteration, s": Spread.of(found["peers"])}

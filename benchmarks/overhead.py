@@ -11,10 +11,9 @@ import torch
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import CLOCKS, Sizes, Spread, fewer, read_arguments, report
 from prism.artifacts.store import ClipStore
-from prism.condensation.journal import Journal
-from prism.condensation.loop import Condensation
-from prism.condensation.objectives import DistributionMatching
 from prism.condensation.options import CondenseConfig
+from prism.condensation.prepare import Setup
+from prism.condensation.recorder import RunRecorder
 from prism.config import as_dict
 from prism.machine.run import Run
 
@@ -77,22 +76,20 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
         if means == "kept":
             # Means of one clip are as much to read.
             config = replace(config, batch_real=1)
-            DistributionMatching().ahead(store, config, Run(device="cpu"))
-        run = Condensation(store, config, torch.device("cpu"))
+            Setup(store, config).precompute(Run(device="cpu"))
+        run = Setup(store, config).start(torch.device("cpu"))
         source = {"config": as_dict(config)}
-        with Journal(
-            run, Path(folder) / "set", source, checkpoint_seconds=60, resume=False, overwrite=False
-        ) as journal:
+        with RunRecorder(run, Path(folder) / "set", Run(), source, checkpoint_seconds=60) as recorder:
             insertion.over(run, "insert")
-            telemetry.over(journal, "record")
+            telemetry.over(recorder, "record")
             started = clock()
             while run.iteration < run.num_iterations:
                 before = clock()
-                journal.record(run.step())
+                recorder.record(run.step())
                 judged += clock() - before if config.inserts_at(run.iteration - 1) else 0.0
             seconds = clock() - started
             started = clock()
-            journal.save_checkpoint()
+            recorder.save_checkpoint()
             checkpoint = clock() - started
     return {
         "insertion": 100 * insertion.spent / seconds,

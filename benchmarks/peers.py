@@ -1,7 +1,6 @@
 """Claim: an iteration is several times as fast as the peers' loop doing exactly the same work.
 
-Ours has two parts: the class means of its network, which a first run computes ahead, as many networks at a time as
-PyTorch has threads; and the step that reads them.
+Ours has two parts: the class means of its network, which a first run computes ahead, and the step that reads them.
 """
 
 import itertools
@@ -18,12 +17,9 @@ from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, fewer, ratios, read_arguments, report, seconds
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
-from prism.condensation.ahead import keep_ahead
-from prism.condensation.class_means import whole_clips
-from prism.condensation.loop import Condensation
-from prism.condensation.objectives import DistributionMatching
+from prism.condensation.networks import BLOCK, PRECISIONS
 from prism.condensation.options import CondenseConfig
-from prism.condensation.stream import BLOCK, PRECISIONS, NetworkStream
+from prism.condensation.prepare import Setup, precompute_class_means
 from prism.machine.run import Run
 
 CPU = torch.device("cpu")
@@ -86,25 +82,23 @@ class FirstRun:
     """Iterations of a first run: class means computed ahead, then a step for each network.
 
     Attributes:
-        num: iterations that `work` does: networks side by side in threads of a CPU, or a block of them on a GPU.
+        num: iterations that `work` does: one on a CPU, a block of them on a GPU.
     """
 
     def __init__(
         self, store: ClipStore, config: CondenseConfig, device: torch.device = CPU, turns: int = TURNS
     ) -> None:
-        together = 1 if device.type == "cpu" else BLOCK
-        self.num = torch.get_num_threads() if device.type == "cpu" else BLOCK
-        self.blocks, self.run = itertools.count(), Run(device=device.type)
-        self.stream = NetworkStream(store, config, "benchmark", block=together)
+        self.num = 1 if device.type == "cpu" else BLOCK
+        self.blocks, self.run, self.config = itertools.count(), Run(device=device.type), config
+        self.networks = Setup(store, config).named_networks(device, name="benchmark", block=self.num)
         # The steps read means that are there: of other networks, and of one clip, which is as much to read.
-        stepping = replace(config, batch_real=1, iterations=turns * self.num)
-        self.condensation = Condensation(store, stepping, device)
-        DistributionMatching().ahead(store, stepping, self.run)
+        setup = Setup(store, replace(config, batch_real=1, iterations=turns * self.num))
+        setup.precompute(self.run)
+        self.condensation = setup.start(device)
 
     def work(self) -> None:
         """As many iterations as `num`."""
-        needs = [(next(self.blocks), whole_clips) for _ in range(self.num // self.stream.block)]
-        keep_ahead(self.stream, needs, self.run)
+        precompute_class_means(self.networks, self.config, {(next(self.blocks), False)}, self.run)
         for _ in range(self.num):
             self.condensation.step()
 

@@ -11,9 +11,8 @@ from torch import nn
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import Sizes, Spread, fewer, read_arguments, report, seconds
 from benchmarks.peers import FirstRun
-from prism.condensation.loop import Condensation
-from prism.condensation.objectives import DistributionMatching
-from prism.condensation.stream import BLOCK
+from prism.condensation.networks import BLOCK
+from prism.condensation.prepare import Setup
 from prism.machine.run import Run
 from prism.networks.build import build
 from prism.networks.network import Network
@@ -61,8 +60,9 @@ def measure(sizes: Sizes) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         store, cpu = random_store(Path(folder) / "store", sizes), torch.device("cpu")
         # Means of one clip are as much to read.
-        kept = Condensation(store, paper_config(sizes, batch_real=1, iterations=BLOCK), cpu)
-        DistributionMatching().ahead(store, kept.config, Run(device="cpu"))
+        setup = Setup(store, paper_config(sizes, batch_real=1, iterations=BLOCK))
+        setup.precompute(Run(device="cpu"))
+        kept = setup.start(cpu)
         fresh = FirstRun(store, paper_config(sizes))
         works = {"matrix": lambda: torch.mm(a, b), "fresh": fresh.work, "kept": kept.step}
         found = seconds(works, fewer(sizes))

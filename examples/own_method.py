@@ -1,9 +1,9 @@
-"""A method of your own: a video is one still picture, and how bright it is in each frame.
+"""A custom method: a video is one still picture, and how bright it is in each frame.
 
     prism condense STORE -o OUT --method examples.own_method:Lit
 
-or in Python: `prism.condense(store, method=Lit())`. Nothing moves in such videos but the light: what they teach, a
-method with motion has to beat.
+or in Python: `prism.condense(store, method=Lit())`. Nothing moves in such videos but the light, so a
+method with motion has to beat them.
 """
 
 from typing import Any, ClassVar
@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.store import ClipStore
-from prism.condensation.method import Method, Videos
-from prism.condensation.options import CondenseConfig
-from prism.condensation.videos import mean_clips
+from prism.condensation import Settings
+from prism.condensation.videos import Method, Videos, mean_clips
 
 
 class LitPictures(Videos):
@@ -35,7 +34,7 @@ class Lit(Method):
         "insertion": "never",
     }
 
-    def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> LitPictures:
+    def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> LitPictures:
         """`config.vpc` videos for each of these classes."""
         frames = store.normalisation.apply(mean_clips(store, config, classes)).to(device)
         parts = {"picture": frames.mean(dim=1, keepdim=True), "light": torch.zeros_like(frames[:, :, :1, :1, :1])}

@@ -1,4 +1,4 @@
-"""A network of your own: the mean frame and the mean change between frames, each through one convolution.
+"""A custom network: the mean frame and the mean change between frames, each through one convolution.
 
     prism evaluate runs/set.safetensors --data runs/store --model examples.own_network:TwoMeans
     prism evaluate runs/set.safetensors --data runs/store --model 'examples.own_network:TwoMeans(patch=4)'

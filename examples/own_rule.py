@@ -1,4 +1,4 @@
-"""An insertion rule of your own: a frame is freed where its gradient is large, not where it points elsewhere.
+"""A custom insertion rule: a frame is freed where its gradient is large, not where it points elsewhere.
 
     prism condense STORE -o OUT --initial-keyframes 2 --insertion examples.own_rule:LargeGradient
     prism condense STORE -o OUT --initial-keyframes 2 --insertion 'examples.own_rule:LargeGradient(times=2.0)'
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from prism.condensation.rules import InsertionRule, Occasion
+from prism.condensation.rules import InsertionRule, InsertionState
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,8 @@ class LargeGradient(InsertionRule):
 
     times: float = 1.5
 
-    def propose(self, occasion: Occasion) -> Tensor:
-        """All of them."""
-        energy = occasion.gradients.flatten(2).square().sum(dim=2)
+    def propose(self, state: InsertionState) -> Tensor:
+        energy = state.gradients.flatten(2).square().sum(dim=2)
         return energy > self.times * energy.mean(dim=1, keepdim=True)
 
 

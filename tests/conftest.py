@@ -13,8 +13,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 from prism import testing
 from prism.artifacts.store import ClipSource, ClipStore
-from prism.condensation.journal import Journal
 from prism.condensation.loop import Step
+from prism.condensation.recorder import RunRecorder
 
 # The same examples on every machine: a test that fails for one developer fails for all.
 settings.register_profile(
@@ -126,15 +126,15 @@ def crashing_at(monkeypatch: pytest.MonkeyPatch) -> CrashingAt:
 
     @contextmanager
     def crashing(iteration: int) -> Iterator[None]:
-        original = Journal.record
+        original = RunRecorder.record
 
-        def record(journal: Journal, step: Step) -> dict:
-            if journal.run.iteration == iteration:
+        def record(recorder: RunRecorder, step: Step) -> dict:
+            if recorder.run.iteration == iteration:
                 raise Crash
-            return original(journal, step)
+            return original(recorder, step)
 
         with monkeypatch.context() as patch:
-            patch.setattr(Journal, "record", record)
+            patch.setattr(RunRecorder, "record", record)
             with pytest.raises(Crash):
                 yield
 

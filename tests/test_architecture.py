@@ -32,7 +32,7 @@ BORDERS = {
         *("prism.ingestion.decode", "prism.ingestion.motion"),
         *("prism.artifacts.encodings.h264", "prism.exports.videos"),
     },
-    "safetensors": {"prism.artifacts", "prism.condensation.checkpoint", "prism.exports.videos"},
+    "safetensors": {"prism.artifacts", "prism.condensation.recorder", "prism.exports.videos"},
     "cyclopts": {"prism.cli"},
     "distributed": {"prism.machine.executors"},
     "matplotlib": {"prism.reports", "prism.exports.videos"},

@@ -20,9 +20,8 @@ from benchmarks.peers import PeersLoop, PeersNetwork
 from benchmarks.table import GOALS, GPU, Goal, fallen, reached
 from benchmarks.utilisation import embedding_macs
 from prism.artifacts.clips import to_model_input
-from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import Showing, real_class_means
-from prism.condensation.objectives import match, squared_distance
+from prism.condensation.networks import Chunk
+from prism.condensation.objectives import DistributionMatching
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.initial import initialise
@@ -128,17 +127,10 @@ def test_the_peers_loop_has_the_losses_and_gradients_of_ours(store):
     (gradient,) = torch.autograd.grad(losses.sum(), peers.syn)
 
     clips = store.clips("train")
-    real = real_class_means(
-        network,
-        clips.frames,
-        torch.cat(batches),
-        clips.labels,
-        2,
-        store.normalisation,
-        Showing(),
-        Chunk(64),
-    )
-    ours, our_gradient = match(network, real, peers.syn.transpose(1, 2), squared_distance, chunk=Chunk(64))
+    shown = to_model_input(clips.frames[torch.cat(batches)], store.normalisation)
+    real = network.embed(shown).view(2, 2, -1).mean(dim=1)
+    found = DistributionMatching().match(network, real, peers.syn.transpose(1, 2), Chunk(64))
+    ours, our_gradient = found.losses, found.gradients
     torch.testing.assert_close(losses.detach(), ours)
     torch.testing.assert_close(gradient, our_gradient.transpose(1, 2), rtol=1e-4, atol=1e-7)
 

@@ -5,13 +5,10 @@ import warnings
 
 import pytest
 import torch
+from settings import setup_of
 from torch import Tensor
 
 import prism
-from prism.condensation.class_means import whole_clips
-from prism.condensation.loop import Condensation
-from prism.condensation.options import CondenseConfig, settled
-from prism.condensation.stream import DrawnNetwork, NetworkStream
 from prism.networks.feed import AHEAD, Feed
 from prism.networks.options import NETWORKS
 
@@ -50,14 +47,14 @@ def test_one_seed_gives_one_set_on_one_gpu_and_about_that_of_a_cpu(make_store, t
 
 
 def test_an_iteration_waits_once(make_store):
-    run = Condensation(make_store(train=6), settled(CondenseConfig(**TINY)), CUDA)  # type: ignore[arg-type]
+    run = setup_of(make_store(train=6), **TINY).start(CUDA)
     for _ in range(2):
-        run.step()
+        assert run.step().loss > 0
     torch.cuda.set_sync_debug_mode("warn")
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            run.step()
+            assert run.step().loss > 0
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert len([each for each in caught if "synchronizing CUDA operation" in str(each.message)]) == 1
@@ -67,10 +64,8 @@ def test_an_iteration_waits_once(make_store):
 def test_real_clips_are_embedded_as_on_a_cpu(make_store, model):
     store, means = make_store(train=6), list[Tensor]()
     for device in (CPU, CUDA):
-        options = settled(CondenseConfig(**(TINY | {"model": model})))  # type: ignore[arg-type]
-        means.append(
-            DrawnNetwork(NetworkStream(store, options), device).class_means(0, whole_clips, range(2)).cpu()
-        )
+        networks = setup_of(store, **(TINY | {"model": model})).named_networks(device)
+        means.append(networks.compute_means(0, held=False).cpu())
     torch.testing.assert_close(means[1], means[0], rtol=1e-3, atol=1e-4)
 
 

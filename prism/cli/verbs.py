@@ -94,9 +94,9 @@ def condense(
 
     Example: prism condense runs/store -o runs/set.safetensors --vpc 1 --iterations 500
     """
-    from prism.condensation.checkpoint import checkpoint_path, shards_path
     from prism.condensation.condense import condense as verb
-    from prism.condensation.unseen import sentence_of
+    from prism.condensation.condense import sentence_of
+    from prism.condensation.recorder import checkpoint_path, shards_path
 
     say_if_new(run, output, output, checkpoint_path(output), shards_path(output))
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)

@@ -1,1 +1,92 @@
-"""Condensation: one loop; method, objective and insertion rule are parts (docs/method.md, docs/extending.md)."""
+"""Condensation: `condense.py` is the verb, `loop.py` the method; here are the options that both read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from prism.config import RATE, SHARE, Group, Options, Range, at_least, between
+
+Init = Literal["noise", "real", "mean"]
+Decay = Literal["cosine", "constant"]
+Precision = Literal["float32", "bfloat16"]
+
+LR = Range("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
+INITIAL = Range("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
+
+
+@dataclass(frozen=True)
+class Settings(Options, section="condense"):
+    """The options of `prism condense` as its parts read them; `options.CondenseConfig` names the parts as well."""
+
+    vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
+    """Synthetic videos per class."""
+    method: str = "prism"
+    init: Init = "mean"
+    """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
+among them; Gaussian noise (the paper); or frames of random real clips."""
+    initial_keyframes: Annotated[int, INITIAL] = 0
+    """Key-frames per video at the start, evenly spread; 0 for every frame. The paper: 2."""
+    keyframe_scale: Annotated[int, between(1, 16)] = 4
+    """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
+the height and width, which are enlarged bilinearly."""
+    fully_learnable: bool = False
+    """Interpolate the initial key-frames, then make every frame trainable from the first step."""
+    seed: int = 0
+    """Seed of everything random but what `network_seed` draws, and of the order of its networks."""
+    iterations: Annotated[int, Group("How they are matched"), at_least(0)] = 5000
+    """Optimisation steps; each draws a fresh random network. 0 leaves the videos as they start. The paper does \
+not state the number; the protocol it follows uses 5000."""
+    lr: Annotated[float, LR] = 0.0
+    """Learning rate of the key-frames, as it is published; 0 takes what `relative_lr` comes to."""
+    relative_lr: Annotated[float, RATE] = 0.2
+    """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
+start: one number for every size, width, network and vpc."""
+    decay: Decay = "cosine"
+    """How the learning rates fall: along half a cosine to zero, or not at all (the paper)."""
+    momentum: Annotated[float, SHARE] = 0.95
+    """Momentum of SGD."""
+    objective: str = "distribution"
+    batch_real: Annotated[int, at_least(0)] = 64
+    """Real clips per class that each network embeds, 0 for all; a smaller class gives all it has."""
+    network_seed: int = 0
+    """Seed of the random networks and of the real clips that they embed. The class means are kept in the store: \
+every vpc, method and seed with the same network_seed shares them."""
+    static_iterations: Annotated[int, at_least(0)] = 1000
+    """static-dynamic: steps before the others, in which the static images are learned from single frames."""
+    static_lr: Annotated[float, RATE] = 1.0
+    """static-dynamic: learning rate of the static images, which do not move after those steps."""
+    dynamic_lr: Annotated[float, RATE] = 0.0001
+    """static-dynamic: learning rate of the dynamic memories; published: 1e-4 for VPC 1, 1e3 for VPC 5."""
+    hallucinator_lr: Annotated[float, RATE] = 1e-05
+    """static-dynamic: learning rate of the hallucinator; published: 1e-5 for VPC 1, 1e-6 for VPC 5."""
+    insertion: str = "never"
+    epsilon: Annotated[float, between(-1, 1)] = 0.0
+    """Threshold of the cosine below which two gradients conflict."""
+    warmup: Annotated[float, between(0, 1)] = 0.2
+    """Share of the iterations at the start without insertion."""
+    cooldown: Annotated[float, between(0, 1)] = 0.2
+    """Share of the iterations at the end without insertion."""
+    model: str = "convnet3d"
+    width: Annotated[int, between(0, 4096)] = 0
+    """Channels of the network's first block; 0 for the published number."""
+    precision: Precision = "float32"
+    """Number format in which the network embeds real clips; bfloat16 is up to twice as fast where the processor \
+has instructions for it. Class means, losses and gradients are float32 in either."""
+    storage: str = "float32"
+    quality: Annotated[int, between(0, 100)] = 50
+    """h264: what the compression keeps, 0 to 100, as in `prism select`."""
+
+    def relations(self) -> Iterator[tuple[str, bool, str]]:
+        """Where frames are inserted, there is a time to insert them in."""
+        leaves_time = self.warmup + self.cooldown < 1 or self.insertion == "never"
+        yield "cooldown", leaves_time, f"below {1 - self.warmup:g}, so that some iterations insert"
+
+    @property
+    def insertion_span(self) -> tuple[int, int]:
+        """The first iteration with insertion and the first without it again (paper, section 3.3)."""
+        return round(self.warmup * self.iterations), self.iterations - round(self.cooldown * self.iterations)
+
+    def inserts_at(self, iteration: int) -> bool:
+        """Whether insertion is on: after the warm-up and before the cool-down (paper, section 3.3)."""
+        first, last = self.insertion_span
+        return first <= iteration < last

@@ -19,13 +19,11 @@ from typing import Any
 import torch
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
-from prism.condensation.checkpoint import check_free, checkpoint_path, damaged, run_path, shards_path
-from prism.condensation.journal import quantiles
-from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
-from prism.condensation.unseen import Unseen
+from prism.condensation.options import CondenseConfig
+from prism.condensation.prepare import Setup
+from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
 from prism.config import as_dict
 from prism.errors import ArtifactError, BusyError, ConfigError, OutputError
 from prism.machine.executors import completed
@@ -61,67 +59,66 @@ class ClassOrder:
 
     def __call__(self, label: int) -> None:
         """Condense a class, unless it is there; go on from its checkpoint, if it has one."""
-        path, classes = self.path(label), range(label, label + 1)
+        path, classes, setup = self.path(label), range(label, label + 1), Setup(self.store, self.config)
         run = Run(path, resume=True, device=self.device)
         while not path.exists():
             try:
-                self.condense(self.store, self.config, classes, run, self.checkpoint_seconds)
+                self.condense(setup, classes, run, self.checkpoint_seconds)
             except BusyError:
-                # Who was given this class before, and has not heard that it need not go on, makes the same.
+                # A worker that lost its lease computes the same class; the first file wins.
                 time.sleep(PAUSE_SECONDS)
             except OutputError:
-                # That one has ended between this look at the file and the claim on it.
+                # That one has ended between this look at the file and the lock on it.
                 if not path.exists():
                     raise
 
 
-def has_independent_classes(config: CondenseConfig) -> bool:
-    """Whether each class can be condensed without the others."""
-    parts = METHODS.make(config.method, config), OBJECTIVES.make(config.objective, config)
-    rule = RULES.make(config.insertion, config)
-    return all(part.independent_classes for part in parts) and (rule.independent_classes or not rule.inserts)
-
-
-def condense_on(order: ClassOrder, source: dict[str, Any], run: Run, example: Encoding) -> CondensedSet:
+def condense_on(
+    order: ClassOrder,
+    setup: Setup,
+    source: dict[str, Any],
+    run: Run,
+    scored: Callable[[CondensedSet], CondensedSet],
+) -> CondensedSet:
     """Condense every class by itself on an executor, and save the set that they make together.
 
     Args:
         order: what is to be done with a class.
+        setup: the parts of the run.
         source: what identifies the run.
         run: its executor computes where the folders of store and output are the same.
-        example: one video as the sets of the classes hold it.
+        scored: the set with its score.
 
     Raises:
         ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there;
             or no worker has the device or the memory.
         Interrupted: Ctrl-C or SIGTERM; finished classes stay.
     """
-    if not has_independent_classes(order.config):
+    if not setup.independent_classes:
         named = as_dict(order.config)
         parts = f"method {named['method']} with objective {named.get('objective', 'distribution')}"
-        if RULES.make(order.config.insertion, order.config).inserts:
+        if setup.rule.inserts:
             parts += f" and insertion rule {named['insertion']}"
         raise ConfigError(
             f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out --engine, "
             "or use parts with independent_classes = True."
         )
     # An encoding that cannot be joined is refused here, not when all classes are done.
-    example.join([example, example])
+    setup.example.join([setup.example, setup.example])
     with lock(order.output):
-        found = {"resume": run.resume, "overwrite": run.overwrite}
-        check_free(order.output, order.store.path, on_engine=True, **found)
+        check_free(order.output, order.store.path, run, on_engine=True)
         with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
             _begin(order.output, source, run.resume)
             telemetry.keep(0)
             telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
             try:
-                OBJECTIVES.make(order.config.objective, order.config).ahead(order.store, order.config, run)
+                setup.precompute(run)
                 _compute(order, run)
             except ConfigError:
                 _forget_unbegun(order.output)
                 raise
             order.store.check_unchanged()
-            return _merge(order, source, run, telemetry, type(example))
+            return _merge(order, setup, source, telemetry, scored)
 
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
@@ -133,8 +130,7 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
             found = parse_json(read_text(file))["source"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(file, error) from None
-        check_same_run(f"'{folder}'", found, source, ArtifactError)
-        return
+        return check_same_run(f"'{folder}'", found, source, ArtifactError)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write_atomically(file, canonical_json(content).encode())
@@ -161,21 +157,20 @@ def _compute(order: ClassOrder, run: Run) -> None:
 
 def _merge(
     order: ClassOrder,
+    setup: Setup,
     source: dict[str, Any],
-    run: Run,
     telemetry: TelemetryWriter,
-    encoding_type: type[Encoding],
+    scored: Callable[[CondensedSet], CondensedSet],
 ) -> CondensedSet:
     """Put the classes together under the set's own name, then drop them."""
     paths = [order.path(label) for label in range(len(order.store.classes))]
-    parts = [CondensedSet.load(path, [encoding_type]) for path in paths]
+    parts = [CondensedSet.load(path, [type(setup.example)]) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):
         check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, ArtifactError)
     labels = torch.cat([part.labels for part in parts])
     encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
-    joined = CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
-    condensed = Unseen(order.store, order.config, run).judged(joined)
+    condensed = scored(CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source))
     told = [Telemetry.load(telemetry_path(path)) for path in paths]
     for record in _joined(told, order.config.vpc):
         telemetry.write(**record)
@@ -188,35 +183,19 @@ def _merge(
 
 
 def _joined(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
-    """The records of all classes as those of one run, apart from its start.
+    """The records of all classes as those of one run: losses and seconds are sums.
 
-    Losses and seconds are sums over the classes. Left out is what is said of all classes at a time: the energy
-    between them, which is None, what other networks say before the end, and the numbers of an objective, of which
-    nobody here knows whether they are sums.
+    Numbers about all classes at a time are left out: energies between them, spreads of cosines, and the numbers of
+    an objective.
     """
-    insertions: dict[int, list[dict[str, Any]]] = {}
-    cosines: dict[int, list[float]] = {}
+    for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
+        loss, seconds = (sum(step[key] for step in steps) for key in ("loss", "seconds"))
+        keyframes = sum(step["keyframes"] for step in steps) / len(steps)
+        joined = {"loss": loss, "between_class": None, "keyframes": keyframes, "seconds": round(seconds, 3)}
+        yield {key: steps[0][key] for key in ("kind", "iteration", "lr")} | joined
     for label, part in enumerate(parts):
         for record in part.of_kind("insertion"):
-            moved = record | {"video": record["video"] + label * vpc}
-            insertions.setdefault(record["iteration"], []).append(moved)
-        for record in part.of_kind("cosines"):
-            cosines.setdefault(record["iteration"], []).extend(record["values"])
-    for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
-        iteration = steps[0]["iteration"]
-        yield {
-            "kind": "step",
-            "iteration": iteration,
-            "loss": sum(step["loss"] for step in steps),
-            "between_class": None,
-            "lr": steps[0]["lr"],
-            "keyframes": sum(step["keyframes"] for step in steps) / len(steps),
-            "seconds": round(sum(step["seconds"] for step in steps), 3),
-        }
-        if iteration in cosines:
-            spread = torch.tensor(cosines[iteration])
-            yield {"kind": "cosines", "iteration": iteration, "quantiles": quantiles(spread)}
-        yield from insertions.get(iteration, [])
+            yield record | {"video": record["video"] + label * vpc}
     ends = [part.of_kind("end")[-1] for part in parts]
     yield {
         "kind": "end",

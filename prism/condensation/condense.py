@@ -1,23 +1,28 @@
 """The verb `prism condense`: checks, one run of the loop or one for each class, and the finished set."""
 
+import math
 import shutil
-from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
-from prism.condensation.checkpoint import checkpoint_path, run_path, shards_path
-from prism.condensation.journal import Journal
-from prism.condensation.loop import Condensation
-from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig, overruled, settled
-from prism.condensation.unseen import EVERY, Unseen
-from prism.config import as_dict
+from prism.condensation.loop import Condensation, Step
+from prism.condensation.objectives import NUM_HELD_OUT, SCORED_EVERY, HeldOutNetworks, MatchScore
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
+from prism.condensation.prepare import Setup, check_memory
+from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path, run_path, shards_path
+from prism.condensation.videos import suggest_lower_lr
+from prism.config import as_dict, chosen
 from prism.errors import ArtifactError, ConfigError, DivergedError
 from prism.machine.devices import deterministic, give_back_freed_memory, pick_device
 from prism.machine.files import lock
@@ -25,11 +30,8 @@ from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, versions
 from prism.machine.run import Run, split_options
 from prism.machine.threads import Stopped, stop_signal
-from prism.networks.build import build_for
 
-VIDEO_COPIES = 5
-"""Of all synthetic clips as float32: they, their gradients, and what is trained with its gradients and momentum;
-within a factor of two of what any method takes."""
+LOW_ALIGNMENT = 0.3
 
 
 def condense(
@@ -46,7 +48,7 @@ def condense(
         store: a clip store, or its folder.
         config: the method.
         run: the file to write and how: telemetry goes beside it, and a checkpoint while the run lasts. An executor
-            condenses the classes side by side, each by itself, to the same set.
+            condenses the classes side by side, each by itself, to the same set within rounding.
         checkpoint_seconds: time between two checkpoints; a kill loses no more than that.
         options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
 
@@ -54,126 +56,153 @@ def condense(
         The condensed set, as it was saved; where `resume` finds it finished, as it is.
 
     Raises:
-        ConfigError: an option does not fit the store, or the whole does not fit into memory.
+        ConfigError: an option does not fit the store, or the videos do not fit into memory.
         OutputError: the output exists or cannot be written.
-        ArtifactError: `resume` finds the checkpoint or the set of another run.
+        ArtifactError: `resume` finds the checkpoint or the set of another run, or the store was changed meanwhile;
+            the last checkpoint stays.
         DivergedError: a loss, or a value for the checkpoint, is not finite; the last checkpoint stays.
         EngineError: the executor lost an item that it was to compute; finished classes stay.
-        ArtifactError: the store was changed meanwhile; the last checkpoint stays.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     store = ClipStore.of(store)
     config, run = split_options(CondenseConfig, config, run, options)
-    for said in overruled(config):
+    for said in conflicts(config):
         note(said)
-    config = settled(config)
-    if not (type(checkpoint_seconds) in (int, float) and 0 <= checkpoint_seconds < float("inf")):
-        raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0 and finite.")
-    example, source = check_fits(store, config), source_of(store, config)
-    if run.resume and not run.overwrite and (done := finished(run.path, source, example)):
+    config = resolve(config)
+    if not (isinstance(checkpoint_seconds, int | float) and checkpoint_seconds >= 0):
+        raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0.")
+    setup, source = Setup(store, config), source_of(store, config)
+    if run.resume and not run.overwrite and (done := finished(run.path, source, setup.example)):
         return done
     if run.executor is None:
-        return condense_classes(store, config, range(len(store.classes)), run, checkpoint_seconds)
+        return condense_classes(setup, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
     order = ClassOrder(condense_classes, store, config, run.path, run.device, checkpoint_seconds)
-    return condense_on(order, source, run, example)
+    return condense_on(order, setup, source, run, lambda joined: scored(joined, setup.held_out(run)))
 
 
-def condense_classes(
-    store: ClipStore, config: CondenseConfig, classes: range, run: Run, checkpoint_seconds: float
-) -> CondensedSet:
-    """Condense some classes, given by their labels, in this process; options and errors like in `condense`."""
-    device = pick_device(run.device)
-    check_memory(store, config, device, len(classes))
-    condensation = Condensation(store, config, device, classes)
-    source = source_of(store, config) | {"device": device.type}
+def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds: float) -> CondensedSet:
+    """Condense some classes, given by their labels, in this process; errors like in `condense`."""
+    store, device = setup.store, pick_device(run.device)
+    check_memory(store, setup.config, device, len(classes))
+    source = source_of(store, setup.config) | {"device": device.type}
     is_whole = len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
-    with lock(run.path), Journal.of(condensation, run, source, checkpoint_seconds) as journal:
-        unseen = prepared(store, config, run) if is_whole else None
-        iterate(condensation, unseen, journal, progress=run.progress)
-        try:
-            condensed = finish(condensation, unseen, source)
-        except DivergedError:
-            raise
-        except BaseException:
-            # A storage may be somebody else's: the iterations are not lost with what is wrong in it.
-            if journal is not None:
-                journal.save_checkpoint()
-            raise
-        if journal is not None:
-            journal.finish(condensed)
+    with lock(run.path):
+        if run.path is not None:
+            check_free(run.path, store.path, run, on_engine=False)
+        condensation = setup.begin(device, classes)
+        recording = nullcontext()
+        if run.path is not None:
+            recording = RunRecorder(condensation, run.path, run, source, checkpoint_seconds)
+        with recording as recorder:
+            if is_whole:
+                setup.precompute(run)
+            held_out = setup.held_out(run) if is_whole else None
+            setup.measure_rates(condensation)
+            iterate(setup, condensation, held_out, recorder, progress=run.progress)
+            try:
+                condensed = finished_set(setup, condensation, source)
+                if held_out is not None:
+                    condensed = scored(condensed, held_out)
+            except DivergedError:
+                raise
+            except BaseException:
+                # A storage may be a custom one: the iterations are not lost with what is wrong in it.
+                if recorder is not None:
+                    recorder.save_checkpoint()
+                raise
+            if recorder is not None:
+                recorder.finish(condensed)
     return condensed
 
 
-def prepared(store: ClipStore, config: CondenseConfig, run: Run) -> Unseen:
-    """Do what comes before the first iteration of a whole set; returns what judges its videos."""
-    OBJECTIVES.make(config.objective, config).ahead(store, config, run)
-    return Unseen(store, config, run)
-
-
-def iterate(run: Condensation, unseen: Unseen | None, journal: Journal | None, *, progress: bool) -> None:
-    """Do the remaining iterations, with or without a journal of them.
-
-    Args:
-        run: the condensation.
-        unseen: judges the videos every so often; None for a part of the classes.
-        journal: records every iteration, and saves checkpoints. Without one there is nothing to save when a
-            signal comes, so signals are left alone.
-        progress: show a bar.
+def iterate(
+    setup: Setup,
+    run: Condensation,
+    held_out: HeldOutNetworks | None,
+    recorder: RunRecorder | None,
+    *,
+    progress: bool,
+) -> None:
+    """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone.
 
     Raises:
+        DivergedError: a loss is not finite.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
-    total, shown = run.num_iterations, dict[str, str]()
-    bar = progress_bar("Condensing", total, "it", enabled=progress, done=run.iteration)
-    with stop_signal() if journal else nullcontext(Stopped()) as stopped, bar as advance:
-        while run.iteration < total:
-            if unseen is not None and run.iteration % EVERY == 0:
-                likeness = unseen.measure(run.render())
-                if journal is not None:
-                    journal.telemetry.write("unseen", iteration=run.iteration, **asdict(likeness))
-                shown = {"alignment": f"{likeness.alignment:.2f}", "nearest": f"{likeness.nearest:.0%}"}
+    shown = dict[str, str]()
+    bar = progress_bar("Condensing", run.num_iterations, "it", enabled=progress, done=run.iteration)
+    with stop_signal() if recorder else nullcontext(Stopped()) as stopped, bar as advance:
+        while run.iteration < run.num_iterations:
+            if held_out is not None and run.iteration % SCORED_EVERY == 0:
+                score = held_out.score(run.render())
+                shown = {"alignment": f"{score.alignment:.2f}", "nearest": f"{score.nearest:.0%}"}
+                if recorder is not None:
+                    recorder.record_score(score)
             step = run.step()
-            if journal is not None:
-                journal.record(step)
+            check_finite(setup, run, step)
+            if recorder is not None:
+                recorder.record(step)
             advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
-            if journal is not None:
-                journal.keep_up(stop=stopped.signal is not None)
+            if recorder is not None:
+                recorder.checkpoint_if_due(stop=stopped.signal is not None)
 
 
-def finish(run: Condensation, unseen: Unseen | None, source: dict[str, Any]) -> CondensedSet:
-    """The finished set, judged where all classes are in it."""
-    run.store.check_unchanged()
+def check_finite(setup: Setup, run: Condensation, step: Step) -> None:
+    """Refuse, by a DivergedError that names the class, a loss that is no longer a number."""
+    if math.isfinite(step.loss) or step.losses.isfinite().all():
+        return
+    name = setup.store.classes[run.networks.classes[int(step.losses.isfinite().int().argmin())]]
+    said = f"the loss of class '{name}' is not finite at iteration {step.iteration}"
+    if step.iteration == 0:
+        raise DivergedError(f"{said}, before anything has moved. Look at {setup.scoring}.")
+    raise DivergedError(f"{said}. {suggest_lower_lr(run.videos.trainable)} The last checkpoint, if any, stays.")
+
+
+def finished_set(setup: Setup, run: Condensation, source: dict[str, Any]) -> CondensedSet:
+    """The videos of a run as a set, if their storage can hold them."""
+    store = setup.store
+    store.check_unchanged()
     # Storing the videos takes memory, for which their last gradients make room, and all that the networks had.
     run.optimizer.zero_grad()
     give_back_freed_memory()
-    # A method of one's own may render its frames for the last time here.
-    with deterministic(run.device):
-        condensed = run.videos.condensed(run.store, run.config, source)
-    return condensed if unseen is None else unseen.judged(condensed)
+    encode = partial(setup.encode, trainable=run.videos.trainable)
+    with deterministic(run.networks.device), torch.no_grad():
+        encoding = run.videos.stored(encode, run.num_iterations)
+    return CondensedSet(encoding, run.videos.labels, store.classes, store.normalisation, store.flip, source)
+
+
+def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
+    """A finished set with the score of its clips, as they are stored, in its record."""
+    clips = condensed.normalisation.apply(condensed.render()).to(held_out.networks.device)
+    return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
+
+
+def sentence_of(condensed: CondensedSet) -> str:
+    """The score of a finished set on networks that it was not trained on, with a caution where it is low."""
+    score = MatchScore(**condensed.source["unseen"])
+    said = (
+        f"On {NUM_HELD_OUT} networks that it was not trained on: alignment {score.alignment:.2f} (1 is ideal), "
+        f"{score.nearest:.0%} of the classes nearest to themselves, loss {score.loss:.2f}× between-class."
+    )
+    if score.alignment >= LOW_ALIGNMENT:
+        return said
+    rates = METHODS.resolve(condensed.source["method"])[0].other_rates
+    return f"{said}\nCaution: the videos say little of their classes. Try more --iterations or {rates}."
 
 
 def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
     """The record in a set of how it was made, but for the device."""
     recorded = as_dict(config)
-    return {
-        "method": recorded["method"],
-        "config": recorded,
-        "versions": versions(),
-        "store": store.fingerprint,
-    }
+    made = {"method": recorded["method"], "config": recorded}
+    return made | {"versions": versions(), "store": store.fingerprint}
 
 
 def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> CondensedSet | None:
-    """The set of a run that `source` identifies, where it has ended; None where it has not.
-
-    Raises:
-        ArtifactError: the set is that of another run.
-        ArtifactError: it cannot be read.
-    """
+    """The set of a run that `source` identifies, where it has ended; another one in its place is refused."""
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
     found = CondensedSet.load(output, [type(example)])
@@ -184,42 +213,30 @@ def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> 
     return found
 
 
-def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
-    """Refuse, before anything long, videos of so many classes that plainly cannot fit into memory.
-
-    Raises:
-        ConfigError: they take more than twice what the device has free.
-    """
-    give_back_freed_memory()
-    needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
-    if free is not None and needs > 2 * free:
-        raise ConfigError(
-            f"{config.vpc} videos for each of {num_classes} classes, with gradients and momentum, take about "
-            f"{needs / 2**30:,.1f} GiB, and {device.type} has {free / 2**30:,.1f} GiB free. Pass a smaller --vpc, "
-            "or ingest smaller clips."
-        )
+def conflicts(config: CondenseConfig) -> Iterator[str]:
+    """A sentence for each option that was chosen and that the method, or another option, leaves without effect."""
+    fixed, name, settled = METHODS.resolve(config.method)[0].fixed, METHODS.name_of(config.method), resolve(config)
+    for option, value in chosen(config).items():
+        if value != fixed.get(option, value):
+            yield f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used."
+        elif option not in chosen(settled) and option not in fixed:
+            yield f"Caution: {option} = {value!r} is not used with the other options."
 
 
-def free_bytes(device: torch.device) -> int | None:
-    """Memory that a device can still give, in bytes; None where the system does not tell."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
-    return None
-
-
-def check_fits(store: ClipStore, config: CondenseConfig) -> Encoding:
-    """Refuse options that the store or a chosen part cannot satisfy, before the first expensive step.
-
-    Returns:
-        One video as the finished set will hold it.
-    """
-    store.require_vpc(config.vpc, "condense.vpc")
-    build_for(store, config.model, "meta", width=config.width)
-    rule = RULES.make(config.insertion, config)
-    method = METHODS.make(config.method, config)
-    method.check(store, config)
-    rule.check(store, config)
-    return method.example(store, config)
+def resolve(config: CondenseConfig) -> CondenseConfig:
+    """The options with those that the method fixes in their places, and those without effect at their defaults."""
+    config, unused = replace(config, **METHODS.resolve(config.method)[0].fixed), set[str]()
+    if config.fully_learnable:
+        unused.add("insertion" if config.initial_keyframes else "fully_learnable")
+    if "insertion" in unused or not RULES.resolve(config.insertion)[0].inserts:
+        unused |= {"warmup", "cooldown", "epsilon"}
+    if config.lr:
+        unused.add("relative_lr")
+    if METHODS.name_of(config.method) != "static-dynamic":
+        unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
+    if config.storage != "h264":
+        unused.add("quality")
+    parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
+    # A custom part may have them as its fields.
+    used = {name for kind, option in parts for name in kind.fields(getattr(config, option))}
+    return replace(config, **{option: getattr(CondenseConfig, option) for option in unused - used})

@@ -1,33 +1,37 @@
-"""Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4)."""
+"""Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4), and held-out networks.
 
-from abc import ABC, abstractmethod
+A loss under the networks of a training says little of the videos: they have more pixels than these networks have
+features, so they can satisfy these and no other. `MatchScore` is what networks outside the training find.
+"""
+
+import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from prism.artifacts.store import ClipStore
-from prism.condensation.ahead import ClassMeans, keep_ahead
-from prism.condensation.chunk import Chunk, threads_for
-from prism.condensation.class_means import View, between_class_energy
-from prism.condensation.options import CondenseConfig
-from prism.condensation.stream import DrawnNetwork, NetworkStream, Numbers
-from prism.machine.run import Run
+from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
+from prism.errors import DivergedError
+from prism.machine.devices import deterministic
 from prism.networks.network import Network
+
+NUM_HELD_OUT = 6
+SCORED_EVERY = 100
+"""Iterations between two scores: six networks that embed cost two iterations, so 2 % of the time."""
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What an objective says of the synthetic clips of an iteration.
+class MatchLoss:
+    """The losses of an iteration's synthetic clips.
 
     Attributes:
         losses: (C,) one for each class; the telemetry has their sum.
         gradients: of that sum with respect to the clips, of the same shape and number format.
         recorded: further numbers for the telemetry; those in a tensor are read together with the loss, so that a
             GPU is waited for once. `between_class` is the energy between the classes, which the page draws beside
-            the loss. Where classes are condensed apart, nobody knows how to join these numbers: they are left out.
+            the loss. Where classes are condensed apart, they are left out.
     """
 
     losses: Tensor
@@ -35,27 +39,11 @@ class Compared:
     recorded: dict[str, Any] = field(default_factory=dict)
 
 
-class Compare(Protocol):
-    """An objective at work on one data set."""
+class Objective:
+    """How real and synthetic clips compare; the base of custom objectives.
 
-    def __call__(self, clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
-        """Compare the synthetic clips of an iteration with real ones.
-
-        Args:
-            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each. They are not
-                to be changed.
-            iteration: counted from 0. What it draws must depend on nothing else, so that a run can be resumed.
-            generator: randomness of this iteration.
-            view: how real clips are to be shown: whole, or as held frames.
-        """
-        ...
-
-
-class Objective(ABC):
-    """How real and synthetic clips compare; the base of your own.
-
-    An objective is a value: its fields are its options. `start` prepares it for one data set, and returns the
-    function that the loop calls in every iteration.
+    An objective is a value: its fields are its options. Most override `loss`, many `real` as well. One whose
+    classes depend on each other, or that has gradients of its own, overrides `match`.
 
     Attributes:
         independent_classes: whether the loss of a class depends on the clips of that class only. Then the classes
@@ -64,71 +52,68 @@ class Objective(ABC):
 
     independent_classes: ClassVar[bool] = True
 
-    @abstractmethod
-    def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
-        """The comparison with the training clips of a store.
+    def real(self, networks: RandomNetworks, iteration: int) -> Any:
+        """Statistics of the real clips of an iteration, (C, …); by default their mean embeddings (C, D).
 
         Args:
-            store: the data set.
-            config: the options of the run.
-            device: where networks run.
-            classes: the labels that are condensed.
+            networks: `networks.draw(iteration)` is the network, `networks.real_clips(iteration)` gives the real
+                clips (n, C, T, H, W), one class after the other. `networks.class_means(iteration)` is kept in the
+                store, and shared by later runs.
+            iteration: counted from 0. What is drawn must depend on nothing else, so that a run can be resumed.
         """
+        return networks.class_means(iteration)
 
-    def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:  # noqa: B027
-        """Compute and keep, before the first iteration, what later runs can share; by default nothing."""
+    def loss(self, real: Tensor, embeddings: Tensor) -> Tensor:
+        """(c,) losses of some classes.
+
+        Args:
+            real: (c, …) their rows of `real`.
+            embeddings: (c, vpc, D) of their synthetic clips, differentiable.
+        """
+        raise NotImplementedError("write loss(real, embeddings), or match(network, real, clips, chunk)")
+
+    def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
+        """Losses of the synthetic clips of an iteration and their gradients; by default those of `loss`.
+
+        Args:
+            network: of this iteration; it embeds (N, C, T, H, W).
+            real: what `real` gave.
+            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each. They are not
+                to be changed.
+            chunk: how many clips go through the network together.
+        """
+        return MatchLoss(*match(network, real, clips.detach(), self.loss, chunk))
 
 
-@dataclass(frozen=True)
 class DistributionMatching(Objective):
-    """The squared distance between the mean embeddings of each class under random networks (paper, equation 8)."""
+    """The squared distance between the mean embeddings of each class (paper, equation 8)."""
 
-    def start(self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range) -> Compare:
-        """A network of its own for every iteration, from a stream that all sets share."""
-        drawn, numbers = DrawnNetwork(NetworkStream(store, config), device), Numbers(config)
-        means = ClassMeans(drawn, classes)
-        chunk = Chunk.on(device, min(len(classes), threads_for(device)))
+    def loss(self, real: Tensor, embeddings: Tensor) -> Tensor:
+        return squared_distance(real, embeddings.mean(dim=1))
 
-        def compare(clips: Tensor, iteration: int, generator: torch.Generator, view: View) -> Compared:
-            number = numbers.of(iteration)
-            drawn.draw(number)
-            real = means.of(number, view)
-            losses, gradients = match(drawn.network, real, clips, squared_distance, chunk=chunk)
-            is_whole = len(classes) == len(store.classes)
-            return Compared(losses, gradients, {"between_class": between_class_energy(real) if is_whole else None})
-
-        return compare
-
-    def ahead(self, store: ClipStore, config: CondenseConfig, run: Run) -> None:
-        """The class means of the networks of all iterations, which are kept in the store."""
-        keep_ahead(NetworkStream(store, config), Numbers(config).needs(), run)
+    def match(self, network: Network, real: Tensor, clips: Tensor, chunk: Chunk) -> MatchLoss:
+        found, is_whole = super().match(network, real, clips, chunk), len(real) == network.num_classes
+        recorded = {"between_class": between_class_energy(real) if is_whole else None}
+        return MatchLoss(found.losses, found.gradients, recorded)
 
 
 def squared_distance(real: Tensor, syn: Tensor) -> Tensor:
-    """Squared distance between the mean embeddings of each class (paper, equation 8).
-
-    Args:
-        real: (C, D) mean embedding of the real clips of each class.
-        syn: (C, D) mean embedding of its synthetic clips.
-
-    Returns:
-        (C,) losses; their sum is minimised.
-    """
+    """(C,) squared distances between mean embeddings (C, D) of each class; their sum is minimised (equation 8)."""
     return (real - syn).square().sum(dim=1)
 
 
 def match(
-    network: Network, real: Tensor, clips: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor], *, chunk: Chunk
+    network: Network, real: Tensor, clips: Tensor, loss: Callable[[Tensor, Tensor], Tensor], chunk: Chunk
 ) -> tuple[Tensor, Tensor]:
-    """Compare the class means of synthetic clips with those of real ones.
+    """Losses of synthetic clips, and their gradients.
 
     The loss of a class needs all its clips, and no other's, so classes go through the network apart.
 
     Args:
         network: the same random network that embedded the real clips.
-        real: (C, D) from `real_class_means`.
+        real: (C, …) statistics of the real clips.
         clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, V / C for each.
-        loss_of: the losses (C,) of real and synthetic means (C, D).
+        loss: as `Objective.loss`.
         chunk: clips that go through the network together.
 
     Returns:
@@ -137,13 +122,80 @@ def match(
     num_classes = len(real)
     vpc = len(clips) // num_classes
 
-    def compare(first: int, last: int) -> tuple[Tensor, Tensor]:
+    def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
         part = clips[first * vpc : last * vpc].detach().requires_grad_()
         embeddings = network.embed(part.transpose(1, 2))
-        loss = loss_of(real[first:last], embeddings.view(last - first, vpc, -1).mean(dim=1))
-        (gradient,) = torch.autograd.grad(loss.sum(), part)
-        return loss.detach(), gradient
+        losses = loss(real[first:last], embeddings.view(last - first, vpc, -1))
+        (gradient,) = torch.autograd.grad(losses.sum(), part)
+        return losses.detach(), gradient
 
-    parts = chunk.each_exactly(num_classes, compare, clips=vpc, is_invariant=network.IS_BATCH_INVARIANT)
-    losses, gradients = zip(*parts, strict=True)
+    losses, gradients = zip(*chunk.map(num_classes, of_classes, clips=vpc), strict=True)
     return torch.cat(losses), torch.cat(gradients)
+
+
+@dataclass(frozen=True)
+class MatchScore:
+    """How near the mean embeddings of synthetic clips are to the real class means, on average over networks.
+
+    Attributes:
+        loss: the summed squared distance, as a multiple of the energy between the classes: the common mean of all
+            clips in the place of every video has 1.
+        alignment: Σ_c ⟨f_c − f̄, μ_c − μ̄⟩ / Σ_c ‖μ_c − μ̄‖² of synthetic means f and real means μ; 1 is ideal, 0
+            says nothing of the classes.
+        nearest: share of the classes whose synthetic mean is nearer to their own real mean than to any other.
+    """
+
+    loss: float
+    alignment: float
+    nearest: float
+
+    @classmethod
+    def of(cls, synthetic: Tensor, real: Tensor) -> "MatchScore":
+        """The score of class means (C, D) under one network."""
+        energy = max(float(between_class_energy(real)), 1e-30)
+        apart, own = real - real.mean(dim=0), synthetic - synthetic.mean(dim=0)
+        found = torch.cdist(synthetic, real, compute_mode="donot_use_mm_for_euclid_dist").argmin(dim=1)
+        right = (found == torch.arange(len(real), device=found.device)).float().mean()
+        with deterministic(real.device):
+            loss, aligned = (synthetic - real).square().sum(), (own * apart).sum()
+        return cls(float(loss) / energy, float(aligned) / energy, float(right))
+
+    @classmethod
+    def mean(cls, scores: list["MatchScore"]) -> "MatchScore":
+        """The mean of every number, to four digits behind the point."""
+        rows = zip(*(asdict(score).values() for score in scores), strict=True)
+        return cls(*(round(math.fsum(row) / len(scores), 4) for row in rows))
+
+
+class HeldOutNetworks:
+    """Networks that score the videos of a run, which is never trained on them.
+
+    Args:
+        networks: numbered from 0, for all classes.
+    """
+
+    def __init__(self, networks: RandomNetworks) -> None:
+        self.networks, self.chunk = networks, Chunk.of_synthetic_clips(networks.device)
+        self.real = [networks.class_means(number) for number in range(NUM_HELD_OUT)]
+
+    @torch.no_grad()
+    def score(self, clips: Tensor) -> MatchScore:
+        """The score of normalised clips (V, T, C, H, W), grouped by class, equally many of each.
+
+        Raises:
+            DivergedError: it is not finite.
+        """
+        clips, found = clips.detach(), []
+        for number, real in enumerate(self.real):
+            network = self.networks.draw(number)
+            parts = self.chunk.map(len(clips), lambda a, b, f=network: f.embed(clips[a:b].transpose(1, 2)))
+            synthetic = torch.cat(parts).view(len(real), len(clips) // len(real), -1).mean(dim=1)
+            found.append(MatchScore.of(synthetic, real))
+        if not all(math.isfinite(value) for score in found for value in asdict(score).values()):
+            if not all(real.isfinite().all() for real in self.real):
+                raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
+            raise DivergedError(
+                "the videos have grown so far that their mean embeddings are not finite. The learning rate is too "
+                "high: start again with a lower one and --overwrite."
+            )
+        return MatchScore.mean(found)

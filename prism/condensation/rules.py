@@ -1,13 +1,12 @@
 """Insertion rules: which interpolated frames become key-frames (paper, section 3.2).
 
-Every rule judges the gradients g_t of the class loss with respect to the frames of the rendered clip; that of a
+Every rule scores the gradients g_t of the class loss with respect to the frames of the rendered clip; that of a
 key-frame is that of its own frame. It needs no more of them than their inner products, one (T, T) Gram matrix for
-each video. A rule only proposes; the loop inserts. All frames of an iteration are judged against the key-frames as
+each video. A rule only proposes; the loop inserts. All frames of an iteration are scored against the key-frames as
 they stood, so proposals do not influence each other.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -16,8 +15,6 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.keyframes import neighbours
-from prism.artifacts.store import ClipStore
-from prism.condensation.options import CondenseConfig
 from prism.machine.devices import send
 
 
@@ -60,41 +57,35 @@ class Conflict:
 
 
 @dataclass(frozen=True)
-class Occasion:
-    """What a rule may look at.
+class InsertionState:
+    """The state of an iteration from which a rule proposes frames.
 
     Attributes:
-        gradients: (V, T, C, H, W) of the loss with respect to the rendered clips, grouped by class.
-        conflict: how they relate to those of the key-frames as they stand.
-        iteration: counted from the first that moves the videos; insertion is on.
-        num_classes: V is a multiple of it.
-        store: the data set.
-        config: the options of the run.
-        draw: makes the generator.
+        gradients: (V, T, C, h, w) of the loss with respect to the rendered clips, grouped by class, at the size of
+            the key-frames.
+        mask: (V, T) bool, True at the frames that are key-frames already.
+        conflict: inner products and cosines of these gradients with those of the key-frames around them.
+        iteration: counted from the first one that moves the videos.
+        num_iterations: iterations that move the videos.
+        generator: of this iteration, on the CPU, for a rule that draws.
     """
 
     gradients: Tensor
+    mask: Tensor
     conflict: Conflict
     iteration: int
-    num_classes: int
-    store: ClipStore
-    config: CondenseConfig
-    draw: Callable[[], torch.Generator]
-
-    @cached_property
-    def generator(self) -> torch.Generator:
-        """For a rule that draws."""
-        return self.draw()
+    num_iterations: int
+    generator: torch.Generator
 
 
 class InsertionRule(ABC):
-    """Which frames become key-frames; the base of your own.
+    """Which frames become key-frames; the base of custom rules.
 
-    A rule is a value: its fields are its options. It only proposes; the loop inserts.
+    A rule is a value: its fields are its options.
 
     Attributes:
         inserts: False for a rule that never proposes a frame, so that nothing is measured for it.
-        independent_classes: True promises that every video is judged by itself, and that what is drawn is one
+        independent_classes: True promises that every video is scored by itself, and that what is drawn is one
             `torch.rand` of the mask's shape, or nothing. Then the classes can be condensed on many machines.
     """
 
@@ -102,15 +93,8 @@ class InsertionRule(ABC):
     independent_classes: ClassVar[bool] = False
 
     @abstractmethod
-    def propose(self, occasion: Occasion) -> Tensor:
+    def propose(self, state: InsertionState) -> Tensor:
         """The frames to insert now, (V, T) bool on the device of the mask; key-frames among them are ignored."""
-
-    def check(self, store: ClipStore, config: CondenseConfig) -> None:  # noqa: B027
-        """Refuse options that this rule cannot satisfy, before the first iteration.
-
-        Raises:
-            ConfigError: by default never.
-        """
 
 
 class Never(InsertionRule):
@@ -119,9 +103,8 @@ class Never(InsertionRule):
     inserts = False
     independent_classes = True
 
-    def propose(self, occasion: Occasion) -> Tensor:
-        """None."""
-        return torch.zeros_like(occasion.conflict.mask)
+    def propose(self, state: InsertionState) -> Tensor:
+        return torch.zeros_like(state.mask)
 
 
 @dataclass(frozen=True)
@@ -131,10 +114,8 @@ class GradientConflict(InsertionRule):
     epsilon: float = 0.0
     independent_classes = True
 
-    def propose(self, occasion: Occasion) -> Tensor:
-        """All of them."""
-        conflict = occasion.conflict
-        return (conflict.cosines < self.epsilon).all(dim=2) & ~conflict.mask
+    def propose(self, state: InsertionState) -> Tensor:
+        return (state.conflict.cosines < self.epsilon).all(dim=2) & ~state.mask
 
 
 @dataclass(frozen=True)
@@ -144,13 +125,11 @@ class RandomPositions(InsertionRule):
     epsilon: float = 0.0
     independent_classes = True
 
-    def propose(self, occasion: Occasion) -> Tensor:
-        """The candidates that draw the smallest numbers."""
-        mask, generator = occasion.conflict.mask, occasion.generator
-        count = GradientConflict(self.epsilon).propose(occasion).sum(dim=1, keepdim=True)
-        draw = send(torch.rand(mask.shape, generator=generator, device=generator.device), mask.device)
-        rank = torch.where(mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
-        return (rank < count) & ~mask
+    def propose(self, state: InsertionState) -> Tensor:
+        count = GradientConflict(self.epsilon).propose(state).sum(dim=1, keepdim=True)
+        draw = send(torch.rand(state.mask.shape, generator=state.generator), state.mask.device)
+        rank = torch.where(state.mask, 2.0, draw).argsort(dim=1).argsort(dim=1)
+        return (rank < count) & ~state.mask
 
 
 @dataclass(frozen=True)
@@ -164,9 +143,8 @@ class L2Distance(InsertionRule):
     epsilon: float = 0.0
     independent_classes = True
 
-    def propose(self, occasion: Occasion) -> Tensor:
-        """All of them."""
-        conflict = occasion.conflict
+    def propose(self, state: InsertionState) -> Tensor:
+        conflict = state.conflict
         distance = conflict.energy.unsqueeze(2) + conflict.anchor_energy - 2 * conflict.products
         threshold = 2 * (1 - self.epsilon) * conflict.energy.mean(dim=1)
-        return (distance > threshold[:, None, None]).all(dim=2) & ~conflict.mask
+        return (distance > threshold[:, None, None]).all(dim=2) & ~state.mask

@@ -8,12 +8,10 @@ from torch import Tensor, nn
 
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
-from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import MEMORIES, StaticDynamicEncoding, combine, hallucinate
 from prism.artifacts.store import ClipStore
-from prism.condensation.class_means import View, held_frames, whole_clips
-from prism.condensation.method import Method, Trainable, Videos, check_storable
-from prism.condensation.options import CondenseConfig
+from prism.condensation import Settings
+from prism.condensation.videos import Encode, Method, Trainable, Videos, check_storable
 from prism.machine.devices import send
 from prism.machine.randomness import generator
 from prism.networks.initial import initialise
@@ -37,7 +35,8 @@ class StaticDynamicVideos(Videos):
         hallucinator: nn.Conv3d,
         labels: Tensor,
         method: "StaticDynamic",
-        config: CondenseConfig,
+        store: ClipStore,
+        config: Settings,
     ) -> None:
         assert hallucinator.bias is not None
         self.static, self.dynamic = static, dynamic
@@ -45,6 +44,7 @@ class StaticDynamicVideos(Videos):
         parts = {"static": static, "dynamic": dynamic, "weight": self.weight, "bias": self.bias}
         super().__init__(parts, labels, dynamic.shape[1], config)
         self.seed, self.preparation = config.seed, method.static_iterations
+        self.normalisation, self.storage = store.normalisation, STORAGES.make(config.storage, config)
         self.trainable = [
             Trainable("static_lr", method.static_lr, [self.static]),
             Trainable("dynamic_lr", method.dynamic_lr, [self.dynamic]),
@@ -64,23 +64,17 @@ class StaticDynamicVideos(Videos):
         return float(MEMORIES)
 
     @torch.no_grad()
-    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
-        """The finished set: images in units of pixels, the rest as it is.
-
-        Raises:
-            DivergedError: an image, a memory or the hallucinator holds a value that its storage cannot.
-        """
+    def stored(self, encode: Encode, iteration: int) -> StaticDynamicEncoding:
+        """Images in units of pixels, the rest as it is."""
         static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
-        pixels = store.normalisation.invert(static)
-        storage = STORAGES.make(config.storage, config)
-        assert storage.number_format is not None
-        stored = storage.largest, storage.number_format
+        pixels, number_format = self.normalisation.invert(static), self.storage.number_format
+        assert number_format is not None
+        stored = self.storage.largest, number_format
         check_storable("a static image", pixels, *stored, self.trainable[:1])
         check_storable("a dynamic memory", dynamic, *stored, self.trainable[1:])
         weights = torch.cat([weight.flatten(), bias])
         check_storable("the hallucinator", weights, LARGEST_FLOAT, "float32", self.trainable[2:])
-        encoding = StaticDynamicEncoding.of_parts(pixels, dynamic, weight, bias, storage.number_format)
-        return CondensedSet(encoding, self.labels, store.classes, store.normalisation, store.flip, source)
+        return StaticDynamicEncoding.of_parts(pixels, dynamic, weight, bias, number_format)
 
 
 @dataclass(frozen=True)
@@ -94,10 +88,10 @@ class StaticDynamic(Method):
         hallucinator_lr: learning rate of the hallucinator.
     """
 
-    static_iterations: int = CondenseConfig.static_iterations
-    static_lr: float = CondenseConfig.static_lr
-    dynamic_lr: float = CondenseConfig.dynamic_lr
-    hallucinator_lr: float = CondenseConfig.hallucinator_lr
+    static_iterations: int = Settings.static_iterations
+    static_lr: float = Settings.static_lr
+    dynamic_lr: float = Settings.dynamic_lr
+    hallucinator_lr: float = Settings.hallucinator_lr
 
     fixed: ClassVar[dict[str, Any]] = {
         "init": "real",
@@ -105,35 +99,33 @@ class StaticDynamic(Method):
         "keyframe_scale": 1,
         "fully_learnable": False,
         "lr": 0.0,
-        "relative_lr": CondenseConfig.relative_lr,
+        "relative_lr": Settings.relative_lr,
         "decay": "constant",
         "insertion": "never",
     }
     independent_classes: ClassVar[bool] = False
     other_rates: ClassVar[str] = "a --static-lr and --dynamic-lr ten times as large or small"
 
-    def check(self, store: ClipStore, config: CondenseConfig) -> None:
+    def check(self, store: ClipStore, config: Settings) -> None:
         """Refuse a storage for pictures, which memories are not."""
         if STORAGES.make(config.storage, config).number_format is None:
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)
 
-    def preparation(self, config: CondenseConfig) -> int:
+    def preparation(self, config: Settings) -> int:
         """The iterations in which the static images are learned."""
         return self.static_iterations
 
-    def view(self, config: CondenseConfig, iteration: int) -> View:
-        """Single frames while the static images are learned, then whole clips."""
-        return held_frames if iteration < self.static_iterations else whole_clips
+    def holds_frames(self, config: Settings, iteration: int) -> bool:
+        """While the static images are learned."""
+        return iteration < self.static_iterations
 
     def start(
-        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
+        self, store: ClipStore, config: Settings, device: torch.device, classes: range
     ) -> StaticDynamicVideos:
-        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values.
-
-        The hallucinator is shared, so that there is no part of the classes that could be asked for.
-        """
-        assert classes is None or len(classes) == len(store.classes)
+        """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
+        # The hallucinator is shared by all classes.
+        assert len(classes) == len(store.classes)
         num = MEMORIES * config.vpc
         frames = _random_frames(store, num, config.seed)
         noise = (len(frames), store.num_frames, *store.size)
@@ -143,7 +135,7 @@ class StaticDynamic(Method):
         static = store.normalisation.apply(as_pixels(frames))
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         return StaticDynamicVideos(
-            static.to(device), dynamic.to(device), hallucinator.to(device), labels, self, config
+            static.to(device), dynamic.to(device), hallucinator.to(device), labels, self, store, config
         )
 
 

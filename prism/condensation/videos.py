@@ -1,77 +1,191 @@
-"""What is trainable in a synthetic video of key-frames: a few (the paper), all of them small, or whole (DM)."""
+"""Synthetic videos: what is trainable in one, and how it renders. Key-frames are the paper's (section 3.1).
 
+`Method` is the base of custom methods, and `Videos` of what they train.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
-from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
 from prism.artifacts.store import ClipStore
-from prism.condensation.method import Method, Videos, grey_video
-from prism.condensation.options import RULES, CondenseConfig
-from prism.errors import ConfigError
+from prism.condensation import Settings
+from prism.errors import ConfigError, DivergedError
 from prism.machine.randomness import generator
 
 MEAN_OF = 64
 """Real clips whose mean a video starts as, at most."""
 
+Encode = Callable[[Tensor, Tensor, int], Any]
+"""Keeps key-frames in the storage of the options: of normalised frames (V, T, C, h, w), their mask (V, T), and how
+many times as high and wide a clip is, it makes the encoding that a set holds."""
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """Tensors that the optimiser moves at one learning rate, and the option which sets that.
+
+    Attributes:
+        is_relative: whether `lr` is a multiple of 1/λ, where λ is the largest curvature of the loss at the start.
+    """
+
+    option: str
+    lr: float
+    tensors: list[Tensor]
+    is_relative: bool = False
+
+
+class Videos(ABC):
+    """The synthetic videos of a run; the base of those of a custom method.
+
+    What is trained has the learning rate of the key-frames: `lr`, or what `relative_lr` comes to.
+
+    Args:
+        parts: the tensors that are trained, by name; a checkpoint holds them.
+        labels: (V,), grouped by class.
+        num_frames: frames of each video (T).
+        config: the options.
+
+    Attributes:
+        parts: as given.
+        labels: as given.
+        mask: (V, T) bool, False at frames that an insertion rule may propose; here True everywhere.
+        trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
+    """
+
+    def __init__(self, parts: dict[str, Tensor], labels: Tensor, num_frames: int, config: Settings) -> None:
+        self.parts = {name: part.requires_grad_() for name, part in parts.items()}
+        self.labels, every = labels, list(self.parts.values())
+        self.mask = torch.ones(len(labels), num_frames, dtype=torch.bool, device=every[0].device)
+        relative = Trainable("relative_lr", config.relative_lr, every, is_relative=True)
+        self.trainable = [Trainable("lr", config.lr, every) if config.lr else relative]
+
+    @abstractmethod
+    def render(self, iteration: int) -> Tensor:
+        """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
+
+    def insert(self, proposed: Tensor) -> None:
+        """Promote the proposed frames (V, T); by default there are none, since every frame of the mask is True."""
+        assert not proposed.any()
+
+    def mean_keyframes(self) -> float:
+        """Colour images stored per video; by default every frame."""
+        return float(self.mask.shape[1])
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors that a checkpoint must hold; by default the parts."""
+        return {name: part.detach() for name, part in self.parts.items()}
+
+    @torch.no_grad()
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Take up the state of a checkpoint; by default the parts."""
+        for name, part in self.parts.items():
+            part.copy_(state[name])
+
+    def stored(self, encode: Encode, iteration: int) -> Any:
+        """The encoding of the finished videos; by default of every frame as it is rendered then.
+
+        Args:
+            encode: keeps key-frames in the storage of the options.
+            iteration: the one behind the last.
+        """
+        return encode(self.render(iteration), torch.ones_like(self.mask), 1)
+
+
+class Method(ABC):
+    """What synthetic videos are made of; the base of custom methods.
+
+    A method is a value: its fields are its options. `start` makes the videos before the first iteration.
+
+    Attributes:
+        fixed: the options that the method does not leave open: without them it would be another one.
+        independent_classes: whether the videos of a class depend on no other class. Then the classes can
+            be condensed on many machines.
+        other_rates: the learning rates to try where the videos are little like their classes.
+    """
+
+    fixed: ClassVar[dict[str, Any]] = {}
+    independent_classes: ClassVar[bool] = True
+    other_rates: ClassVar[str] = "a --relative-lr three times as large or small"
+
+    @abstractmethod
+    def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> Videos:
+        """The videos of these classes (labels) before the first iteration, `config.vpc` for each."""
+
+    def check(self, store: ClipStore, config: Settings) -> None:  # noqa: B027
+        """Refuse, by a ConfigError, options that do not fit the store; by default none."""
+
+    def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
+        """The encoding of one video, so that a storage that fails is refused before the first iteration.
+
+        By default of a grey one.
+        """
+        return encode(*_grey(store, store.num_frames), 1)
+
+    def preparation(self, config: Settings) -> int:
+        """Iterations before those of `config.iterations`, without insertion; by default none."""
+        return 0
+
+    def holds_frames(self, config: Settings, iteration: int) -> bool:
+        """Whether an iteration is matched with single frames of real clips, each held; by default whole clips."""
+        return False
+
 
 class KeyFrameVideos(Videos):
     """Interpolated key-frames.
 
-    Frames are kept dense, (V, T, C, H, W), normalised, with a mask
-    of those that count: gradients do not reach the others, so neither does momentum, and a newly inserted frame
-    starts with none. They may be smaller than the clips, which are then enlarged.
+    Frames are kept dense, (V, T, C, h, w), normalised, with a mask of those that count: gradients do not reach the
+    others, so neither does momentum, and a newly inserted frame starts with none. They may be smaller than the
+    clips, which are then enlarged.
     """
 
-    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: CondenseConfig) -> None:
+    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
         super().__init__({"frames": frames}, labels, frames.shape[1], config)
         self.frames, self.scale = frames, config.keyframe_scale
         self._mark(mask)
 
     def render(self, iteration: int = 0) -> Tensor:
-        """Normalised clips (V, T, C, H, W), differentiable with respect to the key-frames."""
+        """Normalised clips (V, T, C, H, W), differentiable in the key-frames (equation 3)."""
         return enlarge(render(self.frames, self.mask), self.scale)
 
     @torch.no_grad()
     def insert(self, proposed: Tensor) -> None:
-        """Promote the proposed frames (V, T) to key-frames, at their interpolated value."""
+        """Promote the proposed frames (V, T) to key-frames, at their interpolated value (equation 7)."""
         self._mark(insert(self.frames, self.mask, proposed))
 
     def mean_keyframes(self) -> float:
-        """Key-frames per video."""
         return self.num_keyframes / len(self.mask)
 
     def _mark(self, mask: Tensor) -> None:
-        # Counted when it changes, not when it is asked for: a GPU would be waited for in every iteration.
+        # Counted when it changes: a GPU would be waited for in every iteration.
         self.mask, self.num_keyframes = mask, int(mask.sum())
 
     def state(self) -> dict[str, Tensor]:
-        """Frames and mask."""
         return super().state() | {"mask": self.mask}
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take them up."""
         super().restore(state)
         self._mark(state["mask"].to(self.frames.device))
 
-    def condensed(self, store: ClipStore, config: CondenseConfig, source: dict[str, Any]) -> CondensedSet:
+    def stored(self, encode: Encode, iteration: int) -> Any:
         """The key-frames alone, as small as they are."""
-        return self.as_set(self.frames, self.mask, store, config, source, self.scale)
+        return encode(self.frames, self.mask, self.scale)
 
 
 class KeyFrames(Method):
     """Videos of interpolated key-frames, the paper's representation (section 3.1)."""
 
-    def check(self, store: ClipStore, config: CondenseConfig) -> None:
+    def check(self, store: ClipStore, config: Settings) -> None:
         """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide."""
-        if not config.initial_keyframes and RULES.make(config.insertion, config).inserts:
+        if not config.initial_keyframes and config.insertion != "never":
             raise ConfigError(
                 "condense.initial_keyframes = 0, which makes every frame a key-frame, and insertion rule "
-                f"'{RULES.name_of(config.insertion)}' has none to insert. Pass --initial-keyframes 2 (the paper)."
+                f"{config.insertion!r} has none to insert. Pass --initial-keyframes 2 (the paper)."
             )
         if config.initial_keyframes > store.num_frames:
             raise ConfigError(
@@ -85,19 +199,16 @@ class KeyFrames(Method):
                 "Choose a number that divides both."
             )
 
-    def example(self, store: ClipStore, config: CondenseConfig) -> Encoding:
-        """A grey video with the key-frames of the start."""
-        return grey_video(store, config, config.initial_keyframes or store.num_frames, config.keyframe_scale)
+    def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
+        num_keyframes, scale = config.initial_keyframes or store.num_frames, config.keyframe_scale
+        return encode(*_grey(store, num_keyframes, scale), scale)
 
-    def start(
-        self, store: ClipStore, config: CondenseConfig, device: torch.device, classes: range | None = None
-    ) -> KeyFrameVideos:
+    def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
         """Mean clips, noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
 
-        They are drawn for all classes, so that a video does not depend on which others are asked for.
+        They are drawn for all classes, so that a video does not depend on which others are condensed.
         """
         size, scale = store.size, config.keyframe_scale
-        classes = classes or range(len(store.classes))
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
         num_videos, num_keyframes = config.vpc * len(classes), config.initial_keyframes or store.num_frames
@@ -116,13 +227,29 @@ class KeyFrames(Method):
         return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
 
 
-def random_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tensor:
+class WholeClips(KeyFrames):
+    """Real clips of which every frame is trained: DM, the baseline (Zhao and Bilen, arXiv 2110.04181)."""
+
+    fixed: ClassVar[dict[str, Any]] = {
+        "init": "real",
+        "initial_keyframes": 0,
+        "keyframe_scale": 1,
+        "insertion": "never",
+    }
+
+
+def _grey(store: ClipStore, num_keyframes: int, scale: int = 1) -> tuple[Tensor, Tensor]:
+    size = (side // scale for side in store.size)
+    return torch.zeros(1, store.num_frames, 3, *size), evenly_spread(1, store.num_frames, num_keyframes)
+
+
+def random_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:
     """Random real clips (V, T, C, H, W) of some classes, in pixels 0..1."""
     chosen = store.sample(config.vpc, generator(config.seed, "videos")).view(-1, config.vpc)
     return as_pixels(store.clips("train").frames[chosen[classes.start : classes.stop].flatten()])
 
 
-def mean_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tensor:
+def mean_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:
     """Means (V, T, C, H, W) of real clips, in pixels 0..1: the videos of a class share its clips out among them.
 
     A mean is that of `MEAN_OF` clips at most, and of their mirror images where these keep the label.
@@ -143,12 +270,16 @@ def mean_clips(store: ClipStore, config: CondenseConfig, classes: range) -> Tens
     return pixels.add_(pixels.flip(-1)).div_(2) if store.flip else pixels
 
 
-class WholeClips(KeyFrames):
-    """Real clips of which every frame is trained: DM, the baseline (Zhao and Bilen, arXiv 2110.04181)."""
+def suggest_lower_lr(trainable: list[Trainable]) -> str:
+    """The advice for values that grow without bound."""
+    smaller = " or ".join(f"--{part.option.replace('_', '-')} {part.lr / 10:g}" for part in trainable)
+    return f"The learning rate is too high: start again with {smaller} --overwrite."
 
-    fixed: ClassVar[dict[str, Any]] = {
-        "init": "real",
-        "initial_keyframes": 0,
-        "keyframe_scale": 1,
-        "insertion": "never",
-    }
+
+def check_storable(what: str, values: Tensor, largest: float, storage: str, trainable: list[Trainable]) -> None:
+    """Refuse, by a DivergedError, values that a storage cannot hold."""
+    found = float(values.abs().max())
+    if not found <= largest:
+        raise DivergedError(
+            f"{what} has reached {found:.3g}, which {storage} cannot hold. {suggest_lower_lr(trainable)}"
+        )

@@ -11,7 +11,8 @@ from typing import Any
 
 from prism.artifacts.results import METRICS
 from prism.artifacts.store import ClipStore
-from prism.condensation.options import CondenseConfig, settled
+from prism.condensation.condense import resolve
+from prism.condensation.options import CondenseConfig
 from prism.config import as_arguments, chosen, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig, RetrieveConfig
@@ -187,7 +188,7 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     config = with_options(CondenseConfig(), chosen)
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.of("condense", cell, {}).get("method", CondenseConfig.method), cell)
-    return SetStep("condense", path, settled(config))
+    return SetStep("condense", path, resolve(config))
 
 
 def _check_row(option: str, found: object, own: object, cell: Cell) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.condensation.by_class import has_independent_classes
 from prism.condensation.condense import condense
+from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
 from prism.errors import DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate
@@ -153,7 +153,7 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
             done.sets[step.path] = Made.of(select(store, step.config, replace(how, executor=None)), step.path)
         else:
             how = replace(
-                how, resume=True, executor=run.executor if has_independent_classes(step.config) else None
+                how, resume=True, executor=run.executor if Setup(store, step.config).independent_classes else None
             )
             done.sets[step.path] = Made.of(condense(store, step.config, how), step.path)
     except DivergedError as error:

@@ -1,48 +1,51 @@
-"""Distribution matching against its formula (paper, section 3.4)."""
+"""Distribution matching against its formula (paper, section 3.4), its learning rate, and held-out networks."""
 
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import CPU, PAPER, setup_of, started
 from torch import nn
 
-from prism.artifacts.clips import Normalisation
-from prism.condensation.chunk import Chunk
-from prism.condensation.class_means import ClassSums, Showing, between_class_energy, real_class_means
-from prism.condensation.objectives import match, squared_distance
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation import condense as verb
+from prism.condensation import prepare
+from prism.condensation.condense import condense, sentence_of
+from prism.condensation.networks import Chunk, between_class_energy
+from prism.condensation.objectives import NUM_HELD_OUT, MatchScore, match, squared_distance
+from prism.condensation.prepare import largest_curvature
+from prism.errors import DivergedError
+from prism.machine.run import Run
 
 SHAPE = (3, 3, 2, 2)
-"""T, C, H, W of the clips in these tests."""
+"""T, C, H, W of the clips that go through the tiny network."""
+TINY = PAPER | {"width": 4, "batch_real": 2, "iterations": 4}
 
 
 class TinyNetwork(nn.Module):
     """A smooth stand-in for a network: an embedding of every value of the clip, in float64."""
 
-    IS_BATCH_INVARIANT = True
-    embed_dim = 5
-
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        values = np.random.default_rng(seed).standard_normal((int(np.prod(SHAPE)), 5))
+        values = np.random.default_rng(0).standard_normal((int(np.prod(SHAPE)), 5))
         self.weight = nn.Parameter(torch.from_numpy(values), requires_grad=False)
-        self.batches: list[int] = []
 
     def embed(self, clips: torch.Tensor) -> torch.Tensor:
-        self.batches.append(len(clips))
         return torch.tanh(clips.flatten(1).double() @ self.weight)
 
 
-def embedded_in_numpy(network: TinyNetwork, clips: np.ndarray) -> np.ndarray:
-    """Clips (N, T, C, H, W) as the network embeds them, axes (N, C, T, H, W)."""
-    flat = clips.transpose(0, 2, 1, 3, 4).reshape(len(clips), -1)
-    return np.tanh(flat @ network.weight.numpy())
+NETWORK = TinyNetwork()
 
 
 def random_clips(num: int, seed: int = 0) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal((num, *SHAPE)))
+
+
+def of_means(real: torch.Tensor, embeddings: torch.Tensor) -> torch.Tensor:
+    return squared_distance(real, embeddings.mean(dim=1))
 
 
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 100))
@@ -53,24 +56,25 @@ def test_distribution_matching_agrees_with_the_formula_in_numpy(num_classes, dim
     np.testing.assert_allclose(losses.numpy(), expected)
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 10), st.integers(0, 100))
-def test_match_is_equation_8_whatever_the_chunk(num_classes, vpc, chunk, seed):
-    network = TinyNetwork()
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 10), st.integers(1, 3), st.integers(0, 100))
+def test_match_is_equation_8_whatever_the_chunk(num_classes, vpc, chunk, threads, seed):
     clips = random_clips(num_classes * vpc, seed)
     real = np.random.default_rng(seed + 1).standard_normal((num_classes, 5))
-    losses, _ = match(network, torch.from_numpy(real), clips, squared_distance, chunk=Chunk(chunk))
-    for c in range(num_classes):
-        mean = embedded_in_numpy(network, clips[c * vpc : (c + 1) * vpc].numpy()).mean(axis=0)
-        assert losses[c].item() == pytest.approx(((real[c] - mean) ** 2).sum())
+    losses, gradient = match(NETWORK, torch.from_numpy(real), clips, of_means, Chunk(chunk, threads=threads))
+    flat = clips.numpy().transpose(0, 2, 1, 3, 4).reshape(len(clips), -1)
+    means = np.tanh(flat @ NETWORK.weight.numpy()).reshape(num_classes, vpc, -1).mean(axis=1)
+    np.testing.assert_allclose(losses.numpy(), ((real - means) ** 2).sum(axis=1))
+    whole = match(NETWORK, torch.from_numpy(real), clips, of_means, Chunk(100))[1]
+    torch.testing.assert_close(gradient, whole)
 
 
 def test_the_gradient_of_match_equals_finite_differences():
-    network, real = TinyNetwork(), torch.from_numpy(np.random.default_rng(3).standard_normal((2, 5)))
+    real = torch.from_numpy(np.random.default_rng(3).standard_normal((2, 5)))
     clips = random_clips(4)
-    _, gradient = match(network, real, clips, squared_distance, chunk=Chunk(2))
+    _, gradient = match(NETWORK, real, clips, of_means, Chunk(2))
 
     def total(moved: torch.Tensor) -> float:
-        return match(network, real, moved, squared_distance, chunk=Chunk(8))[0].sum().item()
+        return match(NETWORK, real, moved, of_means, Chunk(8))[0].sum().item()
 
     step = 1e-6
     for seed in range(20):
@@ -79,90 +83,144 @@ def test_the_gradient_of_match_equals_finite_differences():
         assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-6, abs=1e-6)
 
 
-def test_the_gradient_does_not_depend_on_the_chunk():
-    network, real, clips = TinyNetwork(), torch.randn(3, 5, dtype=torch.float64), random_clips(6)
-    whole_losses, whole = match(network, real, clips, squared_distance, chunk=Chunk(6))
-    for chunk in (1, 2, 3, 4, 100):
-        losses, gradient = match(network, real, clips, squared_distance, chunk=Chunk(chunk))
-        torch.testing.assert_close(losses, whole_losses)
-        torch.testing.assert_close(gradient, whole)
-
-
-def test_a_chunk_holds_whole_classes_and_no_more_clips_than_it_may():
-    network, real = TinyNetwork(), torch.zeros(5, 5, dtype=torch.float64)
-    match(network, real, random_clips(10), squared_distance, chunk=Chunk(4))
-    assert network.batches == [4, 4, 2]
-
-
 def test_a_class_of_matching_means_costs_nothing_and_moves_nothing():
-    network, clips = TinyNetwork(), random_clips(2)
-    real = network.embed(clips.transpose(1, 2))
-    losses, gradient = match(network, real, clips, squared_distance, chunk=Chunk(2))
+    clips = random_clips(2)
+    losses, gradient = match(NETWORK, NETWORK.embed(clips.transpose(1, 2)), clips, of_means, Chunk(2))
     assert losses.sum() == 0
     assert gradient.abs().sum() == 0
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(1, 7), st.integers(0, 100))
-def test_class_means_are_right_for_classes_of_any_size_in_parts_of_any_size(counts, size, seed):
-    labels = np.repeat(np.arange(len(counts)), counts)
-    embeddings = np.random.default_rng(seed).standard_normal((len(labels), 3))
-    sums = ClassSums(len(counts))
-    for first in range(0, len(labels), size):
-        rows, of_rows = (torch.from_numpy(part[first : first + size]) for part in (embeddings, labels))
-        sums.add(rows, of_rows)
-    means = sums.means(torch.tensor(counts))
-    expected = np.stack([embeddings[labels == c].mean(axis=0) for c in range(len(counts))])
-    np.testing.assert_allclose(means.numpy(), expected, atol=1e-7)
-
-    whole = ClassSums(len(counts))
-    whole.add(torch.from_numpy(embeddings), torch.from_numpy(labels))
-    assert torch.equal(means, whole.means(torch.tensor(counts)))
+# The learning rate.
 
 
-@given(st.integers(2, 5), st.integers(0, 100))
-def test_between_class_energy_is_the_squared_distance_of_the_means_from_their_mean(num_classes, seed):
-    means = np.random.default_rng(seed).standard_normal((num_classes, 4))
-    common = sum(means) / num_classes
-    expected = sum(np.linalg.norm(mean - common) ** 2 for mean in means)
-    assert between_class_energy(torch.from_numpy(means)).item() == pytest.approx(expected)
+@settings(max_examples=20)
+@given(largest=st.floats(0.01, 100), share=st.floats(0, 0.1), seed=st.integers(0, 1000))
+def test_the_largest_curvature_of_a_quadratic_is_its_largest_eigenvalue(largest, share, seed):
+    draw = torch.Generator().manual_seed(seed)
+    values = torch.cat([torch.tensor([largest]), share * largest * torch.rand(9, generator=draw)])
+    basis = torch.linalg.qr(torch.randn(10, 10, generator=draw)).Q
+    tensors = [torch.randn(4, generator=draw), torch.randn(2, 3, generator=draw)]
+    before = [tensor.clone() for tensor in tensors]
+
+    def gradients(step: int) -> list[torch.Tensor]:
+        gradient = basis @ (values * (basis.T @ torch.cat([tensor.flatten() for tensor in tensors])))
+        return [gradient[:4], gradient[4:].view(2, 3)]
+
+    assert largest_curvature(tensors, gradients, seed) == pytest.approx(largest, rel=0.05)
+    assert all(torch.equal(*pair) for pair in zip(tensors, before, strict=True))
 
 
-def test_between_class_energy_is_zero_where_the_classes_cannot_be_told_apart():
-    assert between_class_energy(torch.ones(4, 3)) == 0
+def test_a_network_under_which_the_loss_is_flat_does_not_count():
+    """A narrow network may be dead as it is drawn: it embeds all clips alike."""
+    tensors, curvatures = [torch.randn(6)], [5.0, 0.0, 7.0]
+    found = largest_curvature(tensors, lambda step: [curvatures[step] * tensors[0]], seed=0)
+    assert found == pytest.approx(6.0, rel=0.01)
+    assert largest_curvature(tensors, lambda step: [torch.zeros(6)], seed=0) == 0
 
 
-NORMALISATION = Normalisation((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
-FRAMES = torch.from_numpy(np.random.default_rng(5).integers(0, 256, (7, *SHAPE), dtype=np.uint8))
+def rate(store, classes=None, **options) -> float:
+    return started(store, classes, **(TINY | {"lr": 0.0} | options)).rates[0]
 
 
-def embedded_pixels(network: TinyNetwork, frames: torch.Tensor) -> np.ndarray:
-    mean, std = (np.array(x).reshape(3, 1, 1) for x in (NORMALISATION.mean, NORMALISATION.std))
-    return embedded_in_numpy(network, (frames.numpy() / 255 - mean) / std)
+def test_a_relative_rate_is_proportional_to_its_option_and_does_not_depend_on_the_classes(store):
+    assert rate(store, relative_lr=1.0) == pytest.approx(10 * rate(store, relative_lr=0.1))
+    assert rate(store, range(1, 2)) == rate(store)
+    # The loss of a mean of n videos has a hundredth of the curvature in each of them, for n = 10, and tenfold
+    # directions: λ falls like n.
+    assert 1.4 < rate(store, vpc=2) / rate(store, vpc=1) < 2.8
 
 
-@pytest.mark.parametrize("chunk", [1, 2, 5, 100])
-def test_real_class_means_are_means_of_embedded_normalised_pixels(chunk):
-    network, labels = TinyNetwork(), torch.tensor([0, 0, 0, 0, 1, 1, 1])
-    chosen = torch.tensor([2, 0, 3, 6, 5])
-    means = real_class_means(network, FRAMES, chosen, labels, 2, NORMALISATION, Showing(), Chunk(chunk))
-    embedded = embedded_pixels(network, FRAMES)
-    expected = [embedded[[2, 0, 3]].mean(axis=0), embedded[[6, 5]].mean(axis=0)]
-    np.testing.assert_allclose(means.numpy(), expected, atol=1e-6)
-    assert max(network.batches) <= chunk
+def test_rates_fall_along_half_a_cosine_or_stay(store, monkeypatch):
+    # An absolute rate is taken as it is.
+    monkeypatch.setattr(prepare, "largest_curvature", None)
+    run = started(store, **(TINY | {"lr": 2.0, "decay": "cosine"}))
+    assert [round(run.step().lr, 6) for _ in range(4)] == [2.0, 1.707107, 1.0, 0.292893]
+    run = started(store, **(TINY | {"lr": 2.0}))
+    assert [run.step().lr for _ in range(4)] == [2.0] * 4
 
 
-def test_real_clips_are_flipped_whole_or_not_at_all():
-    network, labels = TinyNetwork(), torch.arange(7)
+@pytest.mark.parametrize(("curvature", "said"), [(0.0, "does not depend on the videos"), (np.inf, "not finite")])
+def test_a_relative_rate_of_a_loss_without_a_curvature_is_refused(store, monkeypatch, curvature, said):
+    monkeypatch.setattr(prepare, "largest_curvature", lambda *given: curvature)
+    with pytest.raises(DivergedError, match=f"{said} before the first iteration. Look at objective distribution"):
+        rate(store)
 
-    def means(frames: torch.Tensor, flips: torch.Generator | Literal[False]) -> torch.Tensor:
-        # One class per clip: its mean is the embedding of the clip or of its mirror image.
-        return real_class_means(
-            network, frames, torch.arange(7), labels, 7, NORMALISATION, Showing(flips), Chunk(8)
-        )
 
-    flipped = means(FRAMES, torch.Generator().manual_seed(0))
-    is_plain = (flipped == means(FRAMES, False)).all(dim=1)
-    is_mirrored = (flipped == means(FRAMES.flip(-1), False)).all(dim=1)
-    assert (is_plain ^ is_mirrored).all()
-    assert is_plain.any()
-    assert is_mirrored.any()
+# Held-out networks.
+
+MEANS, OTHERS = (torch.randn(50, 4096, generator=torch.Generator().manual_seed(seed)) for seed in range(2))
+
+
+def test_a_score_is_ideal_for_the_real_means_one_for_their_mean_and_linear_between():
+    means = MEANS[:5, :7]
+    ideal, common = MatchScore.of(means, means), MatchScore.of(means.mean(dim=0).expand(5, 7), means)
+    assert (ideal.loss, ideal.alignment, ideal.nearest) == (0, pytest.approx(1), 1)
+    assert common.loss == pytest.approx(1, rel=1e-5)
+    assert common.alignment == pytest.approx(0, abs=1e-6)
+    assert common.nearest == pytest.approx(0.2)
+    assert MatchScore.of(0.5 * means + 3, means).alignment == pytest.approx(0.5, rel=1e-5)
+    assert MatchScore.of(means.roll(1, dims=0), means).nearest == 0
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda: largest_curvature([MEANS.clone()], lambda step: [MEANS * OTHERS * step], seed=0),
+        lambda: [float(between_class_energy(means)) for means in (MEANS, OTHERS, MEANS * OTHERS)],
+        lambda: MatchScore.of(MEANS, OTHERS),
+    ],
+    ids=["curvature", "between_class", "score"],
+)
+def test_a_number_over_many_values_is_the_same_to_the_last_bit_with_any_number_of_threads(measure):
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(measure())
+    finally:
+        torch.set_num_threads(before)
+    assert found[0] == found[1]
+
+
+def test_all_real_clips_are_ideal_for_networks_that_no_training_has(make_store):
+    store = make_store(train=3, flip=False)
+    setup = setup_of(store, width=2)
+    held_out, networks = setup.held_out(Run(device="cpu")), setup.named_networks(CPU)
+    score = held_out.score(store.normalisation.apply(store.clips("train").frames.float() / 255))
+    assert score.loss == pytest.approx(0, abs=1e-3)
+    assert (score.alignment, score.nearest) == (pytest.approx(1, abs=1e-3), 1)
+    for number in range(NUM_HELD_OUT):
+        ours = [value.clone() for value in networks.draw(number).parameters()]
+        assert not any(map(torch.equal, ours, held_out.networks.draw(number).parameters()))
+
+
+def test_held_out_networks_do_not_depend_on_how_the_set_is_trained(store):
+    others = {"batch_real": 1, "network_seed": 3, "seed": 5, "vpc": 2}
+    found = [setup_of(store, width=2, **options).held_out(Run(device="cpu")).real for options in ({}, others)]
+    assert all(map(torch.equal, *found))
+
+
+def test_videos_that_have_grown_beyond_numbers_say_so_and_give_no_set(store, tmp_path):
+    for output in (tmp_path / "set", None):
+        with pytest.raises(DivergedError, match=r"have grown so far .* The learning rate is too high"):
+            condense(store, output=output, device="cpu", **(TINY | {"iterations": 1, "lr": 1e37}))
+    assert not (tmp_path / "set").exists()
+
+
+def test_a_run_is_scored_at_its_start_every_so_often_and_at_its_end_as_it_is_stored(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(verb, "SCORED_EVERY", 2)
+    condensed = condense(store, output=tmp_path / "set", device="cpu", storage="h264", **TINY)
+    found = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("unseen")
+    assert [record["iteration"] for record in found] == [0, 2, 4]
+    last = {key: value for key, value in found[-1].items() if key not in ("kind", "iteration")}
+    assert last == condensed.source["unseen"]
+    assert last.keys() == {"loss", "alignment", "nearest"}
+    assert last != condense(store, device="cpu", **TINY).source["unseen"]
+
+
+@pytest.mark.parametrize(("method", "advice"), [("prism", "--relative-lr"), ("static-dynamic", "--dynamic-lr")])
+def test_a_low_alignment_names_the_options_that_the_method_has(store, method, advice):
+    made = condense(store, device="cpu", **TINY)
+    low = {"loss": 1.0, "alignment": 0.1, "nearest": 0.5}
+    assert advice in sentence_of(replace(made, source=made.source | {"method": method, "unseen": low}))
+    assert "Try" not in sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 0.3}}))

@@ -10,9 +10,9 @@ from conftest import write_store
 from settings import PAPER
 from videos import write_classes, write_numbered
 
-from prism.condensation.checkpoint import checkpoint_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
+from prism.condensation.recorder import checkpoint_path
 from prism.errors import ArtifactError, SourceError
 from prism.evaluation.evaluate import Classification, evaluate
 from prism.ingestion import worker

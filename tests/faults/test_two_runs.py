@@ -15,9 +15,8 @@ from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import telemetry_path
-from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
-from prism.condensation.journal import Journal
+from prism.condensation.recorder import RunRecorder, checkpoint_path, shards_path
 from prism.errors import BusyError, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.exports.export import export
@@ -124,12 +123,12 @@ def test_nothing_is_locked_without_an_output():
 def test_two_verbs_on_one_output_see_each_other(inputs, tmp_path, monkeypatch):
     output, refused = tmp_path / "output", []
 
-    def select_meanwhile(self: Journal, step: object) -> None:
+    def select_meanwhile(self: RunRecorder, step: object) -> None:
         with pytest.raises(BusyError, match="another run is writing") as error:
             select(inputs / "store", output=output, overwrite=True)
         refused.append(error)
 
-    monkeypatch.setattr(Journal, "record", select_meanwhile)
+    monkeypatch.setattr(RunRecorder, "record", select_meanwhile)
     made = RUNS["condense"](inputs, output)
     assert len(refused) == 1
     assert CondensedSet.load(output).fingerprint == made.fingerprint  # pyright: ignore

@@ -20,8 +20,8 @@ from videos import write_classes, write_numbered
 from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import main
-from prism.condensation.checkpoint import checkpoint_path, shards_path
 from prism.condensation.condense import condense
+from prism.condensation.recorder import checkpoint_path, shards_path
 from prism.errors import ArtifactError, ConfigError, DivergedError, EngineError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve

@@ -1,0 +1,275 @@
+"""Random networks, each with the mean embedding of each class of real clips under it (paper, section 3.4).
+
+A network has a number, and everything about it follows from that: its values, the real clips that it embeds, and
+their class means. These depend on neither the videos nor their method, rule, learning rate or seed. So they are
+kept beside the clips, in blocks, for all later runs (`prepare.py`).
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from prism.artifacts.clips import mirror, to_model_input
+from prism.artifacts.store import ClipStore
+from prism.condensation import Settings
+from prism.errors import ConfigError
+from prism.machine.devices import deterministic, send
+from prism.machine.randomness import generator
+from prism.networks.feed import feed_of
+from prism.networks.initial import copy_values, initialise
+from prism.networks.network import Network, check_embeddings
+
+T = TypeVar("T")
+
+BLOCK = 16
+"""Networks whose class means are computed, and kept, together."""
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""Number formats in which real clips are embedded. Synthetic ones always are in float32: among the rounded values
+of a pooling window another one may be the largest, which moves their gradient by 10 to 20 %."""
+FIRST_CHUNK = {"cpu": 8, "cuda": 512}
+"""Clips that are tried together first. On a CPU few: memory that outgrows the caches, and that the system must be
+asked for each time, costs more than larger batches save."""
+REAL_BYTES, MOST_REAL, REAL_COPIES = 64 * 2**20, 64, 8
+"""Memory that a CPU gives to real clips that are embedded together, their largest number, and what each takes as a
+multiple of its pixels in float32. (From 64 clips on, more gain nothing.)"""
+FED_BYTES = 64 * 2**20
+"""Pixels of real clips that a GPU is given together: it embeds them while the next ones are read."""
+
+
+class Chunk:
+    """How many clips go through a network together: half as many from where memory runs out.
+
+    Args:
+        size: clips at first.
+        device: where the network is.
+        threads: parts that a CPU computes at a time; by default one for each of PyTorch's threads.
+    """
+
+    def __init__(self, size: int, device: torch.device | str = "cpu", threads: int | None = None) -> None:
+        self.size, self.device = size, torch.device(device)
+        self.threads = 1 if self.device.type != "cpu" else threads or torch.get_num_threads()
+
+    @classmethod
+    def of_synthetic_clips(cls, device: torch.device) -> "Chunk":
+        """Clips that are differentiated."""
+        return cls(FIRST_CHUNK[device.type], device)
+
+    @classmethod
+    def of_real_clips(cls, store: ClipStore, device: torch.device) -> "Chunk":
+        """Clips that are only embedded: on a CPU the more the smaller they are."""
+        if device.type == "cpu":
+            fitting = REAL_BYTES // (REAL_COPIES * 4 * store.clip_bytes)
+            return cls(max(FIRST_CHUNK["cpu"], min(MOST_REAL, fitting)), device)
+        return cls(min(FIRST_CHUNK[device.type], max(1, FED_BYTES // store.clip_bytes)), device)
+
+    def map(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
+        """Results of parts of some work, in their order; deterministic.
+
+        A CPU computes shares of the units side by side, each in one thread of PyTorch.
+
+        Args:
+            num: units of work.
+            work: does the units from its first argument up to its second; where memory runs out it is done
+                again, in smaller parts.
+            clips: clips of a unit; a part has as many units as fit a chunk, but at least one.
+
+        Raises:
+            ConfigError: there is no memory for a single unit.
+        """
+        shares = min(self.threads, num)
+        ends = [num * share // shares for share in range(shares + 1)]
+
+        def share(first: int, last: int) -> list[T]:
+            # The thread's own number of threads: another one may set that of the process meanwhile.
+            with deterministic(self.device):
+                return self._parts(first, last, work, clips)
+
+        with deterministic(self.device):
+            found = map(share, ends, ends[1:]) if shares == 1 else self._pool.map(share, ends, ends[1:])
+            return [part for parts in found for part in parts]
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        """Threads that stay, with the memory that they have."""
+        return ThreadPoolExecutor(self.threads, "prism-part")
+
+    def _parts(self, first: int, end: int, work: Callable[[int, int], T], clips: int) -> list[T]:
+        found = []
+        while first < end:
+            last = min(first + max(1, self.size // clips), end)
+            try:
+                found.append(work(first, last))
+            except torch.OutOfMemoryError:
+                pass
+            else:
+                first = last
+                continue
+            # After the handler: the error holds on to what the work had allocated.
+            self._halve(last - first, clips)
+        return found
+
+    def _halve(self, units: int, clips: int) -> None:
+        if units == 1:
+            what = "one clip" if clips == 1 else f"the {clips} videos of one class"
+            smaller = "--width" if clips == 1 else "--vpc or --width"
+            raise ConfigError(
+                f"{self.device.type} has no memory left for {what}. Pass a smaller {smaller}, or ingest smaller "
+                "clips."
+            )
+        self.size = units // 2 * clips
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def between_class_energy(means: Tensor) -> Tensor:
+    """Energy of the class means (C, D) around their common mean: a loss below it tells classes apart."""
+    with deterministic(means.device):
+        return (means - means.mean(dim=0)).square().sum()
+
+
+class RandomNetworks:
+    """The random network of each iteration, and what real clips are under it.
+
+    Two calls are all that an objective needs: `draw(iteration)` gives the network, `real_clips(iteration)` the
+    real clips, one class after the other. `class_means(iteration)` is what most make of both.
+
+    Args:
+        network: built once for a run; networks of other names may draw its values meanwhile.
+        store: the data set.
+        config: the options; of them `batch_real`, `network_seed` and `precision`.
+        device: where the network is.
+        classes: labels of the classes that are condensed.
+        number_of: the number of the network of an iteration.
+        holds_frames: whether an iteration shows single frames of real clips, held for the length of a clip.
+        name: networks of different names have nothing in common.
+
+    Attributes:
+        store, config, device, classes: as given.
+        kept: the file of the class means of a block of networks; None where they are not kept.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        store: ClipStore,
+        config: Settings,
+        device: torch.device,
+        classes: range,
+        *,
+        number_of: Callable[[int], int] = int,
+        holds_frames: Callable[[int], bool] = lambda iteration: False,
+        name: str = "network",
+        block: int = BLOCK,
+    ) -> None:
+        self.store, self.config, self.device, self.classes = store, config, device, classes
+        self.number_of, self.holds_frames, self.name, self.block = number_of, holds_frames, name, block
+        self.real, self.chunk = store.clips("train"), Chunk.of_real_clips(store, device)
+        self.kept: Callable[[int, bool], Any] = lambda block, held: None
+        # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
+        self.network = network.eval().requires_grad_(False)
+        is_one = config.precision == "float32"
+        self.real_network = network if is_one else copy.deepcopy(network).to(PRECISIONS[config.precision])
+        self._block, self._means = None, None
+
+    def of_classes(self, classes: range) -> "RandomNetworks":
+        """The same networks for other classes."""
+        other = copy.copy(self)
+        other.classes, other._block = classes, None
+        return other
+
+    def draw(self, iteration: int) -> Network:
+        """The network of an iteration, with fresh random values, frozen, in eval mode; until the next is drawn."""
+        return self.draw_number(self.number_of(iteration))
+
+    def real_clips(self, iteration: int) -> Iterator[Tensor]:
+        """Normalised real clips (n, C, T, H, W) of an iteration, one class after the other.
+
+        `config.batch_real` of each class, drawn anew for every network, and mirrored at random where that keeps
+        the labels.
+        """
+        batch = self._batch(self.number_of(iteration), self.holds_frames(iteration))
+        for label in self.classes:
+            of_class = self.real.labels[batch[0]] == label
+            yield self._shown(*(of_batch[of_class] for of_batch in batch))
+
+    def class_means(self, iteration: int) -> Tensor:
+        """(C, D) mean embedding of each class's real clips under the network of an iteration (equation 8).
+
+        They come from the store, where they are kept.
+        """
+        number, held = self.number_of(iteration), self.holds_frames(iteration)
+        block, within = divmod(number, self.block)
+        if self._block != (block, held):
+            file, self._block = self.kept(block, held), (block, held)
+            means = file.load() if file else None
+            of_classes = slice(self.classes.start, self.classes.stop)
+            self._means = None if means is None else send(means, self.device)[:, of_classes]
+        return self.compute_means(number, held) if self._means is None else self._means[within]
+
+    @torch.no_grad()
+    def compute_means(self, number: int, held: bool) -> Tensor:
+        """(C, D) float32 class means under the network of a number."""
+        self.draw_number(number)
+        batch, network = self._batch(number, held), self.real_network
+
+        def embed(first: int, last: int) -> Tensor:
+            # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
+            shown = self._shown(*(rows[first:last] for rows in batch)).to(PRECISIONS[self.config.precision])
+            embeddings = network.embed(shown)
+            check_embeddings(network, embeddings, shown)
+            return embeddings.float()
+
+        embeddings = torch.cat(self.chunk.map(len(batch[0]), embed))
+        labels = self.real.labels[batch[0]] - self.classes.start
+        sums = torch.zeros(len(self.classes), embeddings.shape[1], device=self.device, dtype=torch.float64)
+        # One by one, in their order: neither the device's scheduling nor the chunks change a bit.
+        with deterministic(self.device):
+            for label, row in zip(labels.tolist(), embeddings, strict=True):
+                sums[label].add_(row)
+            counts = torch.bincount(labels, minlength=len(self.classes))
+            return (sums / send(counts, self.device)[:, None]).float()
+
+    def draw_number(self, number: int) -> Network:
+        """The network of a number."""
+        # Networks of another name may have had the same memory meanwhile.
+        drawn = self.config.network_seed, self.name, number, self.config.precision
+        if getattr(self.network, "drawn", None) != drawn:
+            initialise(self.network, generator(self.config.network_seed, self.name, number))
+            if self.real_network is not self.network:
+                copy_values(self.network, self.real_network)
+                # Back again: both sides are embedded by the network with the rounded weights.
+                copy_values(self.real_network, self.network)
+            self.network.drawn = drawn  # type: ignore[assignment]
+        return self.network
+
+    def _batch(self, number: int, held: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Real clips of a network: (n,) positions, whether each is mirrored, and the frame that it holds or -1."""
+        seed, num_frames = self.config.network_seed, self.store.num_frames
+        batch, flips, view = (generator(seed, what, self.name, number) for what in ("batch", "flip", "view"))
+        # Drawn for all classes, so that no class depends on which others are condensed.
+        positions = self.store.sample(real_batch(self.store, self.config), batch)
+        mirrored = torch.rand(len(positions), generator=flips) < 0.5
+        times = (
+            torch.randint(num_frames, positions.shape, generator=view) if held else torch.full_like(positions, -1)
+        )
+        labels = self.real.labels[positions]
+        ours = (labels >= self.classes.start) & (labels < self.classes.stop)
+        return positions[ours], mirrored[ours] & self.store.flip, times[ours]
+
+    def _shown(self, positions: Tensor, mirrored: Tensor, times: Tensor) -> Tensor:
+        pixels = feed_of(self.device).rows(self.real.frames, positions)
+        if times[0] >= 0:
+            every = torch.arange(len(pixels), device=pixels.device)
+            pixels = pixels[every, send(times, self.device), None].expand_as(pixels)
+        return to_model_input(mirror(pixels, mirrored), self.store.normalisation)
+
+
+def real_batch(store: ClipStore, config: Settings) -> int:
+    """Real clips of each class that a network embeds, at most; those of the largest class for `batch_real` 0."""
+    most = int(store.counts("train").max())
+    return min(config.batch_real or most, most)

@@ -1,0 +1,380 @@
+"""Before the first iteration: parts made once, a network built once, class means kept, and the learning rate.
+
+A loss sums over the features of an embedding, so its scale goes with the network, the size of the key-frames and
+the number of videos. Its largest curvature λ takes all of that in: gradient descent on a quadratic diverges from a
+rate of 2/λ on.
+"""
+
+import math
+import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from prism.artifacts import STORAGES
+from prism.artifacts.cache import KEPT_BYTES, CacheFile
+from prism.artifacts.encodings import Encoding
+from prism.artifacts.keyframes import reduce
+from prism.artifacts.store import ClipStore
+from prism.condensation.loop import Condensation
+from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
+from prism.condensation.objectives import NUM_HELD_OUT, HeldOutNetworks, MatchLoss, Objective
+from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
+from prism.condensation.rules import Conflict, InsertionRule, InsertionState
+from prism.condensation.videos import Method, Trainable, Videos, check_storable
+from prism.errors import ConfigError, DivergedError
+from prism.machine.devices import deterministic, give_back_freed_memory, pick_device
+from prism.machine.executors import completed
+from prism.machine.progress import note, progress_bar
+from prism.machine.randomness import generator
+from prism.machine.run import Run
+from prism.machine.threads import stoppable
+from prism.networks.build import allocate, build_for
+from prism.networks.network import check_embeddings
+from prism.networks.options import NETWORKS
+from prism.parts import Parts
+
+VIDEO_COPIES = 5
+"""Of all synthetic clips as float32: they, their gradients, and what is trained with its gradients and momentum;
+within a factor of two of what any method takes."""
+HELD_OUT_BATCH = 64
+"""Real clips of each class, at most, over which held-out networks take class means."""
+PROBED = 10
+"""Classes on which the curvature is measured, at most, where classes are independent."""
+NUM_PROBES = 3
+"""Networks under which it is measured. Each has steep directions of its own: one direction for all of them would
+be less steep than any of theirs, the more so the more pixels a clip has."""
+POWER_STEPS = 4
+REACH = 0.01
+"""Length of the step over which a gradient's change is measured, as a share of the videos' norm."""
+
+
+class Setup:
+    """The parts of a run, made once, for the clips of a store.
+
+    Raises:
+        ConfigError: an option does not fit the store, or a part cannot be made or used.
+    """
+
+    def __init__(self, store: ClipStore, config: CondenseConfig) -> None:
+        self.store, self.config = store, config
+        store.require_vpc(config.vpc, "condense.vpc")
+        self.network = build_for(store, config.model, "meta", width=config.width)
+        self.method: Method = METHODS.make(config.method, config)
+        self.objective: Objective = OBJECTIVES.make(config.objective, config)
+        self.rule: InsertionRule = RULES.make(config.insertion, config)
+        self.storage: Encoding = STORAGES.make(config.storage, config)
+        self.method.check(store, config)
+        self.storage.check()
+        self.example: Encoding = self.method.example(store, config, self.encode)
+        parts = [self.method, self.objective] + [self.rule] * self.rule.inserts
+        self.independent_classes = all(part.independent_classes for part in parts)
+        names = OBJECTIVES.name_of(config.objective), NETWORKS.name_of(config.model)
+        self.scoring = "objective {} with network {}".format(*names)
+
+    def encode(
+        self, frames: Tensor, mask: Tensor, scale: int = 1, trainable: Collection[Trainable] = ()
+    ) -> Encoding:
+        """Keep normalised key-frames in the storage of the options, as `Encode` describes it."""
+        pixels, mask = self.store.normalisation.invert(frames.detach().cpu()), mask.cpu()
+        check_storable("a key-frame", pixels[mask], self.storage.largest, self.config.storage, list(trainable))
+        return self.storage.with_frames(pixels, mask, scale)
+
+    def networks(self, device: torch.device, classes: range | None = None) -> RandomNetworks:
+        """The networks of all iterations; sets that differ in their seed have the same ones in other orders.
+
+        Each stage of a method (single frames first, then whole clips) has an order of its own.
+        """
+        first, orders = self.method.preparation(self.config), dict[bool, list[int]]()
+        for is_first, stage, length in (
+            (True, "preparation", first),
+            (False, "iterations", self.config.iterations),
+        ):
+            draw = generator(self.config.seed, "order", stage)
+            orders[is_first] = torch.randperm(math.ceil(max(1, length) / BLOCK), generator=draw).tolist()
+
+        def number_of(iteration: int) -> int:
+            is_first = iteration < first
+            block, within = divmod(iteration if is_first else iteration - first, BLOCK)
+            return orders[is_first][block] * BLOCK + within
+
+        held = partial(self.method.holds_frames, self.config)
+        return self.named_networks(device, classes, number_of=number_of, holds_frames=held)
+
+    def named_networks(
+        self, device: torch.device, classes: range | None = None, config: CondenseConfig | None = None, **how: Any
+    ) -> RandomNetworks:
+        """Networks of a name, whose class means the store keeps."""
+        store, config, network = self.store, config or self.config, self.network
+        if any(parameter.is_meta for parameter in network.parameters()):
+            allocate(network, device)
+        networks = RandomNetworks(network, store, config, device, classes or range(len(store.classes)), **how)
+        key = {
+            "model": network.name,
+            "width": config.width or network.WIDTH,
+            "precision": config.precision,
+            "seed": config.network_seed,
+            "name": networks.name,
+            "clips": real_batch(store, config),
+        }
+        shape = networks.block, len(store.classes), network.embed_dim
+
+        def kept(block: int, held: bool) -> CacheFile:
+            named = key | {"view": "held_frames" if held else "whole_clips", "block": block}
+            return CacheFile.of(store, "means", named, device, shape)
+
+        # The code of a custom network may change under one name.
+        if NETWORKS.is_builtin(config.model):
+            networks.kept = kept
+        return networks
+
+    def held_out(self, run: Run) -> HeldOutNetworks:
+        """Networks outside those of any training, with their class means."""
+        config = replace(self.config, batch_real=HELD_OUT_BATCH, network_seed=0)
+        networks = self.named_networks(pick_device(run.device), config=config, name="unseen", block=1)
+        blocks = {(number, False) for number in range(NUM_HELD_OUT)}
+        precompute_class_means(networks, config, blocks, replace(run, progress=False))
+        return HeldOutNetworks(networks)
+
+    def precompute(self, run: Run) -> None:
+        """Compute what later runs can share: the class means of all iterations, if the objective reads them."""
+        if type(self.objective).real is Objective.real:
+            networks, first = self.networks(pick_device(run.device)), self.method.preparation(self.config)
+            iterations = range(first + self.config.iterations)
+            blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
+            precompute_class_means(networks, self.config, blocks, run)
+
+    def begin(self, device: torch.device, classes: range | None = None) -> Condensation:
+        """A condensation of some classes, all by default, whose learning rates are not measured yet."""
+        networks = self.networks(device, classes)
+        videos = self.method.start(self.store, self.config, device, networks.classes)
+        check_videos(self, videos, networks.classes)
+        rates = [part.lr for part in videos.trainable]
+        return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
+
+    def measure_rates(self, run: Condensation) -> None:
+        """Give a condensation its learning rates, where its parts keep their promises.
+
+        Raises:
+            ConfigError: a custom part breaks one.
+            DivergedError: the loss does not depend on the videos, or not by a finite gradient.
+        """
+        given = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (NETWORKS, "model")]
+        if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
+            check_first_use(self, run)
+        if run.num_iterations and any(part.is_relative for part in run.videos.trainable):
+            unit = self.unit_rate(run.networks)
+            run.rates = [part.lr * unit if part.is_relative else part.lr for part in run.videos.trainable]
+
+    def start(self, device: torch.device, classes: range | None = None) -> Condensation:
+        """A condensation that is ready for its first iteration."""
+        run = self.begin(device, classes)
+        self.measure_rates(run)
+        return run
+
+    def unit_rate(self, networks: RandomNetworks) -> float:
+        """The learning rate 1/λ at the start, measured on the first few classes, whichever are condensed."""
+        every, first = len(self.store.classes), self.method.preparation(self.config)
+        is_independent = self.method.independent_classes and self.objective.independent_classes
+        probed = networks.of_classes(range(min(PROBED, every) if is_independent else every))
+        videos = self.method.start(self.store, self.config, networks.device, probed.classes)
+        tensors = [tensor for part in videos.trainable for tensor in part.tensors]
+        chunk = Chunk.of_synthetic_clips(networks.device)
+
+        def gradients(step: int) -> list[Tensor]:
+            # What the last probe left lies between what it freed, and no large piece of that can be used again.
+            give_back_freed_memory()
+            with torch.enable_grad(), deterministic(networks.device):
+                clips, network = videos.render(first), probed.draw(first + step)
+                matched = self.objective.match(network, self.objective.real(probed, first + step), clips, chunk)
+                found = torch.autograd.grad(clips, tensors, matched.gradients, allow_unused=True)
+            return [torch.zeros_like(t) if g is None else g for t, g in zip(tensors, found, strict=True)]
+
+        curvature = largest_curvature(tensors, gradients, self.config.seed)
+        give_back_freed_memory()
+        if not (math.isfinite(curvature) and curvature):
+            said = "the loss does not depend on the videos" if curvature == 0 else "the gradients are not finite"
+            hint = f"Look at {self.scoring}; a larger --width may help."
+            raise DivergedError(f"{said} before the first iteration. {hint}")
+        return 1 / curvature
+
+
+def check_videos(setup: Setup, videos: Any, classes: range) -> None:
+    """Refuse, by a ConfigError, what a method must not start."""
+    labels, shape = (
+        [label for label in classes for _ in range(setup.config.vpc)],
+        _shape(getattr(videos, "mask", 0)),
+    )
+    if not isinstance(videos, Videos):
+        _refuse(METHODS, setup.config.method, "Videos from start", videos)
+    if videos.labels.tolist() != labels:
+        _refuse(METHODS, setup.config.method, f"the labels {labels}, one class after the other", videos.labels)
+    if shape != (len(labels), setup.store.num_frames):
+        _refuse(
+            METHODS, setup.config.method, f"a mask (V, T) = {(len(labels), setup.store.num_frames)}", videos.mask
+        )
+
+
+def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
+    """Refuse, by a ConfigError, parts that break a promise: an iteration is tried, in which nothing moves."""
+    store, config, classes = setup.store, setup.config, run.networks.classes
+    network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
+    if not len(clips) or len(clips) % len(classes) or clips[0].shape != shape:
+        _refuse(
+            METHODS, config.method, f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes", clips
+        )
+    some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
+    check_embeddings(network, network.embed(some), some)
+    found = run.objective.match(network, run.objective.real(run.networks, 0), clips, run.chunk)
+    if not isinstance(found, MatchLoss):
+        _refuse(OBJECTIVES, config.objective, "a MatchLoss", found)
+    if not torch.equal(clips, before):
+        _refuse(
+            OBJECTIVES, config.objective, "its losses without a change of the clips, as of clips.clone()", clips
+        )
+    if _shape(found.losses) != (len(classes),):
+        _refuse(OBJECTIVES, config.objective, f"losses (C,) = {(len(classes),)}", found.losses)
+    if _shape(found.gradients) != clips.shape or found.gradients.dtype != clips.dtype:
+        _refuse(OBJECTIVES, config.objective, f"gradients {tuple(clips.shape)} of {clips.dtype}", found.gradients)
+    if run.rule.inserts:
+        gradients, mask = reduce(found.gradients, config.keyframe_scale), run.videos.mask
+        state = InsertionState(gradients, mask, Conflict.measure(gradients, mask), 0, 1, generator(0, "try"))
+        proposed = run.rule.propose(state)
+        if _shape(proposed) != mask.shape or proposed.dtype != torch.bool:
+            _refuse(RULES, config.insertion, f"(V, T) = {tuple(mask.shape)} booleans", proposed)
+    return found
+
+
+def _refuse(parts: Parts, part: Any, wanted: str, found: Any) -> NoReturn:
+    got = f"{_shape(found)} of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+    raise ConfigError(
+        f"{parts.kind} '{parts.name_of(part)}' must give {wanted}, got {got}. docs/extending.md shows one."
+    )
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return tuple(value.shape) if isinstance(value, Tensor) else None
+
+
+def precompute_class_means(
+    networks: RandomNetworks, config: CondenseConfig, blocks: Collection[tuple[int, bool]], run: Run
+) -> None:
+    """Compute the missing class means of some blocks of networks, here or by the executor of a run.
+
+    Where they cannot be kept, or would take more than a store keeps, the run computes those of each network when
+    it comes to it. Finished blocks stay where it is interrupted.
+    """
+    files = {need: networks.kept(*need) for need in sorted(blocks)}
+    if None in files.values() or not os.access(networks.store.path, os.W_OK):
+        return
+    num_bytes, block = sum(file.num_bytes for file in files.values()), networks.block
+    said = f"The class means of {block * len(files):,} networks take {num_bytes / 2**20:,.1f} MiB"
+    if num_bytes > KEPT_BYTES:
+        return note(f"{said}, too much to be kept. They are computed as they are needed.", enabled=run.progress)
+    missing = [need for need, file in files.items() if file.load() is None]
+    if not missing:
+        return
+    note(f"{said} beside the clips. Every later run on these clips shares them.", enabled=run.progress)
+    keep: Callable[[tuple[int, bool]], None] = partial(_keep, networks)
+    if run.executor is not None:
+        keep = _KeepElsewhere(networks.store, config, run.device, networks.name, block)
+    done, total = block * (len(files) - len(missing)), block * len(files)
+    stopped = "stopped; class means that are done are kept. Run the same command to continue."
+    with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
+        for _ in completed(run.executor, keep, missing):
+            bar(block)
+
+
+def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> None:
+    (block, held), file = need, networks.kept(*need)
+    if file.load() is None:
+        numbers = range(block * networks.block, (block + 1) * networks.block)
+        file.save(torch.stack([networks.compute_means(number, held) for number in numbers]))
+
+
+@dataclass(frozen=True)
+class _KeepElsewhere:
+    """`_keep` as it travels to another process or machine."""
+
+    store: ClipStore
+    config: CondenseConfig
+    device: str
+    name: str
+    block: int
+
+    def __call__(self, need: tuple[int, bool]) -> None:
+        setup = Setup(self.store, self.config)
+        _keep(setup.named_networks(pick_device(self.device), name=self.name, block=self.block), need)
+
+
+@torch.no_grad()
+def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Tensor]], seed: int) -> float:
+    """The largest curvature λ of a loss, by power iterations on differences of gradients.
+
+    Args:
+        tensors: what is trained; moved meanwhile, and put back.
+        gradients: those of the loss of an iteration, given by its number, with respect to the tensors as they are.
+        seed: of the directions that it begins with.
+
+    Returns:
+        The mean over the networks under which the loss depends on the tensors; 0 where it does under none.
+    """
+    before = [tensor.clone() for tensor in tensors]
+    reach, found = REACH * max(_norm(before), 1e-6), []
+    for network in range(NUM_PROBES):
+        draw = generator(seed, "curvature", network)
+        direction = [torch.randn(tensor.shape, generator=draw).to(tensor.device) for tensor in tensors]
+        here = gradients(network)
+        for _ in range(POWER_STEPS):
+            if (length := _norm(direction)) == 0:
+                break
+            for tensor, old in zip(tensors, before, strict=True):
+                # Each is freed once it is used: of whole key-frames a direction is as large as the videos.
+                torch.add(old, direction.pop(0), alpha=reach / length, out=tensor)
+            direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor.copy_(old)
+        # Under a dead network, which embeds all clips alike, the loss is flat.
+        if curvature := _norm(direction):
+            found.append(curvature)
+    return sum(found) / len(found) if found else 0.0
+
+
+def _norm(tensors: list[Tensor]) -> float:
+    with deterministic(tensors[0].device):
+        # In float64, without a copy that has it.
+        kinds = (torch.promote_types(tensor.dtype, torch.float64) for tensor in tensors)
+        norms = (torch.linalg.vector_norm(t.detach(), dtype=kind) for t, kind in zip(tensors, kinds, strict=True))
+        return math.hypot(*map(float, norms))
+
+
+def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
+    """Refuse, before anything long, videos of so many classes that plainly cannot fit into memory.
+
+    Raises:
+        ConfigError: they take more than twice what the device has free.
+    """
+    give_back_freed_memory()
+    needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
+    if free is not None and needs > 2 * free:
+        raise ConfigError(
+            f"{config.vpc} videos for each of {num_classes} classes, with gradients and momentum, take about "
+            f"{needs / 2**30:,.1f} GiB, and {device.type} has {free / 2**30:,.1f} GiB free. Pass a smaller --vpc, "
+            "or ingest smaller clips."
+        )
+
+
+def free_bytes(device: torch.device) -> int | None:
+    """Memory that a device can still give, in bytes; None where the system does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    with suppress(OSError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    return None

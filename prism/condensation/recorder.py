@@ -1,0 +1,252 @@
+"""A condensation on disk while it runs: telemetry, checkpoints, and the finished set.
+
+A checkpoint holds everything that the next iteration depends on, so a run that was killed goes on from there to
+the same bytes.
+"""
+
+import shutil
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import SET, check_output_kind
+from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
+from prism.condensation.loop import Condensation, Step
+from prism.condensation.objectives import MatchScore
+from prism.condensation.videos import suggest_lower_lr
+from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted
+from prism.machine.files import discard, hidden_beside, write_atomically
+from prism.machine.provenance import check_same_run, peak_memory_bytes, provenance
+from prism.machine.run import Run
+from prism.machine.text_io import as_text, canonical_json, count, parse_json
+
+FORMAT, VERSION = "prism-checkpoint", 1
+
+
+def checkpoint_path(output: Path) -> Path:
+    """The checkpoint of a run: hidden, beside its output."""
+    return hidden_beside(output, "checkpoint")
+
+
+def shards_path(output: Path) -> Path:
+    """The classes of a run on an executor until all are done: hidden, beside its output."""
+    return hidden_beside(output, "shards")
+
+
+def run_path(output: Path) -> Path:
+    """The identity of the run of the shards: their first file, and the first to go when all is done."""
+    return shards_path(output) / "run.json"
+
+
+def check_free(output: Path, store: Path, run: Run, *, on_engine: bool) -> None:
+    """Refuse an output that is there, or that an unfinished run has begun.
+
+    Args:
+        output: the set's file.
+        store: what is read.
+        run: whether it resumes or overwrites.
+        on_engine: whether the run leaves shards, not a checkpoint.
+
+    Raises:
+        ConfigError: an unfinished run is there, and is not to be gone on with, or cannot be.
+        OutputError: as of `check_output_kind`.
+    """
+    checkpoint, shards = checkpoint_path(output), shards_path(output)
+    own, other = (shards, checkpoint) if on_engine else (checkpoint, shards)
+    again = "or start again with --overwrite."
+    if other.exists() and not run.overwrite:
+        how, so = ("without an engine", "without one") if on_engine else ("on an engine", "there")
+        raise ConfigError(f"'{output}' was begun {how}. Continue it {so} with --resume, {again}")
+    # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
+    check_output_kind(output, SET, run.overwrite or (run.resume and own.exists()), [store])
+    if own.exists() and not (run.resume or run.overwrite):
+        what = "shards" if on_engine else "checkpoint"
+        raise ConfigError(f"'{output}' has the {what} of an unfinished run. Continue it with --resume, {again}")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run between two iterations.
+
+    Attributes:
+        iteration: the next iteration to do.
+        source: what identifies the run: configuration, versions, fingerprint of the store.
+        telemetry_bytes: length of the telemetry file at this point.
+        seconds: time spent so far.
+        tensors: parameters, key-frame mask and momentum.
+    """
+
+    iteration: int
+    source: dict[str, Any]
+    telemetry_bytes: int
+    seconds: float
+    tensors: dict[str, Tensor]
+
+    def save(self, path: Path) -> None:
+        """Write the checkpoint in place of the one before, or leave that one."""
+        content = {"format": FORMAT, "version": VERSION} | {
+            key: vars(self)[key] for key in self.__match_args__[:4]
+        }
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
+        write_atomically(path, safetensors.torch.save(tensors, metadata={"prism": canonical_json(content)}))
+
+    @classmethod
+    def load(cls, path: Path, source: dict[str, Any]) -> "Checkpoint":
+        """Read the checkpoint of the run that `source` identifies.
+
+        Raises:
+            ArtifactError: it is damaged, or belongs to a run with another configuration or store.
+        """
+        try:
+            with safetensors.safe_open(path, framework="pt") as file:
+                content = parse_json((file.metadata() or {})["prism"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if (content["format"], content["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
+            numbers = count(content["telemetry_bytes"]), float(content["seconds"])
+            found = cls(count(content["iteration"]), dict(content["source"]), *numbers, tensors)
+        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+            raise damaged(path, error) from None
+        check_same_run(f"checkpoint '{path}'", found.source, source, ArtifactError)
+        return found
+
+    def check(self, run: Condensation) -> None:
+        """Refuse, by a KeyError or a ValueError, a checkpoint that does not hold what a run saves."""
+        wanted = dict(run.videos.state()) | {f"momentum.{i}": part for i, part in run.trained()}
+        for name, found in self.tensors.items():
+            if found.shape != wanted[name].shape or found.dtype != wanted[name].dtype:
+                raise ValueError(f"its {name} has another shape or type")
+            if not found.isfinite().all():
+                raise ValueError(f"its {name} is not finite")
+        if self.iteration > run.num_iterations:
+            raise ValueError(f"it is of iteration {self.iteration} of {run.num_iterations}")
+
+
+def damaged(path: Path, error: Exception) -> ArtifactError:
+    """The refusal of a checkpoint that cannot be read or does not hold what its run needs."""
+    return ArtifactError(f"checkpoint '{path}' is damaged: {error}. Start again with --overwrite.")
+
+
+class RunRecorder:
+    """Telemetry and checkpoints of a run, and the set at its end.
+
+    The run has locked the output: no other one writes it meanwhile.
+
+    Args:
+        run: the condensation, which a checkpoint may move forward.
+        output: the set's file.
+        how: whether a checkpoint is gone on with, or an output replaced.
+        source: what identifies the run.
+        checkpoint_seconds: time between two checkpoints.
+
+    Attributes:
+        seconds: time until the last iteration, those before a kill included.
+    """
+
+    def __init__(
+        self, run: Condensation, output: Path, how: Run, source: dict[str, Any], checkpoint_seconds: float
+    ) -> None:
+        self.run, self.output, self.source, self.store = run, output, source, run.networks.store
+        self.checkpoint, self.checkpoint_seconds, self.seconds = checkpoint_path(output), checkpoint_seconds, 0.0
+        self.telemetry = TelemetryWriter(telemetry_path(output))
+        try:
+            kept = self._continue() if how.resume and self.checkpoint.exists() else 0
+            self.telemetry.keep(kept)
+        except BaseException:
+            self.telemetry.close()
+            raise
+        if kept == 0:
+            # A checkpoint that is not continued must not outlive the telemetry that it counts on.
+            discard(self.checkpoint)
+            shutil.rmtree(shards_path(output), ignore_errors=True)
+            store = as_text(str(self.store.path))
+            self.telemetry.write("start", config=source["config"], store=store, **provenance())
+        self._saved = time.monotonic()
+        self._started = self._saved - self.seconds
+
+    def _continue(self) -> int:
+        """Take up the checkpoint; return how much of the telemetry belongs to it, in bytes."""
+        found = Checkpoint.load(self.checkpoint, self.source)
+        try:
+            found.check(self.run)
+            self.run.restore(found.iteration, found.tensors)
+        except (KeyError, ValueError) as error:
+            raise damaged(self.checkpoint, error) from None
+        self.seconds = found.seconds
+        return found.telemetry_bytes
+
+    def __enter__(self) -> "RunRecorder":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.telemetry.close()
+
+    def record(self, step: Step) -> None:
+        """Write what an iteration did, and when; every hundredth of the run also how cosines are spread."""
+        self.seconds = time.monotonic() - self._started
+        numbers = {"keyframes": step.keyframes, "lr": step.lr, "seconds": round(self.seconds, 3)}
+        self.telemetry.write("step", iteration=step.iteration, **(step.recorded | numbers))
+        if step.conflict is None or step.inserted is None:
+            return
+        every = max(1, self.run.config.iterations // 100)
+        if step.iteration % every == 0 and (candidates := ~step.conflict.mask).any():
+            # PyTorch takes no more values.
+            spread = step.conflict.cosines[candidates].flatten().float().cpu()[: 2**24]
+            quantiles = [round(value, 5) for value in torch.quantile(spread, torch.tensor(QUANTILES)).tolist()]
+            self.telemetry.write("cosines", iteration=step.iteration, quantiles=quantiles)
+        pairs = step.conflict.cosines[step.inserted].tolist()
+        for (video, frame), pair in zip(step.inserted.nonzero().tolist(), pairs, strict=True):
+            cosines = [round(cosine, 5) for cosine in pair]
+            self.telemetry.write("insertion", iteration=step.iteration, video=video, frame=frame, cosines=cosines)
+
+    def record_score(self, score: MatchScore) -> None:
+        """Write the score of the videos as they stand."""
+        self.telemetry.write("unseen", iteration=self.run.iteration, **asdict(score))
+
+    def checkpoint_if_due(self, stop: bool) -> None:
+        """Save a checkpoint if it is time for one, or if the run is to stop.
+
+        Raises:
+            Interrupted: it is to stop, and iterations are left.
+        """
+        if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
+            self.save_checkpoint()
+            self._saved = time.monotonic()
+        if stop and self.run.iteration < self.run.num_iterations:
+            raise Interrupted(
+                f"stopped at iteration {self.run.iteration} of {self.run.num_iterations}; a checkpoint is saved. "
+                "Run the same command with --resume to continue."
+            )
+
+    def save_checkpoint(self) -> None:
+        """Put everything on disk that the next iteration depends on.
+
+        Raises:
+            DivergedError: it could not go on from there; the checkpoint before stays.
+        """
+        self.store.check_unchanged()
+        tensors = self.run.tensors()
+        if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:
+            raise DivergedError(
+                f"the values of {', '.join(spoiled)} are not finite after iteration {self.run.iteration - 1}. "
+                f"{suggest_lower_lr(self.run.videos.trainable)} The last checkpoint, if any, stays."
+            )
+        length = self.telemetry.sync()
+        Checkpoint(self.run.iteration, self.source, length, self.seconds, tensors).save(self.checkpoint)
+
+    def finish(self, condensed: CondensedSet) -> None:
+        """Write the set under its final name, then drop the checkpoint."""
+        if score := condensed.source.get("unseen"):
+            self.telemetry.write("unseen", iteration=self.run.iteration, **score)
+        ends = {"seconds": round(self.seconds, 3), "peak_memory_bytes": peak_memory_bytes()}
+        self.telemetry.write("end", **ends, keyframes=condensed.keyframe_counts.tolist())
+        self.telemetry.sync()
+        condensed.save(self.output)
+        discard(self.checkpoint)

@@ -1,0 +1,47 @@
+"""Gradient descent with momentum: what trains networks, and what moves synthetic videos."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.optim.sgd import sgd
+
+
+class SGD:
+    """Stochastic gradient descent with momentum, in place: v ← momentum · v + gradient, then x ← x − rate · v.
+
+    Args:
+        groups: leaves, each of them once; those of a group move at one rate.
+        momentum: at least 0 and below 1.
+        weight_decay: multiple of x that is added to its gradient.
+
+    Attributes:
+        momentum_buffers: v of each tensor, from its first step on.
+    """
+
+    # `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.
+    def __init__(self, groups: Sequence[Sequence[Tensor]], momentum: float, weight_decay: float = 0.0) -> None:
+        self.groups = groups
+        self.momentum, self.weight_decay = momentum, weight_decay
+        self.momentum_buffers: dict[Tensor, Tensor] = {}
+
+    def zero_grad(self) -> None:
+        """Drop the gradients. A tensor without one rests: its momentum does not move it."""
+        for group in self.groups:
+            for tensor in group:
+                tensor.grad = None
+
+    @torch.no_grad()
+    def step(self, rates: Sequence[float]) -> None:
+        """Move every tensor that has a gradient, at the rate of its group."""
+        for group, rate in zip(self.groups, rates, strict=True):
+            tensors = [tensor for tensor in group if tensor.grad is not None]
+            gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
+            buffers = [self.momentum_buffers.get(tensor) for tensor in tensors]
+            sgd(
+                *(tensors, gradients, buffers), weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
+                dampening=0.0, nesterov=False, maximize=False,
+            )  # fmt: skip
+            # Without momentum there are none.
+            found = zip(tensors, buffers, strict=True)
+            self.momentum_buffers |= {tensor: buffer for tensor, buffer in found if buffer is not None}

@@ -1,0 +1,329 @@
+"""Custom parts: an object or a name, recorded, resumed, spread over classes, and checked at their first use."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+import torch
+from conftest import CrashingAt
+from settings import PAPER
+from torch import nn
+
+from prism.artifacts.encodings.sparse import Float32
+from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.condensation.condense import condense
+from prism.condensation.loop import Condensation
+from prism.condensation.objectives import DistributionMatching, MatchLoss, Objective
+from prism.condensation.rules import InsertionRule
+from prism.condensation.videos import Method, Videos
+from prism.errors import ArtifactError, ConfigError, DivergedError
+from prism.networks.network import Network
+
+TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | {
+    "iterations": 6,
+    "batch_real": 2,
+    "width": 2,
+    "warmup": 0.0,
+    "cooldown": 0.0,
+    "device": "cpu",
+}
+
+
+@dataclass(frozen=True)
+class Loud(InsertionRule):
+    """Frames whose gradient has more than `times` the mean energy."""
+
+    times: float = 1.5
+    independent_classes = True
+
+    def propose(self, state):
+        energy = state.gradients.flatten(2).square().sum(dim=2)
+        return energy > self.times * energy.mean(dim=1, keepdim=True)
+
+
+class Loudest(InsertionRule):
+    """The frame whose gradient has the largest energy of all videos."""
+
+    def propose(self, state):
+        return state.conflict.energy == state.conflict.energy.max()
+
+
+NAME = f"{__name__}:Loud(times=1.1)"
+
+
+def test_a_custom_rule_makes_one_set_as_an_object_and_by_its_name(store):
+    as_object, by_name = (condense(store, insertion=rule, **TINY) for rule in (Loud(times=1.1), NAME))
+    assert as_object.to_bytes() == by_name.to_bytes()
+    assert as_object.source["config"]["insertion"] == NAME
+    assert as_object.num_keyframes > 4
+    assert as_object.to_bytes() != condense(store, insertion=Loud(times=1.2), **TINY).to_bytes()
+
+
+def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crashing_at: CrashingAt):
+    with crashing_at(3):
+        condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", checkpoint_seconds=0, **TINY)
+    with pytest.raises(ArtifactError, match=r"config\.insertion is .*times=1\.1.*, not .*times=2\.0"):
+        condense(store, insertion=Loud(times=2.0), output=tmp_path / "set", resume=True, **TINY)
+    resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
+    assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
+
+
+def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_every_video_by_itself(
+    store, tmp_path
+):
+    with ThreadPoolExecutor(2) as executor:
+        with pytest.raises(ConfigError, match=r"and insertion rule .*:Loudest condenses all classes together"):
+            condense(store, insertion=Loudest(), executor=executor, output=tmp_path / "set", **TINY)
+        assert list(tmp_path.iterdir()) == []
+        merged = condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", executor=executor, **TINY)
+    assert merged.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()
+
+
+class Watching(DistributionMatching):
+    """Distribution matching, which records a number."""
+
+    def match(self, network, real, clips, chunk):
+        found = super().match(network, real, clips, chunk)
+        return MatchLoss(found.losses, found.gradients, {"largest": found.losses.max()})
+
+
+def test_the_numbers_of_an_objective_are_recorded_and_those_of_the_paper_leave_a_set_as_it_is(store, tmp_path):
+    made = condense(store, objective=Watching(), output=tmp_path / "set", **TINY)
+    assert made.source["config"]["objective"] == f"{__name__}:Watching"
+    steps = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("step")
+    assert all(0 < step["largest"] < step["loss"] and step["between_class"] is None for step in steps)
+    exact = condense(store, **TINY)
+    assert "objective" not in exact.source["config"]
+    assert torch.equal(made.render(), exact.render())
+
+
+@dataclass(frozen=True)
+class Given(Objective):
+    """Gives what a test wants."""
+
+    given: object
+
+    def match(self, network, real, clips, chunk):
+        return self.given(torch.zeros(len(real)), clips)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (lambda losses, clips: None, "a MatchLoss, got a NoneType"),
+        (lambda losses, clips: MatchLoss(losses.tolist(), clips), r"losses \(C,\) = \(2,\), got a list"),
+        (lambda losses, clips: MatchLoss(losses.sum(), clips), r"losses \(C,\) = \(2,\), got \(\)"),
+        (lambda losses, clips: MatchLoss(losses, clips[:1]), r"gradients \(2, 8, 3, 48, 48\) .*, got \(1, 8,"),
+        (
+            lambda losses, clips: MatchLoss(losses, clips.double()),
+            r"gradients .* of torch\.float32, got .*float64",
+        ),
+        (lambda losses, clips: MatchLoss(losses, clips.detach().mul_(0.5)), "its losses without a change"),
+    ],
+)
+def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(store, tmp_path, given, sentence):
+    with pytest.raises(ConfigError, match=rf"objective '{__name__}:Given\(.*\)' must give {sentence}"):
+        condense(store, objective=Given(given), output=tmp_path / "set", **TINY)
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "sentence"),
+    [
+        (lambda losses, clips: MatchLoss(losses, clips * NAN), {"lr": 0.0}, "gradients are not finite before"),
+        (
+            lambda losses, clips: MatchLoss(losses * NAN, clips),
+            {},
+            "'class0' is not finite at iteration 0, before",
+        ),
+        (
+            lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}),
+            {},
+            "'mine' in the telemetry is not finite, in the record 'step' of iteration 0",
+        ),
+    ],
+)
+def test_an_objective_that_is_not_finite_is_named_with_what_is_not(store, tmp_path, given, options, sentence):
+    with pytest.raises(DivergedError, match=sentence) as caught:
+        condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | options))
+    assert "learning rate is too high" not in str(caught.value)
+
+
+class Overflowing(Network):
+    """The mean colour of a clip, which is no number."""
+
+    embed_dim = 3
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.classifier = nn.Linear(3, self.num_classes)
+
+    def embed(self, clips):
+        return clips.mean(dim=(2, 3, 4)) * NAN
+
+    def forward(self, clips):
+        return self.classifier(self.embed(clips))
+
+
+def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(store):
+    with pytest.raises(DivergedError, match="not finite"):
+        condense(store, **(TINY | {"model": Overflowing, "width": 0, "lr": 0.0}))
+
+
+class Proposing(InsertionRule):
+    def __init__(self, given):
+        self.given = given
+
+    def propose(self, state):
+        return self.given(state.mask)
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (lambda mask: None, "a NoneType"),
+        (lambda mask: mask[:1], r"\(1, 8\) of torch.bool"),
+        (lambda mask: mask.float(), r"\(2, 8\) of torch.float32"),
+    ],
+)
+def test_a_rule_that_proposes_something_else_is_refused_at_its_first_use(store, given, got):
+    sentence = rf"rule '{__name__}:Proposing\(.*\)' must give \(V, T\) = \(2, 8\) booleans, got {got}"
+    with pytest.raises(ConfigError, match=sentence):
+        condense(store, insertion=Proposing(given), **TINY)
+
+
+# Methods.
+
+
+class Greys(Videos):
+    """One grey value for each video."""
+
+    def render(self, iteration):
+        clips = torch.zeros(len(self.labels), self.mask.shape[1], 3, 48, 48)
+        return clips + self.parts["grey"][:, None, None, None, None]
+
+
+@dataclass(frozen=True)
+class Grey(Method):
+    """Grey videos, and nothing else than how they are rendered."""
+
+    value: float = 0.5
+
+    def start(self, store, config, device, classes):
+        labels = torch.tensor(classes).repeat_interleave(config.vpc)
+        return Greys({"grey": torch.full((len(labels),), self.value)}, labels, store.num_frames, config)
+
+
+STILL = TINY | {"iterations": 0, "insertion": "never"}
+
+
+def test_a_set_holds_every_frame_as_it_is_rendered_if_its_storage_can(store):
+    made = condense(store, method=Grey(), **STILL)
+    assert torch.allclose(made.render(), store.normalisation.invert(torch.full((2, 8, 3, 48, 48), 0.5)))
+    with pytest.raises(DivergedError, match=r"a key-frame has reached .*, which float16 cannot hold"):
+        condense(store, method=Grey(1e6), storage="float16", **STILL)
+
+
+def heedless(labels, num_frames=8):
+    """A method that starts with grey videos of these labels, whatever the options say."""
+
+    def start(self, store, config, device, classes):
+        return Greys({"grey": torch.full((len(labels),), 0.5)}, torch.tensor(labels), num_frames, config)
+
+    return type("Heedless", (Method,), {"start": start})()
+
+
+class Nothing(Method):
+    def start(self, store, config, device, classes):
+        return None
+
+
+class Sideways(Grey):
+    """Colours before frames, as networks have them."""
+
+    def start(self, store, config, device, classes):
+        videos = super().start(store, config, device, classes)
+        videos.render = lambda iteration: Greys.render(videos, iteration).transpose(1, 2)
+        return videos
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        (Nothing(), "Nothing' must give Videos from start, got a NoneType"),
+        (heedless([0, 1, 0, 1]), r"Heedless' must give the labels \[0, 0, 1, 1\], one class after the other"),
+        (heedless([0, 0, 1, 1], 9), r"Heedless' must give a mask \(V, T\) = \(4, 8\), got \(4, 9\)"),
+        (Sideways(), r"Sideways' must give clips \(n, 8, 3, 48, 48\), as many of each of 2 classes, got \("),
+    ],
+)
+def test_a_method_that_starts_or_renders_something_else_is_refused(store, monkeypatch, method, sentence):
+    monkeypatch.setattr(Condensation, "step", None)
+    with pytest.raises(ConfigError, match=sentence):
+        condense(store, method=method, **(STILL | {"vpc": 2}))
+
+
+class Brightening(Videos):
+    """Still videos, which grow brighter from the fourth iteration on."""
+
+    def render(self, iteration):
+        light = torch.linspace(0, 1, 8).square() * (iteration >= 4)
+        return self.parts["grey"].view(-1, 1, 1, 1, 1) + light.view(-1, 1, 1, 1).expand(8, 3, 48, 48)
+
+
+class Staged(Method):
+    """Brightening videos, of whose frames an insertion rule may propose all but the first."""
+
+    def preparation(self, config):
+        return 4
+
+    def start(self, store, config, device, classes):
+        labels = torch.tensor(classes).repeat_interleave(config.vpc)
+        videos = Brightening({"grey": torch.full((len(labels),), 0.5)}, labels, store.num_frames, config)
+        videos.mask[:, 1:] = False
+        return videos
+
+
+def test_a_set_holds_every_frame_as_it_is_rendered_last_whatever_the_mask_and_the_stages(store):
+    made = condense(store, method=Staged(), **(STILL | {"iterations": 1, "lr": 1e-30}))
+    last = (0.5 + torch.linspace(0, 1, 8).square()).view(1, 8, 1, 1, 1).expand(2, 8, 3, 48, 48)
+    assert torch.allclose(made.render(), store.normalisation.invert(last), atol=1e-6)
+    assert len(condense(store, method=Staged(), **(STILL | {"lr": 0.0}))) == 2
+
+
+# Storages.
+
+
+class Failing(Float32):
+    """Fails on key-frames that were trained."""
+
+    is_mended = False
+
+    def encode(self, frames, mask, scale=1):
+        if frames.std() > 0.1 and not self.is_mended:
+            raise RuntimeError("no bits left")
+        return super().encode(frames, mask, scale)
+
+
+def test_a_storage_that_fails_at_the_end_loses_no_iteration(store, tmp_path, monkeypatch):
+    options = TINY | {"storage": Failing(), "output": tmp_path / "set"}
+    with pytest.raises(ConfigError, match="RuntimeError: no bits left"):
+        condense(store, **options)
+    monkeypatch.setattr(Failing, "is_mended", True)
+    monkeypatch.setattr(Condensation, "step", None)
+    resumed = condense(store, resume=True, **options)
+    monkeypatch.undo()
+    assert torch.equal(resumed.render(), condense(store, **TINY).render())
+
+
+class Broken(Float32):
+    def encode(self, frames, mask, scale=1):
+        return {}
+
+
+def test_a_storage_that_cannot_encode_is_refused_before_the_first_iteration(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(Condensation, "step", None)
+    with pytest.raises(ConfigError, match=r"the storage 'Broken' cannot store key-frames at scale 2: must hold"):
+        condense(store, **(TINY | {"keyframe_scale": 2, "storage": Broken(), "output": tmp_path / "set"}))
+    assert list(tmp_path.iterdir()) == []
