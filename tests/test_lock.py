@@ -1,6 +1,7 @@
 """The development install takes what the repository knows: every pinned version has its hashes."""
 
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -73,3 +74,14 @@ def test_whatever_the_project_asks_for_to_be_built_run_and_tested_is_pinned():
 def test_whatever_docs_and_releases_ask_for_is_pinned():
     extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
     assert needs(extras, "docs", "release") <= pins(PAIRS["releases"][0]).keys()
+
+
+def test_make_install_fetches_only_torch_without_a_hash():
+    commands = subprocess.run(
+        ["make", "--dry-run", "--always-make", "install"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    locked, torch, project = [line for line in commands.splitlines() if "pip install" in line]
+    assert "--require-hashes" in locked
+    assert locked.endswith("-r requirements-dev.txt")
+    assert torch.endswith(f"-c constraints.txt {WITHOUT_HASHES}")
+    assert "--no-index --no-build-isolation" in project

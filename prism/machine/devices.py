@@ -51,21 +51,19 @@ def deterministic(device: "torch.device") -> Iterator[None]:
     """
     import torch
 
-    if device.type == "cpu":
-        before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
-        return
-    cudnn = torch.backends.cudnn
+    cudnn, threads = torch.backends.cudnn, torch.get_num_threads()
     chosen = cudnn.deterministic, cudnn.benchmark
-    cudnn.deterministic, cudnn.benchmark = True, False
+    if device.type == "cpu":
+        torch.set_num_threads(1)
+    else:
+        cudnn.deterministic, cudnn.benchmark = True, False
     try:
         yield
     finally:
-        cudnn.deterministic, cudnn.benchmark = chosen
+        if device.type == "cpu":
+            torch.set_num_threads(threads)
+        else:
+            cudnn.deterministic, cudnn.benchmark = chosen
 
 
 def rounding(device: "torch.device") -> list[str | bool]:

@@ -1,13 +1,12 @@
 """Many machines: a real scheduler and two workers on loopback, one of which is killed in the midst of the work."""
 
-import importlib
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -22,7 +21,7 @@ from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path
-from prism.errors import ArtifactError, ConfigError, DivergedError, EngineError
+from prism.errors import ConfigError, DivergedError, EngineError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.ingestion.build import ingest
@@ -207,30 +206,13 @@ def test_an_error_of_a_worker_is_that_of_the_run(cluster, make_store, tmp_path):
             evaluate(None, store, train_store=store, lr=1e30, epochs=3, seeds=1, width=2, executor=executor)
 
 
-def listening(pid: int) -> set[str]:
-    """The hosts on which a process listens."""
-    connections = psutil.Process(pid).net_connections(kind="inet")
-    return {found.laddr.ip for found in connections if found.status == psutil.CONN_LISTEN}
-
-
-@pytest.mark.parametrize("way", ["name", "object"])
-def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_path, monkeypatch, way):
+def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_path, monkeypatch):
     program = "from prism.condensation.rules import Never\n\nclass Mine(Never):\n    pass\n"
     (tmp_path / "rules_of_mine.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
-    rule = "rules_of_mine:Mine" if way == "name" else importlib.import_module("rules_of_mine").Mine()
-    options = {"insertion": rule, "output": tmp_path / "set", "iterations": 1, "width": 2}
+    options = {"insertion": "rules_of_mine:Mine", "output": tmp_path / "set", "iterations": 1, "width": 2}
     with opened("dask", cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
         condense(make_store(), executor=executor, **options)
-
-
-def test_a_client_listens_nowhere_and_the_cluster_only_on_loopback(cluster):
-    before = listening(os.getpid())
-    with opened("dask", cluster.address) as executor:
-        assert sorted(completed(executor, str, range(4))) == [(item, str(item)) for item in range(4)]
-        assert listening(os.getpid()) == before
-        for process in (cluster.scheduler, *cluster.workers):
-            assert listening(process.pid) == {HOST}
 
 
 def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, capsys):
@@ -251,14 +233,6 @@ def command(*arguments: object) -> int:
     return int(ended.value.code or 0)
 
 
-def test_a_store_that_is_another_one_there_is_refused(make_store):
-    store = make_store()
-    arrived, (path, fingerprint) = store.__reduce__()
-    assert arrived(path, fingerprint).fingerprint == store.fingerprint
-    with pytest.raises(ArtifactError, match="holds other clips here than where the run was begun"):
-        arrived(path, "0" * 64)
-
-
 @pytest.mark.parametrize(
     ("engine", "address", "error", "says"),
     [
@@ -270,32 +244,6 @@ def test_a_store_that_is_another_one_there_is_refused(make_store):
 def test_an_engine_that_cannot_be_had_is_refused_in_one_sentence(engine, address, error, says):
     with pytest.raises(error, match=says), opened(engine, address):
         pass
-
-
-def test_an_address_that_is_none_makes_no_client_that_could_not_be_closed(monkeypatch):
-    monkeypatch.setattr(distributed, "Client", None)
-    with (
-        pytest.raises(EngineError, match="no Dask scheduler answers at 'foo': missing port"),
-        opened("dask", "foo"),
-    ):
-        pass
-
-
-def test_a_result_that_comes_after_all_was_given_up_is_taken_in_silence():
-    futures = [Future(), Future()]
-    futures[0].set_exception(DivergedError("nan"))
-
-    class Late(ThreadPoolExecutor):
-        """Like Dask, it may end a future that was cancelled."""
-
-        def submit(self, function, item):
-            return futures[item]
-
-    with pytest.raises(DivergedError):
-        list(completed(Late(), diverge, [0, 1]))
-    assert futures[1].cancelled()
-    futures[1].set_result(1)
-    futures[1].set_exception(DivergedError("nan"))
 
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
@@ -331,3 +279,18 @@ def test_a_worker_of_other_versions_is_refused(monkeypatch):
             EngineError, match=r"other versions than this process: its torch is '1\.0', not '2\.0'"
         ):
             list(found)
+
+
+def listening(pid: int) -> set[str]:
+    """The hosts on which a process listens."""
+    connections = psutil.Process(pid).net_connections(kind="inet")
+    return {found.laddr.ip for found in connections if found.status == psutil.CONN_LISTEN}
+
+
+def test_a_client_listens_nowhere_and_the_cluster_only_on_loopback(cluster):
+    before = listening(os.getpid())
+    with opened("dask", cluster.address) as executor:
+        assert sorted(completed(executor, str, range(4))) == [(item, str(item)) for item in range(4)]
+        assert listening(os.getpid()) == before
+        for process in (cluster.scheduler, *cluster.workers):
+            assert listening(process.pid) == {HOST}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from prism.errors import ConfigError, Interrupted, OutputError
 from prism.machine import progress
-from prism.machine.devices import deterministic, let_waiting_threads_sleep, pick_device
+from prism.machine.devices import deterministic, pick_device
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
@@ -51,14 +51,6 @@ def test_every_part_of_a_streams_name_gives_another_seed(seed, name, index):
 def test_seeds_are_the_same_in_every_version_of_prism():
     # A golden value: if it changes, no published run can be repeated.
     assert derive_seed(0, "network", 0) == 5430471536433508717
-
-
-def test_generators_leave_the_global_randomness_alone():
-    torch.manual_seed(0)
-    expected = torch.rand(3)
-    torch.manual_seed(0)
-    torch.rand(5, generator=generator(0, "init"))
-    assert torch.equal(torch.rand(3), expected)
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()))
@@ -130,13 +122,6 @@ def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_ter
     ]
 
 
-def test_a_stage_that_is_not_to_be_shown_writes_nothing(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    with progress.progress_bar("Evaluating", 3, "epochs", enabled=False) as advance:
-        advance()
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_bar_shows_values_under_any_name(monkeypatch, capfd, terminal):
     """The names are those of a user's candidates."""
@@ -160,16 +145,6 @@ def test_a_missing_gpu_is_refused_and_auto_does_without():
 def test_a_device_that_is_none_is_refused_in_one_sentence(name):
     with pytest.raises(ConfigError, match=rf"^device = '{name}', but it must be one of auto, cpu, cuda\.$"):
         pick_device(name)
-
-
-def test_provenance_begins_with_no_gpu_that_nothing_has_used(monkeypatch):
-    # From then on a process could no longer be forked.
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: pytest.fail("it began with CUDA"))
-    assert provenance()["gpu"] is None
-    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a GPU")
-    assert provenance()["gpu"] == "a GPU"
 
 
 def test_convolutions_on_a_gpu_have_no_race_while_prism_computes_and_the_users_choice_is_back_then(monkeypatch):
@@ -212,15 +187,6 @@ def test_memory_that_a_program_keeps_is_not_asked_of_the_system_again(call, kept
     pages = (2**24 + 2**26) // resource.getpagesize()
     found = dict(zip(("by a thread", "for the others"), map(int, said.stdout.split()), strict=True))
     assert {name for name, faults in found.items() if faults < pages / 100} == set(kept)
-
-
-def test_threads_that_wait_sleep_unless_the_user_says_otherwise(monkeypatch):
-    for said, expected in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
-        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-        if said:
-            monkeypatch.setenv("OMP_WAIT_POLICY", said)
-        let_waiting_threads_sleep()
-        assert os.environ["OMP_WAIT_POLICY"] == expected
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is freed goes back otherwise elsewhere")
