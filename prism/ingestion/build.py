@@ -5,6 +5,7 @@ import re
 import shutil
 from collections import defaultdict
 from concurrent.futures import Executor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from prism.errors import Interrupted, SourceError
 from prism.ingestion.listing import DataSet
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import Plan, make_plan
-from prism.ingestion.pool import Pool
-from prism.ingestion.shards import Shard, decode_shard
+from prism.ingestion.pool import Shard, decode_all, decode_shard
 from prism.ingestion.working import WorkingFolder, discard_named, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import (
@@ -153,17 +153,15 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
 
 
 def _decode_here(plan: Plan, folder: WorkingFolder, left: list[int], num_workers: int, advance: Advance) -> None:
-    task_of = partial(plan.task, slots=folder.slots)
-    with stop_signal() as stopped, Pool(task_of, left, num_workers) as pool:
-        for result in pool.results():
+    results = decode_all(partial(plan.task, slots=folder.slots), left, num_workers)
+    with stop_signal() as stopped, closing(results):
+        for result in results:
             if result is not None:
                 folder.record(*result)
                 advance()
             if stopped.signal:
-                done = len(folder.outcomes)
-                raise Interrupted(
-                    f"stopped after {done} of {len(plan.videos)} videos. Run the same command again to go on."
-                )
+                done = f"{len(folder.outcomes)} of {len(plan.videos)} videos"
+                raise Interrupted(f"stopped after {done}. Run the same command again to go on.")
 
 
 def _decode_on(executor: Executor, plan: Plan, folder: WorkingFolder, left: list[int], advance: Advance) -> None:
@@ -172,31 +170,21 @@ def _decode_on(executor: Executor, plan: Plan, folder: WorkingFolder, left: list
     shutil.rmtree(folder.shards, ignore_errors=True)
     with writing(folder.shards):
         folder.shards.mkdir()
+    runs: list[list[int]] = []
+    for number in left:
+        if not (runs and runs[-1][-1] == number - 1 and len(runs[-1]) < SHARD_VIDEOS):
+            runs.append([])
+        runs[-1].append(number)
     shards = [
-        Shard(
-            folder.shards,
-            tuple((number, plan.task(number, Path())) for number in numbers),
-            folder.offsets[numbers[-1] + 1],
-        )
-        for numbers in _neighbours(left, SHARD_VIDEOS)
+        Shard(folder.shards, tuple((n, plan.task(n, Path())) for n in run), folder.offsets[run[-1] + 1])
+        for run in runs
     ]
     for shard, (file, outcomes) in completed(executor, decode_shard, shards):
-        folder.fill(shard.start, Path(file))
+        folder.fill(folder.offsets[shard.tasks[0][0]], Path(file))
         for number, outcome in outcomes:
             folder.record(number, outcome)
             advance()
     shutil.rmtree(folder.shards, ignore_errors=True)
-
-
-def _neighbours(numbers: list[int], most: int) -> list[list[int]]:
-    """Ascending numbers in runs without a gap, none longer than `most`."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1 and len(runs[-1]) < most:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return runs
 
 
 def _check_classes(plan: Plan, folder: WorkingFolder) -> None:

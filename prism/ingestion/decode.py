@@ -20,11 +20,11 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from itertools import chain, dropwhile
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import av
 import numpy as np
@@ -36,7 +36,7 @@ from PIL import Image
 from prism.errors import VideoError
 from prism.ingestion.listing import frame_files
 from prism.ingestion.sampling import Window
-from prism.ingestion.task import Limits
+from prism.machine.text_io import count
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -55,55 +55,42 @@ EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
 
 
-class _Missing(Exception):
-    """Seeking does not lead to the wanted frames, or to damaged ones."""
+@dataclass(frozen=True)
+class Limits:
+    """Limits of one video's size, length, time and memory; the fields are options of `IngestConfig`."""
+
+    min_side: int
+    max_pixels: int
+    max_seconds: float
+    max_decode_seconds: float
+    max_decode_bytes: int
 
 
-@dataclass
-class Clips:
-    """The clips of one video.
+@dataclass(frozen=True)
+class Outcome:
+    """The windows of a video, its number of frames, and the damage outside of them; or why it is skipped."""
 
-    Attributes:
-        video_frames: frames of the video.
-        windows: the frames of each clip.
-        clips: (T, 3, size, size) uint8, RGB, one for each window.
-        damage: what is known to be damaged outside of the clips; empty where nothing is.
-    """
-
-    video_frames: int
-    windows: list[Window]
-    clips: list[Array]
+    windows: tuple[Window, ...] = ()
+    video_frames: int = 0
+    reason: str = ""
     damage: str = ""
 
+    to_dict = asdict
 
-@dataclass
-class _Survey:
-    """What the packets of a video say without being decoded.
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Outcome":
+        """Read `to_dict`'s values.
 
-    `times` are the sorted time stamps of its frames where these can be trusted, else empty; `damage` says that the
-    file ends early.
-    """
-
-    packets: int
-    times: list[int]
-    rate: Fraction | None
-    matrix: list[int] | None
-    damage: str
-
-
-@dataclass
-class _Scan:
-    """A decoded video: the runs of frames without damage, and the frames that were wanted."""
-
-    video_frames: int
-    runs: list[range]
-    frames: Frames | None = None
-    damage: str = ""
+        Raises:
+            KeyError, TypeError, ValueError: they are not such values.
+        """
+        windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
+        return cls(windows, count(values["video_frames"]), str(values["reason"]), str(values["damage"]))
 
 
 def read_clips(
     path: Path, choose: Choose, num_frames: int, size: int, limits: Limits, root: Path, whole: bool = False
-) -> Clips:
+) -> tuple[Outcome, list[Array]]:
     """Decode the clips of one video, holding no more than their frames.
 
     Args:
@@ -112,63 +99,76 @@ def read_clips(
             frames per second (None where they are not known), the windows to read, each inside a run.
         num_frames: frames of a clip (T).
         size: height and width in pixels; the short side is resized to it, then the centre is cropped.
-        limits: what the video may cost; the system keeps those of memory and time (`ingestion/worker.py`).
+        limits: what the video may cost; the system keeps those of memory and time (`ingestion/pool.py`).
         root: the source; a frame that is a link may not lead out of it.
         whole: refuse a video that is damaged anywhere, for which all of it is decoded.
+
+    Returns:
+        The outcome, and for each of its windows (T, 3, size, size) uint8, RGB.
 
     Raises:
         VideoError: the video cannot be used; the reason is its message.
     """
-    if path.is_dir():
-        return _read_images(path, choose, num_frames, size, limits, root)
-    survey = _survey(path, limits)
-    scan = _Scan(survey.packets, [range(survey.packets)], damage=survey.damage)
-    if survey.times and not whole:
-        windows = choose(scan.video_frames, scan.runs, survey.rate)
-        try:
-            frames = _read_by_time(path, survey, _indices(windows, num_frames, scan), size, limits)
-            return Clips(scan.video_frames, windows, _clips(frames, windows, num_frames, survey.packets))
-        except _Missing:
-            pass
-    if survey.packets < 2:
-        scan = _read_in_order(path, survey, (), size, limits)
+    video = _Images(path, size, limits, root) if path.is_dir() else _Video(path, size, limits)
     # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
-    for _ in range(3):
-        _check_count(scan.video_frames)
-        windows = choose(scan.video_frames, scan.runs, survey.rate)
+    guess = video.num_frames
+    scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read_in_order(())
+    is_stamped = bool(video.times) and not whole
+    for _ in range(4):
+        if scan.video_frames < 2:
+            one = "there is only one frame, which cannot show a motion."
+            raise VideoError(one if scan.video_frames else "no frame can be decoded.")
+        windows = choose(scan.video_frames, scan.runs, video.rate)
         if not windows:
             raise VideoError(f"no clip fits between what is damaged: {scan.damage}")
-        wanted = _indices(windows, num_frames, scan)
-        if scan.frames is not None and wanted <= scan.frames.keys():
+        clips = [window.indices(num_frames, scan.video_frames) for window in windows]
+        wanted = {index for clip in clips for index in clip}
+        if wanted <= scan.frames.keys():
             if whole and scan.damage:
                 raise VideoError(scan.damage)
-            clips = _clips(scan.frames, windows, num_frames, scan.video_frames)
-            return Clips(scan.video_frames, windows, clips, scan.damage)
-        scan = _read_in_order(path, survey, wanted, size, limits)
+            pixels = [np.stack([video.upright(scan.frames[index]) for index in clip]) for clip in clips]
+            return Outcome(tuple(windows), scan.video_frames, damage=scan.damage), pixels
+        found = video.read_by_time(wanted) if is_stamped and isinstance(video, _Video) else None
+        is_stamped = found is not None
+        scan = video.read_in_order(wanted) if found is None else _Scan(guess, scan.runs, found)
     raise VideoError("its frames change from one reading to the next.")
 
 
-def _indices(windows: list[Window], num_frames: int, scan: _Scan) -> set[int]:
-    return {index for window in windows for index in window.indices(num_frames, scan.video_frames)}
+@dataclass
+class _Scan:
+    """What a reading gave: the runs of frames without damage, and the frames that were wanted."""
+
+    video_frames: int
+    runs: list[range]
+    frames: Frames = field(default_factory=dict)
+    damage: str = ""
 
 
-def _clips(frames: Frames, windows: list[Window], num_frames: int, video_frames: int) -> list[Array]:
-    return [np.stack([frames[k] for k in window.indices(num_frames, video_frames)]) for window in windows]
+class _Video:
+    """A video file, whose packets are read at once. It is refused by what it says of itself, then by its frames.
 
-
-def _survey(path: Path, limits: Limits) -> _Survey:
-    """Read every packet of a video, and decode the first.
-
-    A video is refused by what it says of itself. A header may lie: frames are checked as they come.
+    Attributes:
+        num_frames: packets that show a frame.
+        times: the sorted time stamps of all frames, where these can be trusted, else empty.
+        rate: frames per second, if they are known.
+        cut: says that the file ends early, if it does.
     """
-    if not path.is_file():
-        raise VideoError("there is no such file.")
-    if path.stat().st_size == 0:
-        raise VideoError("the file is empty.")
-    with _opened(path) as (container, stream):
+
+    def __init__(self, path: Path, size: int, limits: Limits) -> None:
+        self.path, self.size, self.limits = path, size, limits
+        self.converter = VideoReformatter()
+        self.matrix: list[int] | None = None
+        if not path.is_file():
+            raise VideoError("there is no such file.")
+        if path.stat().st_size == 0:
+            raise VideoError("the file is empty.")
+        with _opened(path) as (container, stream):
+            self._survey(container, stream)
+
+    def _survey(self, container: "InputContainer", stream: "VideoStream") -> None:
         codec, unit = stream.codec_context, stream.time_base or Fraction(1, 25)
         if codec.width and codec.height:
-            _check_frame(codec.width, codec.height, limits)
+            _check_frame(codec.width, codec.height, self.limits)
         declared = stream.average_rate or stream.guessed_rate
         promised = float(stream.duration * unit) if stream.duration else (container.duration or 0) / av.time_base
         if container.format.name == "avi" and declared:
@@ -176,7 +176,7 @@ def _survey(path: Path, limits: Limits) -> _Survey:
             promised = max(promised, float(stream.frames / declared))
         shown: list[int | None] = []
         stamps: list[int] = []
-        last, length, is_whole, is_invented, matrix = 0, 0.0, True, codec.has_b_frames, None
+        last, length, is_whole, is_invented = 0, 0.0, True, codec.has_b_frames
         # Only a length of the whole file is that of its longest stream.
         for packet in _packets(container, stream if stream.duration else None):
             if packet is None or packet.is_corrupt:
@@ -189,7 +189,9 @@ def _survey(path: Path, limits: Limits) -> _Survey:
             if not (shown or packet.is_keyframe):
                 continue
             if not shown:
-                matrix = _first_matrix(codec, packet)
+                # The matrix of the first frame, from the container or from the stream, which may never repeat it.
+                for frame in (_decode(codec, packet) or _decode(codec, None) or ())[:1]:
+                    self.matrix = _matrix(frame)
             if time is not None:
                 last = max(last, time + (packet.duration or 0))
             if not packet.is_discard:
@@ -198,39 +200,126 @@ def _survey(path: Path, limits: Limits) -> _Survey:
                     stamps.append(time)
                 is_invented = is_invented and packet.dts == packet.pts
         stamps.sort()
-        seconds = float((stamps[-1] - stamps[0]) * unit) if stamps else len(shown) / float(declared or 25)
-        if seconds > limits.max_seconds:
-            raise VideoError(
-                f"it plays for {seconds:.0f} seconds, more than max_seconds = {limits.max_seconds:g}."
-            )
+        span = (stamps[-1] - stamps[0]) * unit if stamps else Fraction(0)
+        seconds = float(span or len(shown) / (declared or 25))
+        if seconds > self.limits.max_seconds:
+            most = f"max_seconds = {self.limits.max_seconds:g}"
+            raise VideoError(f"it plays for {seconds:.0f} seconds, more than {most}.")
         # Frame counts of AVI are off by a few, and a length may be an end.
         length = max(length, float(last * unit), seconds * len(shown) / max(1, len(shown) - 1))
         is_cut = 10 * length < 9 * promised
+        self.cut = f"it ends after {length:.1f} of the {promised:.1f} seconds that its header promises." * is_cut
+        self.num_frames = len(shown)
         is_stamped = container.format.name in STAMPED and len(set(shown) - {None}) == len(shown) > 1
-        return _Survey(
-            packets=len(shown),
-            times=stamps if is_stamped and is_whole and not (is_cut or is_invented) else [],
-            rate=_rate(declared, (stamps[-1] - stamps[0]) * unit if stamps else Fraction(0), len(stamps)),
-            matrix=matrix,
-            damage=f"it ends after {length:.1f} of the {promised:.1f} seconds that its header promises." * is_cut,
-        )
+        self.times = stamps if is_stamped and is_whole and not (is_cut or is_invented) else []
+        self.rate = declared if declared and declared > 0 else None
+        # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames. A rate
+        # stays that is off by a frame in the whole video: times are rounded, and the last frame may last longer.
+        if span and (not declared or abs(declared * span - (len(stamps) - 1)) > 1):
+            self.rate = (len(stamps) - 1) / span
+
+    def read_by_time(self, wanted: Collection[int]) -> Frames | None:
+        """Seek to the key frame before the first wanted frame and decode up to the last.
+
+        None where the frames do not come out whole and in the order of their stamps.
+        """
+        first, last, found = self.times[min(wanted)], max(wanted), {}
+        with _opened(self.path) as (container, stream):
+            try:
+                container.seek(first, stream=stream)
+            except (FFmpegError, OSError):
+                return None
+            packets = _packets(container, stream)
+            key = next(packets, None)
+            # Frames that lead a later key frame decode too, but from a wrong reference: never start behind.
+            if key is None or key.pts is None or key.pts > first or not key.is_keyframe:
+                return None
+            index = bisect_left(self.times, key.pts)
+            for frame, is_whole in _decoded(_decoder(stream), chain([key], packets)):
+                if frame is None or frame.pts is None:
+                    return None
+                if frame.pts < key.pts:
+                    continue
+                if not is_whole or frame.pts != self.times[index]:
+                    return None
+                if index in wanted:
+                    found[index] = self._fit(frame)
+                if index == last:
+                    return found
+                index += 1
+        return None
+
+    def read_in_order(self, wanted: Collection[int]) -> _Scan:
+        """Decode the whole video, count its frames, and find those that are damaged."""
+        scan, start = _Scan(0, []), 0
+        num_lost, num_damaged, has_begun = 0, 0, False
+        with _opened(self.path) as (container, stream):
+            for frame, is_whole in _decoded(_decoder(stream), self._numbered(_packets(container, stream))):
+                # What leads the first key frame of a recording that was cut there has no reference: no damage.
+                has_begun |= frame is None or is_whole or frame.key_frame
+                if not has_begun:
+                    continue
+                if frame is not None and is_whole and scan.video_frames in wanted:
+                    scan.frames[scan.video_frames] = self._fit(frame)
+                if not is_whole:
+                    scan.runs.append(range(start, scan.video_frames))
+                    start = scan.video_frames + (frame is not None)
+                num_lost += frame is None
+                num_damaged += frame is not None and not is_whole
+                scan.video_frames += frame is not None
+        scan.runs = [run for run in (*scan.runs, range(start, scan.video_frames)) if run]
+        if self.cut:
+            # Frames are missing among the last.
+            scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
+        elif num_lost or num_damaged:
+            num_frames = scan.video_frames + num_lost
+            scan.damage = f"{num_lost + num_damaged} of its {num_frames} frames are damaged or missing."
+        return scan
+
+    def _numbered(self, packets: "Iterable[av.Packet | None]") -> "Iterator[av.Packet | None]":
+        """The packets from the first key frame on with their number as stamp, which frames inherit.
+
+        What stands before, as in a video that was cut without encoding it anew, gives no frame.
+        """
+        if self.num_frames:
+            packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
+        for number, packet in enumerate(packets):
+            if packet is not None:
+                packet.pts = packet.dts = number
+            yield packet
+        if self.cut:
+            yield None
+
+    def _fit(self, frame: "av.VideoFrame") -> Array:
+        """(3, size, size), as it is stored."""
+        _check_frame(frame.width, frame.height, self.limits)
+        self.matrix = self.matrix or _matrix(frame)
+        try:
+            return fit(self.converter.reformat(frame, format="rgb24").to_ndarray(), self.size)
+        except (FFmpegError, ValueError, OSError) as error:
+            raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
+
+    def upright(self, frame: Array) -> Array:
+        """The frame as it is shown; a centre square is the same turned before fitting or after."""
+        return _as_shown(frame, self.matrix) if self.matrix else frame
 
 
-def _rate(declared: Fraction | None, seconds: Fraction, num_frames: int) -> Fraction | None:
-    """Frames per second on average: as declared unless the time stamps say otherwise.
+class _Images:
+    """A video that is a folder with one image per frame; a link in it may not lead out of the source."""
 
-    The two may differ by a frame in the whole video: times are rounded, and the last frame may last longer.
-    """
-    # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
-    if seconds and (not declared or abs(declared * seconds - (num_frames - 1)) > 1):
-        return (num_frames - 1) / seconds
-    return declared if declared and declared > 0 else None
+    rate, times = None, ()
 
+    def __init__(self, folder: Path, size: int, limits: Limits, root: Path) -> None:
+        self.images, self.size, self.limits, self.root = frame_files(folder), size, limits, root
+        self.num_frames = len(self.images)
+        _require_one_series(self.images)
 
-def _first_matrix(codec: "VideoCodecContext", packet: "av.Packet") -> list[int] | None:
-    """The display matrix of the first frame, from the container or the stream, which may never repeat it."""
-    frames = _decode(codec, packet) or _decode(codec, None) or []
-    return _matrix(frames[0]) if frames else None
+    def read_in_order(self, wanted: Collection[int]) -> _Scan:
+        frames = {k: _read_image(self.images[k], self.size, self.limits, self.root) for k in wanted}
+        return _Scan(self.num_frames, [range(self.num_frames)], frames)
+
+    def upright(self, frame: Array) -> Array:
+        return frame
 
 
 def _matrix(frame: "av.VideoFrame") -> list[int] | None:
@@ -251,7 +340,7 @@ def _decode(codec: "VideoCodecContext", packet: "av.Packet | None") -> "list[av.
 
 def _decoded(
     codec: "VideoCodecContext", packets: "Iterable[av.Packet | None]"
-) -> "Iterator[tuple[av.VideoFrame, bool] | None]":
+) -> "Iterator[tuple[av.VideoFrame | None, bool]]":
     """Frames in the order of the decoder, each with whether it is whole; None where something is lost.
 
     Args:
@@ -266,94 +355,13 @@ def _decoded(
             at = packet.pts or at
         if frames is None:
             broken = at
-            yield None
+            yield None, False
         for frame in frames or ():
             if frame.is_corrupt:
                 broken = at if frame.pts is None else max(frame.pts, broken or frame.pts)
             elif broken is not None and frame.key_frame and frame.pts is not None and frame.pts > broken:
                 broken = None
             yield frame, broken is None
-
-
-def _read_by_time(path: Path, survey: _Survey, wanted: Collection[int], size: int, limits: Limits) -> Frames:
-    """Seek to the key frame before the first wanted frame and decode up to the last."""
-    times, fit_frame = survey.times, _Fitter(size, limits, survey.matrix)
-    with _opened(path) as (container, stream):
-        try:
-            container.seek(times[min(wanted)], stream=stream)
-        except (FFmpegError, OSError):
-            raise _Missing from None
-        packets = _packets(container, stream)
-        key = next(packets, None)
-        # Frames that lead a later key frame decode too, but from a wrong reference: never start after them.
-        if key is None or key.pts is None or key.pts > times[min(wanted)] or not key.is_keyframe:
-            raise _Missing
-        found: Frames = {}
-        index = bisect_left(times, key.pts)
-        for decoded in _decoded(_decoder(stream), chain([key], packets)):
-            if decoded is None or decoded[0].pts is None:
-                raise _Missing
-            frame, is_whole = decoded
-            assert frame.pts is not None
-            if frame.pts < key.pts:
-                continue
-            if not is_whole or frame.pts != times[index]:
-                raise _Missing
-            if index in wanted:
-                found[index] = fit_frame(frame)
-            index += 1
-            if index > max(wanted):
-                return fit_frame.upright(found)
-    raise _Missing
-
-
-def _read_in_order(path: Path, survey: _Survey, wanted: Collection[int], size: int, limits: Limits) -> _Scan:
-    """Decode the whole video, count its frames, and find those that are damaged."""
-    scan, fit_frame = _Scan(0, []), _Fitter(size, limits, survey.matrix)
-    found: Frames = {}
-    num_lost, num_damaged, has_begun, run = 0, 0, False, 0
-    with _opened(path) as (container, stream):
-        packets = _numbered(_packets(container, stream), survey)
-        for decoded in _decoded(_decoder(stream), packets):
-            frame, is_whole = decoded or (None, False)
-            # What leads the first key frame of a recording that was cut there has no reference, and is no damage.
-            has_begun |= frame is None or is_whole or frame.key_frame
-            if not has_begun:
-                continue
-            if not is_whole:
-                num_lost += frame is None
-                num_damaged += frame is not None
-                scan.runs += [range(run, scan.video_frames)] * (run < scan.video_frames)
-            elif frame is not None and scan.video_frames in wanted:
-                found[scan.video_frames] = fit_frame(frame)
-            scan.video_frames += frame is not None
-            run = run if is_whole else scan.video_frames
-    scan.runs += [range(run, scan.video_frames)] * (run < scan.video_frames)
-    scan.frames = fit_frame.upright(found)
-    if survey.damage:
-        scan.damage = survey.damage
-        # Frames are missing among the last.
-        scan.video_frames = scan.runs[-1].stop if scan.runs else 0
-    elif num_lost or num_damaged:
-        lost = num_lost + num_damaged
-        scan.damage = f"{lost} of its {scan.video_frames + num_lost} frames are damaged or missing."
-    return scan
-
-
-def _numbered(packets: "Iterable[av.Packet | None]", survey: _Survey) -> "Iterator[av.Packet | None]":
-    """The packets from the first key frame on with their number as stamp, which frames inherit.
-
-    What stands before, as in a video that was cut without encoding it anew, gives no frame. Where a video breaks
-    off, others are missing between the last frames.
-    """
-    if survey.packets:
-        packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
-    for number, packet in enumerate(packets):
-        if packet is not None:
-            packet.pts = packet.dts = number
-        yield packet
-    if survey.damage:
-        yield None
 
 
 @contextmanager
@@ -401,27 +409,6 @@ def _packets(container: "InputContainer", stream: "VideoStream | None") -> "Iter
         yield None
 
 
-class _Fitter:
-    """Fits the frames of one video: preparing a conversion takes longer than doing it."""
-
-    def __init__(self, size: int, limits: Limits, matrix: list[int] | None) -> None:
-        self.size, self.limits, self.matrix, self.converter = size, limits, matrix, VideoReformatter()
-
-    def __call__(self, frame: "av.VideoFrame") -> Array:
-        """(3, size, size), as it is stored."""
-        _check_frame(frame.width, frame.height, self.limits)
-        if self.matrix is None:
-            self.matrix = _matrix(frame)
-        try:
-            return fit(self.converter.reformat(frame, format="rgb24").to_ndarray(), self.size)
-        except (FFmpegError, ValueError, OSError) as error:
-            raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
-
-    def upright(self, frames: Frames) -> Frames:
-        """The frames as they are shown; a centre square is the same turned before fitting or after."""
-        return {index: _as_shown(frame, self.matrix) if self.matrix else frame for index, frame in frames.items()}
-
-
 def _as_shown(frame: Array, matrix: list[int]) -> Array:
     """Turn and mirror a square frame, (3, size, size), as FFmpeg's players do.
 
@@ -448,26 +435,9 @@ def _check_frame(width: int, height: int, limits: Limits) -> None:
         raise VideoError(f"its frames have {width}×{height} pixels, less than min_side = {limits.min_side}.")
 
 
-def _check_count(video_frames: int) -> None:
-    if video_frames < 2:
-        is_one = "there is only one frame, which cannot show a motion."
-        raise VideoError(is_one if video_frames else "no frame can be decoded.")
-
-
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error)
     return text[:1].lower() + text[1:]
-
-
-def _read_images(folder: Path, choose: Choose, num_frames: int, size: int, limits: Limits, root: Path) -> Clips:
-    """Read the clips of a video that is a folder of pictures."""
-    images = frame_files(folder)
-    _check_count(len(images))
-    _require_one_series(images)
-    windows = choose(len(images), [range(len(images))], None)
-    wanted = {index for window in windows for index in window.indices(num_frames, len(images))}
-    frames = {index: _read_image(images[index], size, limits, root) for index in wanted}
-    return Clips(len(images), windows, _clips(frames, windows, num_frames, len(images)))
 
 
 def _require_one_series(images: Sequence[Path]) -> None:

@@ -16,12 +16,11 @@ import numpy as np
 
 from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.assemble import assemble
-from prism.ingestion.decode import Array, as_rgb, fit
+from prism.ingestion.decode import Array, Outcome, as_rgb, fit
 from prism.ingestion.listing import SPLIT_NAMES, DataSet, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Sampling
 from prism.ingestion.splits import split_videos
-from prism.ingestion.task import Outcome
 from prism.ingestion.working import slot_offsets, working_folder
 from prism.machine.files import partial_path, replace_folder, writing
 from prism.machine.progress import note, progress_bar

@@ -11,8 +11,8 @@ from prism.config import as_dict
 from prism.errors import SourceError
 from prism.ingestion.listing import Listing, VideoSource, frame_files
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.pool import Task
 from prism.ingestion.splits import list_videos, split_videos
-from prism.ingestion.task import Task
 from prism.ingestion.working import slot_offsets
 from prism.machine.text_io import canonical_json, parse_json, read_text
 

@@ -1,9 +1,9 @@
-"""The processes that decode videos, as the main process sees them: each takes the next video, and a dead one is
-replaced.
+"""Decoding videos in processes of their own: each takes the next video, and a dead one is replaced.
 
-A video that ended its process is tried again after all others, alone: the fault may have been another video's,
-which took all the memory. A thread waits for each process, so that the main thread is free to write the journal
-and to hear signals.
+No library's pool does it: those of `multiprocessing`, `concurrent.futures` and `pebble` import the main module in
+every process, so that a script without a main guard runs twice, or fork one that has threads and a GPU. Here
+`python -m prism.ingestion.pool` reads tasks, writes outcomes as lines of JSON, and inherits nothing. The video
+that ended it is known, and tried again after all others, alone: another video may have taken all the memory.
 """
 
 import contextlib
@@ -14,37 +14,133 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from prism.errors import OutputError
-from prism.ingestion.task import READY, Outcome, Task
+from prism.errors import OutputError, VideoError
+from prism.ingestion.decode import Limits, Outcome, read_clips
+from prism.ingestion.listing import VideoSource
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.sampling import Sampling
+from prism.machine.files import writing
 
-COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.worker")
+COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
+READY = "ready"
+"""The first line of a decoding process."""
 
 
-class Died(Exception):
-    """A decoding process ended while it had a video; the message says how."""
+@dataclass(frozen=True)
+class Task:
+    """One video to decode, and where its clips go: the file of slots, and the byte in it."""
 
-    @property
-    def is_late(self) -> bool:
-        """Whether it was ended because the video took too long: it would again."""
-        return str(self) == "SIGALRM"
+    path: str
+    relative: str
+    split: str
+    slots: str
+    offset: int
+    size: int
+    follow_links: bool
+    damaged: str
+    sampling: Sampling
+    limits: Limits
 
-    def outcome(self, task: Task) -> Outcome:
-        """The outcome of the video that ended the process."""
-        if self.is_late:
-            return Outcome(
-                reason=f"decoding it takes longer than max_decode_seconds = {task.limits.max_decode_seconds:g}."
-            )
-        return Outcome(reason=f"decoding it ended its process ({self}).")
+    @classmethod
+    def of(cls, video: VideoSource, config: IngestConfig, slots: Path, offset: int) -> "Task":
+        """The task to decode a video into its slots in a file, from a byte on."""
+
+        def options(part: type) -> dict[str, Any]:
+            return {
+                field.name: getattr(config, field.name) for field in fields(part) if hasattr(config, field.name)
+            }
+
+        parts = {"sampling": Sampling.of(config), "limits": Limits(**options(Limits))}
+        path = str(video.path.absolute())
+        return cls(path, video.relative, video.split, str(slots), offset, **options(cls) | parts)
+
+
+def decode(task: Task) -> Outcome:
+    """Write the clips of a video to their slots.
+
+    Raises:
+        OutputError: they cannot be written.
+    """
+    path, sampling = Path(task.path), task.sampling
+    # Frames may not lead out of the source by a link.
+    root = Path(path.anchor) if task.follow_links else path.parents[len(PurePosixPath(task.relative).parts) - 1]
+    try:
+        outcome, clips = read_clips(
+            path,
+            lambda count, runs, rate: sampling.windows(count, task.relative, task.split, rate, runs),
+            sampling.num_frames,
+            task.size,
+            task.limits,
+            root,
+            whole=task.damaged == "skip",
+        )
+    except VideoError as error:
+        return Outcome(reason=str(error))
+    except OSError as error:
+        return Outcome(reason=f"it cannot be read: {error.strerror}.")
+    except MemoryError:
+        return Outcome(reason="it takes more memory than there is, or than max_decode_bytes allows.")
+    with writing(Path(task.slots)), open(task.slots, "r+b") as file:
+        file.seek(task.offset)
+        for clip in clips:
+            file.write(clip.data)
+    return outcome
+
+
+def main() -> None:
+    """Answer every task on stdin on stdout until stdin ends."""
+    # Answers have a channel of their own: what a library prints must not be taken for one.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    print(READY, file=answers)
+    for line in sys.stdin:
+        values = json.loads(line)
+        parts = {"sampling": Sampling(**values["sampling"]), "limits": Limits(**values["limits"])}
+        task = Task(**values | parts)
+        try:
+            with _bounded(task.limits):
+                answer = decode(task).to_dict()
+        except OutputError as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), file=answers)
+
+
+@contextlib.contextmanager
+def _bounded(limits: Limits) -> Iterator[None]:
+    """Let the system keep the limits: what needs too much memory fails, what takes too long ends this process.
+
+    A library that hangs or computes for hours comes to no line of Python: only the end of the process stops it.
+    Windows has neither limit: there a video takes what it takes.
+    """
+    with contextlib.suppress(ImportError, ValueError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = limits.max_decode_bytes if most == resource.RLIM_INFINITY else min(limits.max_decode_bytes, most)
+        # macOS has the limit, but takes no number for it.
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, limits.max_decode_seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 class Worker:
     """One decoding process."""
 
     def __init__(self) -> None:
-        # The child finds this very package, however the parent found it.
-        path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
         self.process = subprocess.Popen(
             COMMAND,
             stdin=subprocess.PIPE,
@@ -54,24 +150,24 @@ class Worker:
             # system's word for a group of one's own, and nothing on the other.
             process_group=0,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-            env={**os.environ, "PYTHONPATH": path},
+            # The child finds this very package, however the parent found it.
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         )
         if self._line() != READY:
             raise RuntimeError(f"a decoding process did not start: {self.end()}.")
 
-    def ask(self, task: Task) -> Outcome:
-        """Have a video decoded.
+    def ask(self, task: Task) -> Outcome | str:
+        """Have a video decoded; where that ends the process, how it ended.
 
         Raises:
             OutputError: its clips cannot be written.
-            Died: the process has ended; the message says how.
         """
         assert self.process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
-            print(task.to_json(), file=self.process.stdin, flush=True)
+            print(json.dumps(asdict(task)), file=self.process.stdin, flush=True)
         answer = self._line()
         if not answer:
-            raise Died(self.end())
+            return self.end()
         message = json.loads(answer)
         if "error" in message:
             raise OutputError(message["error"])
@@ -93,93 +189,104 @@ class Worker:
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-class Pool:
-    """Decodes videos with several processes.
+def decode_all(
+    task_of: Callable[[int], Task], numbers: Sequence[int], num_workers: int, tries_again: bool = True
+) -> Generator[tuple[int, Outcome] | None]:
+    """Decode videos with several processes: outcomes as they come, and None now and then, to look around.
 
     Args:
         task_of: gives the task of the video of a number.
         numbers: the numbers of the videos, which come back with their outcomes.
         num_workers: processes, at least 1.
         tries_again: whether a video that ended its process gets another one.
+
+    Raises:
+        OutputError: clips cannot be written.
+    """
+    own, workers, again, is_closed = threading.local(), [], [], threading.Event()
+    results: queue.SimpleQueue[Future[tuple[int, Outcome | str]]] = queue.SimpleQueue()
+
+    def decode_one(number: int) -> tuple[int, Outcome | str]:
+        if getattr(own, "worker", None) is None:
+            own.worker = Worker()
+            workers.append(own.worker)
+        found = "" if is_closed.is_set() else own.worker.ask(task_of(number))
+        if isinstance(found, str):
+            own.worker = None
+        return number, found
+
+    with ThreadPoolExecutor(num_workers) as threads:
+        try:
+            for number in numbers:
+                threads.submit(decode_one, number).add_done_callback(results.put)
+            left = len(numbers)
+            while left:
+                try:
+                    number, found = results.get(timeout=0.2).result()
+                except queue.Empty:
+                    yield None
+                    continue
+                left -= 1
+                if isinstance(found, Outcome):
+                    yield number, found
+                elif found == "SIGALRM":
+                    most = f"max_decode_seconds = {task_of(number).limits.max_decode_seconds:g}"
+                    yield number, Outcome(reason=f"decoding it takes longer than {most}.")
+                elif tries_again:
+                    again.append(number)
+                else:
+                    yield number, Outcome(reason=f"decoding it ended its process ({found}).")
+        finally:
+            is_closed.set()
+            # The threads wait for their processes.
+            for worker in tuple(workers):
+                worker.process.kill()
+            threads.shutdown(cancel_futures=True)
+            for worker in workers:
+                worker.end()
+    if again:
+        yield from decode_all(task_of, again, 1, tries_again=False)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Videos whose slots lie side by side: one item of an executor.
+
+    Attributes:
+        folder: where their file goes.
+        tasks: the number and the task of each video; the offset in a task is that in the whole store.
+        end: the byte behind their slots.
     """
 
-    def __init__(
-        self,
-        task_of: Callable[[int], Task],
-        numbers: Sequence[int],
-        num_workers: int,
-        tries_again: bool = True,
-    ) -> None:
-        self._task_of, self._tries_again = task_of, tries_again
-        self._numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for number in numbers:
-            self._numbers.put(number)
-        self._results: queue.SimpleQueue[tuple[int, Outcome | Died] | Exception] = queue.SimpleQueue()
-        self._left = len(numbers)
-        self._closed = False
-        self._workers: list[Worker] = []
-        self._threads = [threading.Thread(target=self._decode) for _ in range(min(num_workers, len(numbers)))]
+    folder: Path
+    tasks: tuple[tuple[int, Task], ...]
+    end: int
 
-    def __enter__(self) -> "Pool":
-        for thread in self._threads:
-            thread.start()
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self._closed = True
-        for worker in tuple(self._workers):
-            worker.process.kill()
-        for thread in self._threads:
-            thread.join()
+def decode_shard(shard: Shard) -> tuple[str, list[tuple[int, Outcome]]]:
+    """Decode videos with one supervised process, like a run without an executor.
 
-    def results(self) -> Iterator[tuple[int, Outcome] | None]:
-        """The outcomes as they come; None now and then, so that the caller can look around.
+    Returns:
+        The file of their slots, whole and on disk, and the number and outcome of each video.
 
-        Raises:
-            OutputError: clips cannot be written.
-        """
-        again: list[int] = []
-        while self._left:
-            try:
-                result = self._results.get(timeout=0.2)
-            except queue.Empty:
-                yield None
-                continue
-            if isinstance(result, Exception):
-                raise result
-            self._left -= 1
-            number, outcome = result
-            if isinstance(outcome, Outcome):
-                yield number, outcome
-            elif self._tries_again and not outcome.is_late:
-                again.append(number)
-            else:
-                yield number, outcome.outcome(self._task_of(number))
-        if again:
-            with Pool(self._task_of, again, 1, tries_again=False) as alone:
-                yield from alone.results()
+    Raises:
+        OutputError: it cannot be written.
+    """
+    # A name that nobody else has: a worker that was given up may still be writing what another one does again.
+    path = shard.folder / f"{shard.tasks[0][0]:07}-{uuid.uuid4().hex}.u8"
+    start = shard.tasks[0][1].offset
+    tasks = {n: replace(task, slots=str(path), offset=task.offset - start) for n, task in shard.tasks}
+    with writing(path, shard.end - start):
+        with path.open("wb") as file:
+            file.truncate(shard.end - start)
+        outcomes = [result for result in decode_all(tasks.__getitem__, list(tasks), 1) if result is not None]
+        # Windows syncs only files that are open for writing.
+        with path.open("r+b") as file:
+            os.fsync(file.fileno())
+    return str(path), sorted(outcomes, key=lambda result: result[0])
 
-    def _decode(self) -> None:
-        """Have one video after the other decoded, with a fresh process where the last one died."""
-        worker = None
-        try:
-            while not self._closed:
-                number = self._numbers.get_nowait()
-                if worker is None:
-                    worker = Worker()
-                    self._workers.append(worker)
-                    if self._closed:  # `__exit__` may not have seen this process.
-                        break
-                try:
-                    self._results.put((number, worker.ask(self._task_of(number))))
-                except Died as death:
-                    worker = None
-                    self._results.put((number, death))
-        except queue.Empty:
-            pass
-        except Exception as error:
-            # The main thread raises it.
-            self._results.put(error)
-        finally:
-            if worker is not None:
-                worker.end()
+
+if __name__ == "__main__":
+    # The parent may be killed at any time; then nobody is left to answer.
+    with contextlib.suppress(BrokenPipeError):
+        main()

@@ -23,9 +23,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from prism.errors import OutputError
+from prism.ingestion.decode import Outcome
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.task import Outcome
 from prism.machine.files import partial_path, sync_folder, write_synced, writing
 from prism.machine.text_io import count, parse_json
 

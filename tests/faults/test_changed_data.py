@@ -15,7 +15,7 @@ from prism.condensation.loop import Condensation
 from prism.condensation.recorder import checkpoint_path
 from prism.errors import ArtifactError, SourceError
 from prism.evaluation.evaluate import Classification, evaluate
-from prism.ingestion import worker
+from prism.ingestion import pool
 from prism.ingestion.build import ingest
 
 TINY = PAPER | {"width": 4, "batch_real": 1, "iterations": 3, "device": "cpu"}
@@ -108,10 +108,8 @@ def test_a_video_that_changes_while_it_is_ingested_is_named_and_the_next_run_tak
 ):
     from test_disk import Here
 
-    from prism.ingestion import pool
-
     source = write_classes(tmp_path / "source", videos=3, num_frames=8)
-    video, decode = source / "jump/v1.mp4", worker.decode
+    video, decode = source / "jump/v1.mp4", pool.decode
 
     def decode_then_change(task):
         if task.relative == "walk/v2.mp4" and video.exists():
@@ -121,7 +119,7 @@ def test_a_video_that_changes_while_it_is_ingested_is_named_and_the_next_run_tak
     options = {"num_frames": 4, "stride": 1, "size": 16, "workers": 1, "progress": False, "seed": 3}
     monkeypatch.setattr(pool, "Worker", Here)
     with monkeypatch.context() as patch:
-        patch.setattr(worker, "decode", decode_then_change)
+        patch.setattr(pool, "decode", decode_then_change)
         with pytest.raises(SourceError, match=r"video 'jump/v1\.mp4' was changed or moved since the run began"):
             ingest(source, tmp_path / "store", **options)
     assert not (tmp_path / "store").exists()

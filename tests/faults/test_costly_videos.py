@@ -20,7 +20,7 @@ from prism.ingestion import decode, pool
 from prism.ingestion.build import ingest
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.task import Task
+from prism.ingestion.pool import Task
 
 CONFIG = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
 
@@ -156,7 +156,7 @@ def peak_bytes(worker: pool.Worker) -> int:
 WORKER = """
 import os, signal, sys, time
 from pathlib import Path
-from prism.ingestion import worker
+from prism.ingestion import pool as worker
 decode, read_clips, folder = worker.decode, worker.read_clips, Path(sys.argv[1])
 def log(text):
     with (folder / "log").open("a") as file:

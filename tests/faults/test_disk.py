@@ -20,9 +20,10 @@ from prism.condensation.condense import condense
 from prism.errors import OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.exports.export import export
-from prism.ingestion import pool, worker, working
+from prism.ingestion import pool, working
 from prism.ingestion.build import ingest
-from prism.ingestion.task import Outcome, Task
+from prism.ingestion.decode import Outcome
+from prism.ingestion.pool import Task
 from prism.selection.select import select
 
 
@@ -36,7 +37,7 @@ class Here:
         def kill() -> None: ...
 
     def ask(self, task: Task) -> Outcome:
-        return worker.decode(task)
+        return pool.decode(task)
 
     def end(self) -> str:
         return ""

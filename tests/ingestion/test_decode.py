@@ -17,20 +17,21 @@ from videos import KINDS, SIZE, numbered, shown_number, write_audio, write_numbe
 
 from prism.errors import VideoError
 from prism.ingestion import decode
+from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.pool import Task
 from prism.ingestion.sampling import Sampling, Window
-from prism.ingestion.task import Limits
 
-LIMITS = Limits.of(IngestConfig())
+LIMITS = Task.of(VideoSource(Path(), "", "", ""), IngestConfig(), Path(), 0).limits
 
 
 def read(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> tuple[int, list[np.ndarray]]:
-    found = found_in(path, *windows, num_frames=num_frames, size=size)
-    return found.video_frames, found.clips
+    outcome, clips = decode.read_clips(path, lambda *_: list(windows), num_frames, size, LIMITS, path.parent)
+    return outcome.video_frames, clips
 
 
-def found_in(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE, **options: bool) -> decode.Clips:
-    return decode.read_clips(path, lambda *_: list(windows), num_frames, size, LIMITS, path.parent, **options)
+def outcome_of(path: Path, *windows: Window, whole: bool = False) -> decode.Outcome:
+    return decode.read_clips(path, lambda *_: list(windows), 6, SIZE, LIMITS, path.parent, whole)[0]
 
 
 def numbers(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> list[list[int]]:
@@ -54,7 +55,7 @@ def test_every_frame_is_exact(kinds, kind):
     expected = [[w.start + t * w.stride for t in range(6)] for w in windows]
     assert numbers(kinds[kind], *windows) == expected
     assert [numbers(kinds[kind], window)[0] for window in windows] == expected
-    assert found_in(kinds[kind], windows[0]).damage == found_in(kinds[kind], windows[0], whole=True).damage == ""
+    assert outcome_of(kinds[kind], windows[0], whole=True).damage == ""
     assert read(kinds[kind], windows[0])[0] == 60
 
 
@@ -99,7 +100,7 @@ def test_the_order_is_that_of_the_decoder_where_stamps_are_invented(tmp_path, ki
     assert count >= 59
     for start in (*range(30), count - 6):
         assert numbers(path, Window(start, 1)) == [list(range(start, start + 6))]
-    assert found_in(path, Window(0, 1), whole=True).damage == ""
+    assert outcome_of(path, Window(0, 1), whole=True).damage == ""
 
 
 def test_a_turn_that_the_stream_says_at_key_frames_alone_is_that_of_all_frames(tmp_path):
@@ -135,7 +136,7 @@ def write_moving(path: Path, codec: str, options: dict[str, str]) -> list[np.nda
             )
             output.mux(stream.encode(frame))
         output.mux(stream.encode())
-    return [frame for clip in found_in(path, Window(0, 1), num_frames=90, size=96).clips for frame in clip]
+    return [*read(path, Window(0, 1), num_frames=90, size=96)[1][0]]
 
 
 @pytest.mark.parametrize("kind", BROKEN)
@@ -158,12 +159,12 @@ def test_no_clip_holds_a_frame_that_is_damaged(tmp_path, kind):
             broken[at] = random.integers(256)
         (tmp_path / name).write_bytes(broken)
         try:
-            found = decode.read_clips(tmp_path / name, windows, 5, 96, LIMITS, tmp_path)
+            found, clips = decode.read_clips(tmp_path / name, windows, 5, 96, LIMITS, tmp_path)
         except VideoError as error:
             outcomes.add(str(error)[:10])
             continue
         outcomes.add(bool(found.damage))
-        for frame in (frame for clip in found.clips for frame in clip):
+        for frame in (frame for clip in clips for frame in clip):
             assert np.abs(clean - frame).mean((1, 2, 3)).min() < 4
     assert {True} <= outcomes
 
@@ -172,19 +173,19 @@ def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_of_i
     path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
     path.write_bytes(data[: len(data) * 7 // 10])
-    assert found_in(path, Window(0, 1)).damage.endswith("of the 2.4 seconds that its header promises.")
+    assert outcome_of(path, Window(0, 1)).damage.endswith("of the 2.4 seconds that its header promises.")
     with pytest.raises(VideoError, match=r"^it ends after 0.8 of the 2\.4 seconds that its header promises"):
-        found_in(path, Window(0, 1), whole=True)
+        outcome_of(path, Window(0, 1), whole=True)
     data[-400:-100] = bytes(300)
     path.write_bytes(data)
     assert numbers(path, Window(0, 1)) == [list(range(6))]
     with pytest.raises(VideoError, match="of its 60 frames are damaged or missing"):
-        found_in(path, Window(0, 1), whole=True)
+        outcome_of(path, Window(0, 1), whole=True)
 
 
 def test_the_length_of_a_video_is_its_end_minus_its_start(tmp_path):
     path = write_timed(tmp_path / "late.mkv", range(20_000_000, 20_002_000, 100), Fraction(10))
-    found = found_in(path, Window(0, 1), whole=True)
+    found = outcome_of(path, Window(0, 1), whole=True)
     assert (found.video_frames, found.damage) == (20, "")
 
 
@@ -193,10 +194,7 @@ def test_reading_by_time_and_in_order_gives_the_same_pixels(kinds, kind, monkeyp
     windows = [Window(23, 2), Window(50, 1)]
     fast = read(kinds[kind], *windows)[1]
 
-    def never(*arguments: object) -> decode.Frames:
-        raise decode._Missing
-
-    monkeypatch.setattr(decode, "_read_by_time", never)
+    monkeypatch.setattr(decode._Video, "read_by_time", lambda *_: None)
     np.testing.assert_array_equal(fast, read(kinds[kind], *windows)[1])
 
 
@@ -350,7 +348,7 @@ def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
     data = kinds[kind].read_bytes()
     path = tmp_path / kinds[kind].name
     path.write_bytes(data[: len(data) * 8 // 10])
-    count = found_in(path, Window(0, 1)).video_frames
+    count = outcome_of(path, Window(0, 1)).video_frames
     assert 30 < count < 50
     assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
 
@@ -358,7 +356,7 @@ def test_what_is_whole_of_a_truncated_video_is_used(kinds, kind, tmp_path):
 def test_a_truncated_mp4_whose_index_comes_first_is_used(tmp_path):
     path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
     path.write_bytes(path.read_bytes()[:-1000])
-    count = found_in(path, Window(0, 1)).video_frames
+    count = outcome_of(path, Window(0, 1)).video_frames
     assert 10 < count < 60
     assert numbers(path, Window(0, 1), Window(count - 8, 1)) == [list(range(6)), list(range(count - 8, count - 2))]
 
@@ -373,10 +371,10 @@ def test_a_bad_packet_costs_only_what_depends_on_it(tmp_path):
     size = int.from_bytes(data[at + 4 : at + 8], "little")
     data[at + 8 : at + 8 + size] = b"\xff" * size
     path.write_bytes(data)
-    found = decode.read_clips(path, lambda count, *_: [Window(0, 1), Window(count - 6, 1)], 6, SIZE, LIMITS, path)
+    found, clips = decode.read_clips(path, lambda n, *_: [Window(0, 1), Window(n - 6, 1)], 6, SIZE, LIMITS, path)
     assert found.video_frames >= 35
-    assert [shown_number(frame) for frame in found.clips[0]] == list(range(6))
-    assert [shown_number(frame) for frame in found.clips[1]] == list(range(34, 40))
+    assert [shown_number(frame) for frame in clips[0]] == list(range(6))
+    assert [shown_number(frame) for frame in clips[1]] == list(range(34, 40))
     assert found.damage == "1 of its 40 frames are damaged or missing."
 
 
@@ -441,7 +439,7 @@ def test_a_declared_frame_rate_that_its_time_stamps_do_not_contradict_stays(tmp_
 
 
 def decode_rate(path: Path) -> Fraction:
-    rate = decode._survey(path, LIMITS).rate
+    rate = decode._Video(path, SIZE, LIMITS).rate
     assert rate is not None
     return rate
 
@@ -545,5 +543,5 @@ def test_a_name_that_looks_like_a_protocol_is_a_file(tmp_path, monkeypatch):
 
 
 def test_decoding_processes_do_not_import_torch():
-    code = "import sys, prism.ingestion.worker; sys.exit('torch' in sys.modules)"
+    code = "import sys, prism.ingestion.pool; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

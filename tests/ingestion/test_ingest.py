@@ -22,13 +22,14 @@ from videos import shown_number, write_audio, write_classes, write_numbered, wri
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
-from prism.ingestion import assemble, build, plan, pool, worker
+from prism.ingestion import assemble, build, plan, pool
 from prism.ingestion.assemble import PixelStatistics
 from prism.ingestion.build import ingest
+from prism.ingestion.decode import Outcome
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.pool import Task
 from prism.ingestion.sampling import Sampling, Window
-from prism.ingestion.task import Outcome, Task
 from prism.ingestion.working import WorkingFolder, working_folder
 from prism.machine import files as runtime
 from prism.machine.files import lock, partial_path
@@ -343,7 +344,7 @@ def test_a_decoding_process_that_outlives_its_run_cannot_write_into_another_plan
     new = working_folder(tmp_path / "folder", "new plan", [0, 10**6])
     task = task_of(source / "jump/v0.mp4", slots)
     with pytest.raises(OutputError, match="cannot be written"):
-        worker.decode(task)
+        pool.decode(task)
     assert not any(new.slots.read_bytes())
     assert not slots.exists()
 
@@ -486,7 +487,7 @@ def write_suicidal(folder: Path) -> Path:
     worker = folder / "fake" / "dying.py"
     worker.write_text(
         "import os, signal, sys\n"
-        "from prism.ingestion import worker\n"
+        "from prism.ingestion import pool as worker\n"
         "decode = worker.decode\n"
         "def dying(task):\n"
         "    if 'v2' in task.relative:\n"
@@ -544,15 +545,15 @@ def test_a_decoding_process_says_so_when_it_cannot_write(source, tmp_path):
 
 
 def test_a_process_that_starts_while_decoding_is_stopped_gets_no_video(monkeypatch):
-    starting, asked = threading.Event(), []
+    starting, stopped, asked = threading.Event(), threading.Event(), []
 
     class Slow:
-        """Its process has started only after the pool was closed."""
+        """Its process has started only after decoding was stopped."""
 
         def __init__(self) -> None:
             starting.set()
-            while not decoding._closed:
-                time.sleep(0.001)
+            assert stopped.wait(10)
+            time.sleep(0.1)
 
         def ask(self, task: object) -> Outcome:
             asked.append(task)
@@ -562,9 +563,11 @@ def test_a_process_that_starts_while_decoding_is_stopped_gets_no_video(monkeypat
             return ""
 
     monkeypatch.setattr(pool, "Worker", Slow)
-    decoding = pool.Pool(lambda number: task_of(Path("video.mp4"), Path("slots")), [0, 1], 1)
-    with decoding:
-        assert starting.wait(10)
+    results = pool.decode_all(lambda number: task_of(Path("video.mp4"), Path("slots")), [0, 1], 1)
+    assert next(results) is None
+    assert starting.is_set()
+    stopped.set()
+    results.close()
     assert asked == []
 
 
