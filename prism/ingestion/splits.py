@@ -35,6 +35,7 @@ from prism.machine.files import file_sha256
 from prism.machine.randomness import derive_seed
 
 LINKED_OUT = "it is a link that leaves the source."
+POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there, or fetch it with git lfs pull."
 FOLLOW = " --follow-links reads what lies behind links; or copy it (cp -rL)."
 MOVE = " Move them into the folders of their classes, or name them in a .csv list."
 BEGINNING = 65536
@@ -122,6 +123,8 @@ def _keep_files(listing: Listing, follow_links: bool) -> list[str]:
             listing.skipped[video.relative] = LINKED_OUT
         elif not os.path.exists(real):
             listing.skipped[video.relative] = "it is a link that leads nowhere." if is_link else MISSING
+        elif _is_pointer(real):
+            listing.skipped[video.relative] = POINTER
         else:
             (links if is_link else files).append((real, video))
     first, again = dict[str, VideoSource](), list[str]()
@@ -133,6 +136,18 @@ def _keep_files(listing: Listing, follow_links: bool) -> list[str]:
     return again
 
 
+def _is_pointer(path: str) -> bool:
+    """Whether a file is what a checkout without links, or without Git LFS, has in the place of a video."""
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode) or not 0 < found.st_size < 1000:
+        return False
+    with suppress(OSError, UnicodeDecodeError, ValueError):
+        text = Path(path).read_text(encoding="utf-8")
+        is_place = "/" in text and os.path.exists(os.path.join(os.path.dirname(path), text.strip()))
+        return is_place or text.startswith("version https://git-lfs.github.com/")
+    return False
+
+
 def _left_out(listing: Listing, again: list[str]) -> Iterator[str]:
     """A sentence for each reason for which names of the source, or of its lists, are no videos of the store."""
     capitals = Counter(label.casefold() for label in {video.label for video in listing.videos})
@@ -142,6 +157,7 @@ def _left_out(listing: Listing, again: list[str]) -> Iterator[str]:
         ("folders that are links are not searched", _skipped(listing, LINKED_FOLDER), FOLLOW),
         ("videos in folders within class folders are skipped", _skipped(listing, NESTED), MOVE),
         ("videos beside the class folders, whose class is not known, are skipped", _skipped(listing, LOOSE), MOVE),
+        ("files are no videos, but pointers to some", _skipped(listing, POINTER), ""),
         ("listed videos are missing", _skipped(listing, MISSING), ""),
         ("videos that no list names are left out", sorted(listing.unlisted), ""),
         ("files with several names are used once, without the names", again, ""),

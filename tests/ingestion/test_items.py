@@ -17,9 +17,9 @@ import prism
 from prism.artifacts.store import ClipStore
 from prism.errors import ClipError, ConfigError, OutputError, SourceError
 from prism.ingestion.build import ingest
-from prism.ingestion.options import IngestConfig
 
 CLIP = {"num_frames": 4, "stride": 1, "size": 32, "progress": False}
+WHOLE = {**CLIP, "val_fraction": 0.0, "test_fraction": 0.0, "window": "centre"}
 
 
 def video(first: int, num_frames: int = 8, size: int = 64) -> np.ndarray:
@@ -51,12 +51,10 @@ class MapStyle:
         return torch.from_numpy(frames), torch.zeros(1, 7), label
 
 
-# What becomes of the items.
-
-
-def test_pairs_become_a_store_like_a_folder_without_splits(tmp_path):
-    store = ingest(pairs(), tmp_path / "store", **CLIP)
-    assert store.classes == ("jump", "walk")
+def test_pairs_become_a_store_like_a_folder_without_splits(tmp_path, capsys):
+    store = ingest((item for item in pairs()), tmp_path / "store", flip="off", **CLIP)
+    assert capsys.readouterr().err == "The source names no test videos: 2 are set apart from train.\n"
+    assert (store.classes, store.flip) == (("jump", "walk"), False)
     assert {split: len(store.positions(split)) for split in store.splits} == {"train": 4, "val": 2, "test": 2}
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     for source, numbers in zip(store.sources, [n for s in store.splits for n in shown(store, s)], strict=True):
@@ -72,16 +70,14 @@ def test_the_clips_are_those_of_the_same_frames_in_a_folder(tmp_path):
     items = pairs()
     for number, (_, label) in enumerate(items):
         write_numbered_images(tmp_path / "videos" / label / f"{number:07}", 8)
-    same = [(video(0), label) for _, label in items]
-    options = {**CLIP, "window": "centre", "val_fraction": 0.0, "test_fraction": 0.0}
-    of_objects = ingest(same, tmp_path / "objects", **options)
-    of_files = ingest(tmp_path / "videos", tmp_path / "files", workers=1, **options)
+    of_objects = ingest([(video(0), label) for _, label in items], tmp_path / "objects", **WHOLE)
+    of_files = ingest(tmp_path / "videos", tmp_path / "files", workers=1, **WHOLE)
     assert torch.equal(of_objects.clips("train").frames, of_files.clips("train").frames)
     assert of_objects.normalisation == of_files.normalisation
     assert of_objects.header.settings == of_files.header.settings
 
 
-def test_splits_by_name_are_kept_with_every_window_that_is_asked_for(tmp_path):
+def test_splits_by_name_are_kept_with_every_window_that_is_wanted(tmp_path):
     splits = {"train": pairs(3), "validation": pairs(1), "test": pairs(2)}
     store = ingest(splits, tmp_path / "store", clips_per_video=2, random_test_windows=2, **CLIP)
     counts = {split: len(store.positions(split)) for split in store.splits}
@@ -92,19 +88,13 @@ def test_splits_by_name_are_kept_with_every_window_that_is_asked_for(tmp_path):
         assert numbers[0] == 10 * int(source.path[-7:]) + source.start
 
 
-def test_two_names_of_one_split_are_refused(tmp_path):
-    splits = {"train": pairs(3), "val": pairs(1), "validation": pairs(1), "test": pairs(2)}
-    with pytest.raises(SourceError, match="'val' and 'validation', which are one split"):
-        ingest(splits, tmp_path / "store", **CLIP)
-
-
 @pytest.mark.parametrize(
     "take", [torch.from_numpy, np.asarray, list, lambda v: torch.from_numpy(v) / 255, lambda v: v.astype(int)]
 )
 @pytest.mark.parametrize("axes", [(0, 1, 2, 3), (0, 3, 1, 2)])
 def test_frames_may_come_in_either_order_of_axes_and_as_numbers_or_arrays(tmp_path, take, axes):
     items = [(take(frames.transpose(axes)), label) for frames, label in pairs(2)]
-    store = ingest(items, tmp_path / "store", val_fraction=0.0, test_fraction=0.0, window="centre", **CLIP)
+    store = ingest(items, tmp_path / "store", **WHOLE)
     assert shown(store, "train") == [list(range(first, first + 4)) for first in (2, 22, 12, 32)]
 
 
@@ -120,42 +110,28 @@ def test_frames_may_be_pictures_or_come_from_a_decoder(tmp_path):
 
     items = [{"label": label, "video": Decoder(frames)} for frames, label in pairs(2)]
     items += [{"label": label, "frames": list(map(Image.fromarray, frames))} for frames, label in pairs(2)]
-    store = ingest(items, tmp_path / "store", val_fraction=0.0, test_fraction=0.0, window="centre", **CLIP)
+    store = ingest(items, tmp_path / "store", **WHOLE)
     assert shown(store, "train") == [list(range(first, first + 4)) for first in (2, 22, 2, 22, 12, 32, 12, 32)]
-
-
-def test_grey_pictures_with_16_bits_are_seen_by_their_high_byte(tmp_path):
     grey = np.arange(0, 2**16, 2**8, dtype=np.uint16).repeat(4).reshape(32, 32)
     items = [([Image.fromarray(grey)] * 4, label) for label in ("jump", "walk")]
-    frames = ingest(items, tmp_path / "store", val_fraction=0.0, test_fraction=0.0, **CLIP).clips("train").frames
+    frames = ingest(items, tmp_path / "grey", **WHOLE).clips("train").frames
     assert np.array_equal(frames, np.broadcast_to(grey >> 8, frames.shape))
 
 
-def test_numbers_get_the_names_that_a_data_set_has_for_them(tmp_path):
-    named = MapStyle(pairs(2, (0, 1)), ["jump", "walk"])
-    store = ingest(named, tmp_path / "torchvision", **CLIP)
-    assert store.classes == ("jump", "walk")
-    hugging = SimpleNamespace(names=["sit", "stand"])
-
-    class Features(list):
-        features = {"label": hugging}  # noqa: RUF012
-
-    store = ingest({"train": Features(pairs(3, (1, 0)))}, tmp_path / "hugging", **CLIP)
-    assert store.classes == ("sit", "stand")
-    assert [source.label for source in store.sources if source.path == "train/0000000"] == ["stand"]
-    unnamed = ingest(pairs(2, tuple(np.arange(11))), tmp_path / "unnamed", **CLIP)
-    assert unnamed.classes == tuple(map(str, range(11)))
-    assert [source.label for source in unnamed.sources if source.split == "train"] == list(map(str, range(11)))
-    tensors = ingest(pairs(2, (torch.tensor(3), torch.tensor(1))), tmp_path / "tensors", **CLIP)
-    assert tensors.classes == ("1", "3")
-
-
-def test_names_are_found_under_either_key_of_a_label(tmp_path):
+def test_numbers_get_the_names_that_a_data_set_has_for_them_or_are_ordered(tmp_path):
     class Features(list):
         features = {"labels": SimpleNamespace(names=["sit", "stand"])}  # noqa: RUF012
 
+    named = MapStyle(pairs(2, (0, 1)), ["jump", "walk"])
+    assert ingest(named, tmp_path / "torchvision", **CLIP).classes == ("jump", "walk")
     items = Features({"video": frames, "labels": label} for frames, label in pairs(2, (1, 0)))
-    assert ingest(items, tmp_path / "store", **CLIP).classes == ("sit", "stand")
+    store = ingest({"train": items}, tmp_path / "hugging", **CLIP)
+    assert store.classes == ("sit", "stand")
+    assert {source.label for source in store.sources if source.path == "train/0000000"} == {"stand"}
+    unnamed = ingest(pairs(1, tuple(np.arange(11))), tmp_path / "unnamed", **WHOLE)
+    assert list(unnamed.classes) == [source.label for source in unnamed.sources] == list(map(str, range(11)))
+    tensors = ingest(pairs(2, (torch.tensor(3), torch.tensor(1))), tmp_path / "tensors", **CLIP)
+    assert tensors.classes == ("1", "3")
 
 
 def test_datasets_of_hugging_face_are_read_with_their_names(tmp_path, monkeypatch):
@@ -167,31 +143,14 @@ def test_datasets_of_hugging_face_are_read_with_their_names(tmp_path, monkeypatc
     rows = {"video": [video(10 * k, 4, 16) for k in range(4)], "label": [1, 0, 1, 0]}
     data = datasets.Dataset.from_dict(rows, features=features).with_format("numpy")
     store = ingest(datasets.DatasetDict({"train": data}), tmp_path / "store", **{**CLIP, "size": 16})
-    assert store.classes == ("sit", "stand")
-    assert len(store) == 4
+    assert (store.classes, len(store)) == (("sit", "stand"), 4)
 
 
 def test_a_store_may_be_made_of_a_loaded_set_again(store, tmp_path):
     loaded = prism.load(store.path, normalise=False, output_format="TCHW")
-    options = {"num_frames": 8, "size": 48, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
-    again = ingest(loaded, tmp_path / "store", **options)
+    again = ingest(loaded, tmp_path / "store", **{**WHOLE, "num_frames": 8, "size": 48})
     assert torch.equal(again.clips("train").frames, store.clips("train").frames)
     assert again.classes == store.classes
-
-
-def test_items_may_come_only_once_and_the_flip_rule_is_an_option(tmp_path):
-    store = ingest((item for item in pairs(3)), tmp_path / "store", flip="off", **CLIP)
-    assert len(store) == 6
-    assert not store.flip
-
-
-def test_it_is_said_how_many_items_are_set_apart_for_tests_as_for_a_folder(tmp_path, capsys):
-    ingest(pairs(), tmp_path / "store", **CLIP)
-    assert capsys.readouterr().err == "The source names no test videos: 2 are set apart from train.\n"
-    ingest(pairs(1), tmp_path / "single", **CLIP)
-    assert "none is set apart, so nothing can be scored. Every class has a" in capsys.readouterr().err
-    ingest({"train": pairs(), "test": pairs(1)}, tmp_path / "named", **CLIP)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("name", [str, int, torch.tensor])
@@ -204,7 +163,6 @@ def test_items_of_one_recording_come_into_one_split(tmp_path, name):
     for source in store.sources:
         splits_of.setdefault((source.label, int(source.path) // 2 // 3), set()).add(source.split)
     assert Counter(map(tuple, splits_of.values())) == {("train",): 4, ("val",): 2, ("test",): 4}
-    assert all(len(store.positions(split)) % 3 == 0 for split in store.splits)
 
 
 def test_an_item_without_a_recording_is_one_of_its_own_and_parted_recordings_are_warned_of(tmp_path, capsys):
@@ -218,18 +176,14 @@ def test_an_item_without_a_recording_is_one_of_its_own_and_parted_recordings_are
     assert "Caution: 2 of 2 recordings that the source names have clips in more than" in capsys.readouterr().err
 
 
-# Mistakes.
-
-
 GOOD = pairs(2)
 
 
 @pytest.mark.parametrize(
     ("items", "says"),
     [
-        ([video(0)], "item 0 of the data set has no label. It must be (frames, label), or a table with"),
-        ([*GOOD, (video(0), None)], "item 4 of the data set has no label."),
-        ([{"video": video(0)}], "item 0 of the data set has no label."),
+        ([*GOOD, (video(0), None)], "item 4 of the data set has no label. It must be (frames, label), or a table"),
+        ([video(0)], "item 0 of the data set has no label."),
         ([{"label": 1}], "item 0 of the data set has no frames."),
         ([(video(0), -1)], "item 0 of the data set has the label '-1', but it must be a name or one of 0, 1, …."),
         ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
@@ -238,26 +192,19 @@ GOOD = pairs(2)
         (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
         (
             [{"video": video(0), "label": "a", "group": 0.5}],
-            "item 0 of the data set has the group '0.5', but it must be a name or a whole number.",
+            "has the group '0.5', but it must be a name or a whole",
         ),
-        ([*GOOD, (video(0)[..., 0], "walk")], "item 4 of the data set has frames of shape (8, 64, 64), but they"),
-        (
-            [(video(0).transpose(3, 0, 1, 2), "a")],
-            "of shape (3, 8, 64, 64), but they must be (T, H, W, 3) or (T, 3",
-        ),
+        ([(video(0)[..., 0], "walk")], "has frames of shape (8, 64, 64), but they must be (T, H, W, 3) or (T, 3"),
         ([(video(0).transpose(3, 0, 1, 2), "a")], "or in floats of 0..1. Is this (C, T, H, W)?"),
         ([(video(0)[:1], "a")], "has 1 frames of 64×64 pixels, but there must be 2 or more"),
         ([(video(0, 4, 64)[:, :4], "a")], "has 4 frames of 4×64 pixels"),
         ([([video(0)[0], video(0)[0, 1:]], "a")], "has frames that cannot be read: all input arrays must have"),
         ([(video(0).astype(np.float32), "a")], "has frames of float32 that are no pixels"),
-        ([(video(0).astype(int) * 2, "a")], "has frames of int64 that are no pixels"),
         ([(video(0) > 100, "a")], "has frames of bool that are no pixels"),
         ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64 that are no pixels"),
         ([([Image.new("F", (64, 64))] * 4, "a")], "has frames that cannot be read: it has 32 bits in a pixel"),
         ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
-        ([([], "a")], "has frames that cannot be read: need at least one array to stack."),
         ([({"path": "a.mp4", "bytes": None}, "a")], "has a video that is not decoded. Install torchcodec"),
-        ([("a.mp4", "a")], "has a video that is not decoded."),
     ],
 )
 def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, items, says):
@@ -271,26 +218,15 @@ def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, item
     ("source", "options", "error", "says"),
     [
         ({"testing": GOOD}, {}, SourceError, "has the split 'testing', but it must be one of train, val, valid"),
+        ({"val": GOOD, "validation": GOOD}, {}, SourceError, "'val' and 'validation', which are one split"),
         (7, {}, SourceError, "the source is of type int, but it must be a folder, a list or a data set."),
         ([], {}, SourceError, "no class, but it takes at least two classes"),
-        (pairs(2, ("a",)), {}, SourceError, "only class 'a', but it takes at least two classes"),
-        (
-            {"train": pairs(1, ("a", "b")), "test": pairs(1, ("c",))},
-            {},
-            SourceError,
-            "none in train: 1 ('c').",
-        ),
-        (
-            GOOD,
-            {"layout": "classes"},
-            ConfigError,
-            "ingest.layout = 'classes', but it must be auto",
-        ),
-        (GOOD, {"sampling": "fps", "stride": IngestConfig().stride}, ConfigError, "which has no frame rate"),
+        (GOOD, {"layout": "classes"}, ConfigError, "ingest.layout = 'classes', but it must be auto"),
+        (GOOD, {"sampling": "fps", "stride": 4}, ConfigError, "which has no frame rate"),
         (GOOD, {"executor": Executor()}, ConfigError, "Leave out the executor."),
     ],
 )
-def test_a_source_that_cannot_be_used_is_told_in_one_sentence(tmp_path, source, options, error, says):
+def test_a_source_that_cannot_be_used_gets_one_sentence(tmp_path, source, options, error, says):
     with pytest.raises(error, match=re.escape(says)):
         ingest(source, tmp_path / "store", **(CLIP | options))
     assert list(tmp_path.iterdir()) == []
@@ -308,4 +244,3 @@ def test_an_error_of_the_data_set_itself_comes_out_and_the_older_store_stays(tmp
         ingest(broken(), tmp_path / "store", overwrite=True, **CLIP)
     assert ClipStore.open(tmp_path / "store").fingerprint == before
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
-    assert len(ingest(pairs(3), tmp_path / "store", overwrite=True, **CLIP)) == 6

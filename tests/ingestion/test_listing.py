@@ -26,7 +26,7 @@ from prism.ingestion.listing import (
 )
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import make_plan
-from prism.ingestion.splits import LINKED_OUT, list_videos
+from prism.ingestion.splits import LINKED_OUT, POINTER, list_videos
 from prism.testing import check_layout
 
 
@@ -198,6 +198,16 @@ def test_links_that_are_left_out_are_counted(linked):
         "Caution: links that leave the source are skipped: 4 ('jump/0.mp4', 'jump/2.mp4', 'walk/"
     )
     assert folders.startswith("Caution: folders that are links are not searched: 1 ('swim'). --follow-links reads")
+
+
+def test_pointers_in_the_place_of_videos_are_told_from_videos(tmp_path):
+    root = touch(tmp_path / "root", "a/1.mp4", "b/1.mp4", "blob")
+    (root / "a/2.mp4").write_text("../blob")
+    (root / "b/2.mp4").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    (root / "b/3.mp4").write_text("../nothing")
+    listing = list_videos(root)
+    assert listing.skipped == dict.fromkeys(["a/2.mp4", "b/2.mp4"], POINTER)
+    assert listing.notes == ["Caution: files are no videos, but pointers to some: 2 ('a/2.mp4', 'b/2.mp4')."]
 
 
 def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
