@@ -12,7 +12,6 @@ from prism.errors import ClipError
 from prism.machine.devices import send
 
 HALF_LEVEL = 1 / 510
-"""Half a step of 8-bit pixels, in units of [0, 1]."""
 PIXELS = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 

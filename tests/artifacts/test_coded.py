@@ -151,12 +151,6 @@ def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_ren
         condensed.render()
 
 
-def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
-    coded_set().save(tmp_path / "set")
-    monkeypatch.setattr(h264, "decode", None)
-    assert describe(tmp_path / "set")["videos"] == 3
-
-
 def scaled_set(storage: str) -> CondensedSet:
     """The same videos, of which every stored pixel stands for two times two."""
     encoding = stored(storage).with_frames(smooth_frames(), MASK, scale=2)
@@ -180,11 +174,6 @@ def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
     made = scaled_set(storage)
     size = [18 * scale, 24 * scale] if type(scale) is int and scale != 5 else [36, 48]
     refusal(forge_of(made, tmp_path / "set", metadata={"scale": scale, "size": size}))
-
-
-def test_memories_are_not_stored_as_pictures(store):
-    with pytest.raises(ConfigError, match=r"storage = 'h264', but it must be .* with method static-dynamic"):
-        condense(store, method="static-dynamic", storage="h264")
 
 
 @pytest.mark.parametrize("verb", ["select", "condense"])

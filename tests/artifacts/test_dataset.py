@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.utils.data import DataLoader
 
 import prism
 from prism.artifacts.clips import as_pixels
@@ -52,13 +51,6 @@ def test_videos_are_normalised_as_the_evaluation_trains_unless_asked_for_pixels(
     torch.testing.assert_close(normalised[0][0], (pixels[0][0] - 0.5) / 0.25)
     assert pixels[0][0].min() >= 0
     assert pixels[0][0].max() <= 1
-
-
-def test_a_data_loader_batches_it(chosen):
-    videos, labels = next(iter(DataLoader(VideoDataset(chosen), batch_size=3)))
-    assert videos.shape == (3, 3, 8, 48, 48)
-    assert videos.dtype == torch.float32
-    assert labels.tolist() == [0, 0, 1]
 
 
 def test_a_transform_sees_every_video_in_the_output_format(chosen):

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.info import describe
@@ -100,23 +99,3 @@ def test_an_encoding_that_could_not_be_read_again_is_not_written(store, tmp_path
     with pytest.raises(ArtifactError, match=sentence):
         select(store, storage=kind(), output=tmp_path / "set")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "num_bytes", "largest"),
-    [
-        ("float32", 4, 1e38),
-        ("float16", 2, torch.finfo(torch.float16).max),
-        ("uint8", 1, 1e38),
-        ("h264", None, 1e38),
-    ],
-)
-def test_a_storage_says_what_it_holds(name, num_bytes, largest):
-    storage = STORAGES.make(name, None)
-    assert (storage.number_format, storage.largest) == (name if num_bytes else None, largest)
-    frames, mask = torch.rand(2, 3, 3, 16, 16), torch.tensor([[True, False, True], [True, True, True]])
-    encoding = storage.with_frames(frames, mask)
-    assert (encoding.storage, encoding.keyframe_counts.tolist()) == (name, [2, 3])
-    if num_bytes:
-        pixels = encoding.tensors["keyframes"]
-        assert pixels.nbytes == num_bytes * encoding.num_values

@@ -10,7 +10,6 @@ import prism
 from prism.artifacts.clips import Clips
 from prism.artifacts.encodings.sparse import H264, Float32, UInt8
 from prism.errors import ArtifactError, ClipError, ConfigError
-from prism.selection.methods import Selection
 
 TINY = {"width": 4, "epochs": 2, "seeds": 2, "device": "cpu"}
 
@@ -20,24 +19,6 @@ def chosen(store):
     """A real clip of each class, the last class first."""
     clips = store.clips("train")
     return clips.subset([int((clips.labels == label).nonzero()[0]) for label in (1, 0)])
-
-
-class First(Selection):
-    """The first clips of each class."""
-
-    needs_embeddings = False
-
-    def choose(self, embeddings, num, generator):
-        return list(range(num))
-
-
-def test_real_clips_teach_what_they_teach_as_a_selection(store, chosen):
-    theirs = prism.select(store, method=First)
-    ours = prism.CondensedSet.from_clips(chosen, store, method="first")
-    assert (ours.storage, ours.labels.tolist(), ours.num_keyframes) == ("uint8", [0, 1], 2 * store.num_frames)
-    assert torch.equal(ours.render(), theirs.render())
-    scores = [[run.scores for run in prism.evaluate(made, store, **TINY).runs] for made in (ours, theirs)]
-    assert scores[0] == scores[1]
 
 
 def test_every_value_is_kept_to_the_last_bit_and_survives_its_file(store, chosen, tmp_path):

@@ -44,12 +44,6 @@ def hash_of(clip: torch.Tensor) -> str:
     return clip.numpy().tobytes().hex()
 
 
-def test_without_a_draw_a_video_is_its_first_take(store, taken):
-    once = select(store, vpc=4)
-    assert torch.equal(taken.render(), once.render()[::4])
-    assert torch.equal(taken.render(torch.tensor([1])), once.render()[4:5])
-
-
 @pytest.mark.parametrize("storage", ["uint8", "h264"])
 def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, storage):
     made = select(store, takes=2, vpc=2, storage=storage, output=tmp_path / "set.safetensors")

@@ -1,6 +1,5 @@
 """The verb: whole or not at all, one sentence for every mistake, and a card that says what is in the folder."""
 
-import math
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,14 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.sparse import UInt8
 from prism.errors import ArtifactError, ConfigError, OutputError
 from prism.exports.export import export
-from prism.exports.format import Format, Loss
+from prism.exports.format import Format
 from prism.exports.videos import folder_names
 from prism.selection.select import select
 
@@ -95,17 +91,6 @@ def test_an_export_that_holds_what_somebody_put_there_is_never_overwritten(chose
     assert precious.read_text() == "precious"
 
 
-def test_an_export_of_a_set_that_lacks_a_class_may_be_overwritten(store, tmp_path):
-    whole = select(store)
-    first = UInt8().with_frames(whole.render()[:1], whole.mask[:1])
-    lacking = CondensedSet(first, whole.labels[:1], whole.classes, whole.normalisation, whole.flip, whole.source)
-    export(lacking, tmp_path / "hub")
-    before = files(tmp_path)
-    assert list((tmp_path / "hub" / "train" / store.classes[1]).iterdir()) == []
-    export(lacking, tmp_path / "hub", overwrite=True)
-    assert files(tmp_path) == before
-
-
 def test_an_export_never_replaces_the_set_or_the_result_that_it_is_made_of(chosen, tmp_path):
     export(chosen, tmp_path / "hub")
     inside = tmp_path / "hub" / "train" / "set.safetensors"
@@ -113,14 +98,6 @@ def test_an_export_never_replaces_the_set_or_the_result_that_it_is_made_of(chose
     with pytest.raises(OutputError, match=r"hub' is what is read\. Choose another path\."):
         export(inside, tmp_path / "hub", overwrite=True)
     assert inside.exists()
-
-
-def test_an_export_of_an_earlier_version_which_does_not_list_its_entries_may_be_overwritten(chosen, tmp_path):
-    export(chosen, tmp_path / "hub")
-    before = files(tmp_path)
-    (tmp_path / "hub" / "prism.json").write_text('{"flip": true, "made_by": "prism export"}\n')
-    export(chosen, tmp_path / "hub", overwrite=True)
-    assert files(tmp_path) == before
 
 
 def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
@@ -137,14 +114,6 @@ def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
         with pytest.raises(ArtifactError, match="half-way"):
             export(chosen, path, to=Failing(), overwrite=True)
     assert files(tmp_path) == before
-
-
-def test_a_set_may_be_given_by_its_file(chosen, tmp_path):
-    chosen.save(tmp_path / "set")
-    export(tmp_path / "set", tmp_path / "out", to="tensors")
-    with pytest.raises(ArtifactError, match="does not exist"):
-        export(tmp_path / "missing", tmp_path / "other")
-    assert not (tmp_path / "other").exists()
 
 
 def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
@@ -175,16 +144,6 @@ def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
     assert found[5] == "Läufer_走る"
 
 
-@given(st.lists(st.text("aA_ .走2", max_size=3).map(lambda name: name.replace("走", "走" * 40)), max_size=12))
-@example(["a b", "a b_2", "a_b"])
-@example(["a_3", "a", "A_4", "A", "a"])
-@example(["走" * 87, "走" * 88])
-def test_folders_of_different_classes_differ_and_fit_a_file_system(classes):
-    names = folder_names(tuple(classes))
-    assert len({name.casefold() for name in names}) == len(classes)
-    assert all(len(name.encode()) <= 110 for name in names)
-
-
 # Mistakes.
 
 
@@ -209,14 +168,6 @@ def test_a_wrong_option_is_refused_before_anything_is_written(chosen, tmp_path, 
 
 
 # The loss.
-
-
-def test_the_ratio_is_that_of_the_formula():
-    loss, clip = Loss(), torch.full((2, 3, 4, 4), 0.5)
-    loss.add(clip, clip + 0.1)
-    loss.add(clip, clip)
-    assert loss.psnr == pytest.approx(10 * math.log10(1 / (0.1**2 / 2)), rel=1e-5)
-    assert str(loss) == "The PSNR to the clips of the set is 23.0 dB."
 
 
 # The page.

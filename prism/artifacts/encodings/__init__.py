@@ -12,9 +12,7 @@ from prism.artifacts.clips import Normalisation
 from prism.errors import ConfigError, PrismError
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
-"""Number formats of images, by name."""
-MAX_FRAMES = 4096
-MAX_SIDE = 4096
+MAX_FRAMES = MAX_SIDE = 4096
 MAX_CLIP_VALUES = 2**28
 """Values of one rendered clip, 1 GiB as float32: 64 frames of 1180×1180 pixels."""
 PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
@@ -92,15 +90,10 @@ class Encoding(ABC):
 
     @abstractmethod
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
-        """The clips of some videos.
+        """The clips of the videos at some positions (n,): (n, T, 3, H, W) float32, in units of [0, 1].
 
-        Args:
-            videos: (n,) positions.
-            normalisation: of the real training pixels.
-            generator: draws, where `is_random`; None always gives the same clips.
-
-        Returns:
-            (n, T, 3, H, W) float32, in units of [0, 1].
+        `normalisation` is that of the real training pixels. `generator` draws, where `is_random`; None always
+        gives the same clips.
         """
 
     def check(self) -> None:  # noqa: B027
