@@ -30,7 +30,7 @@ from prism.ingestion.splits import check_listing
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 from prism.networks.build import build
-from prism.networks.network import check_embeddings, check_logits, use_generator
+from prism.networks.network import check_output, use_generator
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
 from prism.selection.options import SELECTIONS
@@ -158,8 +158,8 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
         one, other = (build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2))
         clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
         embeddings, logits = one.embed(clips), one(clips)
-        check_embeddings(one, embeddings, clips)
-        check_logits(one, logits, clips)
+        check_output(one, "embed", embeddings, clips)
+        check_output(one, "forward", logits, clips)
         assert bool(embeddings.isfinite().all() and logits.isfinite().all()), (
             "embeddings and logits must be finite"
         )

@@ -22,7 +22,7 @@ from prism.machine.devices import deterministic, send
 from prism.machine.randomness import generator
 from prism.networks.feed import feed_of
 from prism.networks.initial import copy_values, initialise
-from prism.networks.network import Network, check_embeddings
+from prism.networks.network import Network, check_output
 
 T = TypeVar("T")
 
@@ -221,7 +221,7 @@ class RandomNetworks:
             # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
             shown = self._shown(*(rows[first:last] for rows in batch)).to(PRECISIONS[self.config.precision])
             embeddings = network.embed(shown)
-            check_embeddings(network, embeddings, shown)
+            check_output(network, "embed", embeddings, shown)
             return embeddings.float()
 
         embeddings = torch.cat(self.chunk.map(len(batch[0]), embed))

@@ -36,7 +36,7 @@ from prism.machine.randomness import generator
 from prism.machine.run import Run
 from prism.machine.threads import stoppable
 from prism.networks.build import allocate, build_for
-from prism.networks.network import check_embeddings
+from prism.networks.network import check_output
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
 
@@ -230,7 +230,7 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
             METHODS, config.method, f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes", clips
         )
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
-    check_embeddings(network, network.embed(some), some)
+    check_output(network, "embed", network.embed(some), some)
     found = run.objective.match(network, run.objective.real(run.networks, 0), clips, run.chunk)
     if not isinstance(found, MatchLoss):
         _refuse(OBJECTIVES, config.objective, "a MatchLoss", found)

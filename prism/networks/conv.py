@@ -59,11 +59,8 @@ def polyphase_input_gradient(
     outputs' gradients, with every s-th weight, and there are s such phases (a polyphase decomposition). One call
     computes all of them, as s output channels; then the phases of each q are put side by side.
 
-    Args:
-        gradient: (N, after, T', H', W') of the output.
-        weight: (after, before, …) with odd sides, where the input was padded by half of each.
-        stride: steps in time, down and across.
-        size: frames, rows and columns of the input (N, before, T, H, W).
+    Gradients are (N, after, T', H', W') and (N, before, T, H, W), weights (after, before, …) with odd sides;
+    the input was padded by half of each, and `size` is T, H, W.
     """
     after, before = weight.shape[:2]
     halves = [side // 2 for side in weight.shape[2:]]
@@ -73,11 +70,9 @@ def polyphase_input_gradient(
     ahead = [-(-half // step) for half, step in zip(halves, stride, strict=True)]
     # With zeros on both sides the kernel has (behind + ahead + 1) · s weights, and the one for q − j and φ lies at
     # s · (q − j + ahead) + φ: a view splits it into differences (t, h, w) and phases (r, s, u).
-    margins = [
-        (a * step - half, (b + 1) * step - half - 1)
-        for half, step, b, a in zip(halves, stride, behind, ahead, strict=True)
-    ]
-    padded = functional.pad(weight, [zeros for margin in reversed(margins) for zeros in margin])
+    sides = [*zip(halves, stride, behind, ahead, strict=True)]
+    margins = [(a * step - half, (b + 1) * step - half - 1) for half, step, b, a in reversed(sides)]
+    padded = functional.pad(weight, [zeros for margin in margins for zeros in margin])
     (t, r), (h, s), (w, u) = ((b + a + 1, step) for b, a, step in zip(behind, ahead, stride, strict=True))
     # The differences are reversed, since `conv3d` runs over j − q; phases become output channels.
     phases = padded.view(after, before, t, r, h, s, w, u).flip(2, 4, 6).permute(3, 5, 7, 1, 0, 2, 4, 6)
@@ -87,6 +82,5 @@ def polyphase_input_gradient(
     # Input s·q + φ is phase φ of step q; beyond the last input there is nothing to keep.
     num_clips, _, *steps = found.shape
     pixels = found.view(num_clips, r, s, u, before, *steps).permute(0, 4, 5, 1, 6, 2, 7, 3)
-    frames, rows, columns = (num * step for num, step in zip(steps, stride, strict=True))
-    pixels = pixels.reshape(num_clips, before, frames, rows, columns)
+    pixels = pixels.reshape(num_clips, before, *(num * step for num, step in zip(steps, stride, strict=True)))
     return pixels[:, :, : size[0], : size[1], : size[2]]

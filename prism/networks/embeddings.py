@@ -12,7 +12,7 @@ from prism.machine.devices import deterministic
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
 from prism.networks.build import Model, allocate, build_for
-from prism.networks.network import Network, check_embeddings
+from prism.networks.network import Network, check_output
 from prism.networks.options import NETWORKS, Schedule
 from prism.networks.training import outputs_of, train, within_memory
 
@@ -32,7 +32,7 @@ class Backbone(nn.Module):
     def forward(self, clips: Tensor) -> Tensor:
         """Clips (N, C, T, H, W) to embeddings (N, D)."""
         embeddings = self.network.embed(clips)
-        check_embeddings(self.network, embeddings, clips)
+        check_output(self.network, "embed", embeddings, clips)
         return embeddings
 
 

@@ -13,8 +13,7 @@ AHEAD = 2
 class Feed:
     """Gathers rows of a tensor part by part, and sends them to a device.
 
-    A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered. Only
-    where `AHEAD` parts wait already does the CPU wait, too. `feed_of` gives the one of a device.
+    A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -23,10 +22,7 @@ class Feed:
         self._waiting: deque[torch.Event] = deque()
 
     def rows(self, source: Tensor, positions: Tensor) -> Tensor:
-        """Rows (n, ...) of a tensor on the CPU at positions (n,), on the device.
-
-        Call it when the work on the part before has been started.
-        """
+        """Rows (n, ...) of a tensor on the CPU at positions (n,), sent when the work before has been started."""
         if self._copies is None:
             return source.index_select(0, positions)
         computing = cuda.current_stream(self.device)

@@ -1,7 +1,7 @@
 """Networks: `embed` and `forward` on float clips, for clips of one shape."""
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -123,17 +123,9 @@ def use_generator(network: nn.Module, generator: torch.Generator) -> None:
                 )
 
 
-def check_embeddings(network: Network, embeddings: Any, clips: Tensor) -> None:
-    """Refuse embeddings that are not (N, embed_dim), or neither float32 nor in the number format of the clips."""
-    _check_output(network, "embed", "embed_dim", embeddings, clips)
-
-
-def check_logits(network: Network, logits: Any, clips: Tensor) -> None:
-    """Refuse logits that are not (N, num_classes), or neither float32 nor in the number format of the clips."""
-    _check_output(network, "forward", "num_classes", logits, clips)
-
-
-def _check_output(network: Network, method: str, width: str, output: Any, clips: Tensor) -> None:
+def check_output(network: Network, method: Literal["embed", "forward"], output: Any, clips: Tensor) -> None:
+    """Refuse embeddings or logits of a wrong shape, or in neither float32 nor the number format of the clips."""
+    width = {"embed": "embed_dim", "forward": "num_classes"}[method]
     shape, got = (len(clips), getattr(network, width)), f"a {type(output).__name__}"
     if isinstance(output, Tensor):
         if output.shape == shape and output.dtype in (torch.float32, clips.dtype):

@@ -29,14 +29,7 @@ class R2Plus1D18(Network):
     def __init__(self, *, width: int = WIDTH, **shape: Any) -> None:
         super().__init__(**shape)
         between = max(1, 45 * width // 64)
-        self.stem = nn.Sequential(
-            HeConv3d(3, between, (1, 7, 7), (1, 2, 2), (0, 3, 3)),
-            nn.BatchNorm3d(between),
-            nn.ReLU(),
-            HeConv3d(between, width, (3, 1, 1), (1, 1, 1), (1, 0, 0)),
-            nn.BatchNorm3d(width),
-            nn.ReLU(),
-        )
+        self.stem = nn.Sequential(*_factorised(3, between, width, (1, 2, 2), side=7), nn.ReLU())
         blocks: list[nn.Module] = [ResidualBlock(width, width, 1), ResidualBlock(width, width, 1)]
         for before, after in pairwise([width, 2 * width, 4 * width, 8 * width]):
             blocks += [ResidualBlock(before, after, 2), ResidualBlock(after, after, 1)]
@@ -76,24 +69,28 @@ class ResidualBlock(nn.Module):
         # As many channels between space and time as give the block the weights of 3×3×3 convolutions
         # (Tran et al., section 3.5); torchvision uses the number of the first convolution for both.
         between = 27 * before * after // (9 * before + 3 * after)
+        strides = (stride, stride, stride)
         self.residual = nn.Sequential(
-            *_factorised(before, between, after, stride), nn.ReLU(), *_factorised(after, between, after, 1)
+            *_factorised(before, between, after, strides),
+            nn.ReLU(),
+            *_factorised(after, between, after, (1, 1, 1)),
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or before != after:
-            projection = HeConv3d(before, after, (1, 1, 1), (stride, stride, stride), (0, 0, 0))
+            projection = HeConv3d(before, after, (1, 1, 1), strides, (0, 0, 0))
             self.shortcut = nn.Sequential(projection, nn.BatchNorm3d(after))
 
     def forward(self, x: Tensor) -> Tensor:
         return (self.residual(x) + self.shortcut(x)).relu()
 
 
-def _factorised(before: int, between: int, after: int, stride: int) -> list[nn.Module]:
-    """A 1×3×3 convolution over space, then a 3×1×1 convolution over time."""
+def _factorised(before: int, between: int, after: int, stride: Sides, side: int = 3) -> list[nn.Module]:
+    """A convolution over space, then one of three frames over time; strides are of time, rows and columns."""
+    time, down, across = stride
     return [
-        HeConv3d(before, between, (1, 3, 3), (1, stride, stride), (0, 1, 1)),
+        HeConv3d(before, between, (1, side, side), (1, down, across), (0, side // 2, side // 2)),
         nn.BatchNorm3d(between),
         nn.ReLU(),
-        HeConv3d(between, after, (3, 1, 1), (stride, 1, 1), (1, 0, 0)),
+        HeConv3d(between, after, (3, 1, 1), (time, 1, 1), (1, 0, 0)),
         nn.BatchNorm3d(after),
     ]

@@ -15,7 +15,7 @@ from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
 from prism.networks.feed import feed_of
 from prism.networks.initial import initialise
-from prism.networks.network import Network, check_logits, use_generator
+from prism.networks.network import Network, check_output, use_generator
 from prism.networks.options import Schedule
 from prism.networks.sgd import SGD
 
@@ -94,7 +94,7 @@ def train(
             inputs = to_model_input(frames, normalisation)
             outputs = network(inputs)
             if isinstance(network, Network):
-                check_logits(network, outputs, inputs)
+                check_output(network, "forward", outputs, inputs)
             loss = criterion(outputs, labels)
             optimizer.zero_grad()
             loss.backward()
@@ -105,9 +105,7 @@ def train(
             total += loss.detach() * (len(labels) // schedule.views)
         mean_loss = float(total) / len(shown)
         if not math.isfinite(mean_loss):
-            raise DivergedError(
-                f"the training loss of seed {seed} is not finite in epoch {epoch + 1}. {_smaller_steps(schedule)}"
-            )
+            raise _diverged(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}", schedule)
         advance()
     return mean_loss
 
@@ -129,14 +127,12 @@ def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
 def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
     """Raise a DivergedError for a network that diverged in its last step, which no loss shows."""
     if not outputs.isfinite().all():
-        raise DivergedError(
-            f"the outputs of the network of seed {seed} are not finite. {_smaller_steps(schedule)}"
-        )
+        raise _diverged(f"the outputs of the network of seed {seed} are not finite", schedule)
 
 
-def _smaller_steps(schedule: Schedule) -> str:
+def _diverged(problem: str, schedule: Schedule) -> DivergedError:
     limit = "" if schedule.max_grad_norm else "--max-grad-norm 20 or "
-    return f"Try {limit}--lr {schedule.lr / 10:g}."
+    return DivergedError(f"{problem}. Try {limit}--lr {schedule.lr / 10:g}.")
 
 
 @torch.no_grad()

@@ -65,9 +65,7 @@ def network_type(name: str) -> type[Network]:
 
 
 def drawn(name: str, seed: int = 0, **options: object) -> Network:
-    network = build(name, **(CLIP | options))
-    initialise(network, generator(seed, "init"))
-    return network
+    return build(name, seed=seed, **(CLIP | options))
 
 
 @every_model
@@ -216,14 +214,8 @@ def test_memory_is_laid_out_for_the_device_also_where_it_is_given_later():
 # ConvNet3D.
 
 
-def initialised(seed: int, **options: object) -> nn.Module:
-    network = build("convnet3d", **({"num_classes": 3, "num_frames": 8, "size": 48, "width": 8} | options))
-    initialise(network, generator(seed, "init"))
-    return network
-
-
 def test_a_block_is_convolution_relu_and_pooling_as_published():
-    network, clips = initialised(0).eval(), torch.rand(2, 3, 8, 48, 48)
+    network, clips = drawn("convnet3d").eval(), torch.rand(2, 3, 8, 48, 48)
     x = clips
     for i, pool in [(0, (1, 2, 2)), (3, 2), (6, 2)]:
         x = nn.functional.max_pool3d(network.blocks[i](x).relu(), pool)
@@ -231,7 +223,7 @@ def test_a_block_is_convolution_relu_and_pooling_as_published():
 
 
 def test_logits_are_the_largest_over_time():
-    network = initialised(0, num_frames=16).eval()
+    network = drawn("convnet3d", num_frames=16).eval()
     clips = torch.rand(2, 3, 16, 48, 48)
     features = network.blocks(clips)
     windows = [features[:, :, t : t + 2].mean(dim=(2, 3, 4), keepdim=True) for t in range(3)]
@@ -256,8 +248,7 @@ def test_dropout_draws_from_its_own_generator_and_keeps_the_mean():
 @pytest.mark.parametrize("width", [4, 16, 64])
 def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(width):
     """The promise behind IS_BATCH_INVARIANT, at sizes at which the processor's fast kernels are used."""
-    network = build("convnet3d", "cpu", num_classes=2, num_frames=8, size=64, width=width).eval()
-    initialise(network, generator(0, "init"))
+    network = build("convnet3d", num_classes=2, num_frames=8, size=64, width=width).eval()
     clips = torch.randn(6, 3, 8, 64, 64, generator=generator(0, "clips"))
 
     def embedded(part: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -274,8 +265,7 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
 
 @pytest.mark.parametrize(("num_frames", "size"), [(7, 64), (16, 50)])
 def test_in_one_thread_many_clips_round_like_each_alone(num_frames, size):
-    network = build("convnet3d", "cpu", num_classes=2, num_frames=num_frames, size=size, width=8).eval()
-    initialise(network, generator(0, "init"))
+    network = build("convnet3d", num_classes=2, num_frames=num_frames, size=size, width=8).eval()
     clips = torch.randn(MOST_REAL, 3, num_frames, size, size, generator=generator(0, "clips"))
     with deterministic(torch.device("cpu")), torch.no_grad():
         alone = torch.cat([network.embed(clip) for clip in clips.split(1)])
@@ -285,9 +275,7 @@ def test_in_one_thread_many_clips_round_like_each_alone(num_frames, size):
 @pytest.mark.parametrize("size", [48, (64, 100), 112])
 def test_the_embedding_of_all_blocks_ends_with_that_of_the_last(size):
     options = CLIP | {"size": size, "width": 2}
-    plain, blocks = (build(name, **options) for name in ("convnet3d", "convnet3d-blocks"))
-    for network in (plain, blocks):
-        initialise(network.eval(), generator(0, "init"))
+    plain, blocks = (build(name, **options).eval() for name in ("convnet3d", "convnet3d-blocks"))
     rows, columns = (size, size) if isinstance(size, int) else size
     clips = torch.rand(2, 3, CLIP["num_frames"], rows, columns, generator=generator(0, "clips"))
     found, last = blocks.embed(clips), plain.embed(clips)

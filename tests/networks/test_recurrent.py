@@ -4,9 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from prism.machine.randomness import generator
 from prism.networks.build import build
-from prism.networks.initial import initialise
 
 BLOCKS = (3 * 9 * 128 + 128) + 2 * (128 * 9 * 128 + 128) + 3 * (128 + 128)
 """Three convolutions of 3×3 with biases, three norms with a scale and a shift for each channel."""
@@ -19,9 +17,7 @@ def num_parameters(network: nn.Module) -> int:
 
 
 def small(name: str, size: int = 16, seed: int = 0, **options: int):
-    network = build(name, num_classes=3, num_frames=4, size=size, width=4, **options)
-    initialise(network, generator(seed, "init"))
-    return network
+    return build(name, num_classes=3, num_frames=4, size=size, width=4, seed=seed, **options)
 
 
 @pytest.mark.parametrize(("num_frames", "size"), SHAPES)

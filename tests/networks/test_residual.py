@@ -6,7 +6,6 @@ from torch import nn
 
 from prism.machine.randomness import generator
 from prism.networks.build import build
-from prism.networks.initial import initialise
 from prism.networks.residual import HeConv3d
 
 
@@ -53,9 +52,7 @@ def test_every_stage_after_the_first_halves_time_and_space(num_frames, size, sha
 
 
 def small(seed: int = 0) -> nn.Module:
-    network = build("r2plus1d-18", num_classes=3, num_frames=8, size=32, width=8)
-    initialise(network, generator(seed, "init"))
-    return network
+    return build("r2plus1d-18", num_classes=3, num_frames=8, size=32, width=8, seed=seed)
 
 
 def test_convolutions_start_normal_with_variance_two_over_fan_out():
