@@ -51,7 +51,8 @@ def deterministic(device: "torch.device") -> Iterator[None]:
     """
     import torch
 
-    cudnn, threads = torch.backends.cudnn, torch.get_num_threads()
+    cudnn = torch.backends.cudnn
+    threads = torch.get_num_threads()
     chosen = cudnn.deterministic, cudnn.benchmark
     if device.type == "cpu":
         torch.set_num_threads(1)
