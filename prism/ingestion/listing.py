@@ -32,6 +32,7 @@ FEW = 3
 LINKED_FOLDER = "it is a folder that is a link, which is not searched."
 NESTED = "it lies in a folder within a class folder, which is not searched."
 LOOSE = "it lies beside the class folders, so its class is not known."
+OUTSIDE = "it lies in none of the split folders."
 MISSING = "missing: a list names it, but the source does not hold it."
 
 
@@ -92,7 +93,6 @@ class Listing:
         self.skipped[as_text(self.relative(path))] = reason
 
     def relative(self, path: Path) -> str:
-        """The path of a video under the source."""
         try:
             return path.relative_to(self.root).as_posix()
         except ValueError:
@@ -107,13 +107,11 @@ class Faults:
         self._first: dict[tuple[Path, str], list[str]] = {}
 
     def add(self, path: Path, kind: str, line: int, shown: str = "") -> None:
-        """Note a faulty line; `kind` follows `the list has`."""
         self._counts[path, kind] += 1
         if self._counts[path, kind] <= FEW:
             self._first.setdefault((path, kind), []).append(f"{line} {shown[:100]!r}" if shown else str(line))
 
     def check(self) -> None:
-        """Refuse the lists if a line of them is faulty."""
         if self._counts:
             said = []
             for (path, kind), count in self._counts.items():
@@ -171,11 +169,6 @@ def _refuse(error: OSError) -> None:
 
 
 def read_list(path: Path) -> str:
-    """The text of a list.
-
-    Raises:
-        SourceError: the file cannot be read, or is not UTF-8.
-    """
     try:
         return read_text(path)
     except UnicodeDecodeError:
@@ -189,8 +182,7 @@ def csv_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     """The lines of a CSV file with their numbers: the cells of the wanted columns, then of the optional ones.
 
-    Columns are known in capitals too. A line without a wanted cell is added to `faults`; an optional cell that is
-    not there is an empty text.
+    A line without a wanted cell is added to `faults`; an optional cell that is not there is an empty text.
     """
     text = read_list(path)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
@@ -292,22 +284,17 @@ class ClassFolders(Layout):
 
 
 class SplitFolders(ClassFolders):
-    """`root/{train,val,test}/<class>/<video>`; videos in other folders are refused."""
+    """`root/{train,val,test}/<class>/<video>`; videos in other folders are skipped."""
 
     def videos_of(self, source: Path) -> Listing:
-        listing, others = Listing(require_folder(source)), Listing(source)
+        listing = Listing(require_folder(source))
         for folder in self._folders(listing, source):
-            split = SPLIT_NAMES.get(folder.name, "")
-            into = listing if split else others
-            for label in self._folders(into, folder):
-                self._add_class(into, label, split)
-            if not split:
-                self._add_class(others, folder, "")
-        if others.videos:
-            raise SourceError(
-                f"source '{source}' has split folders, but also {len(others.videos):,} videos in none of them: "
-                f"{few([video.relative for video in others.videos])}. Move them, or choose --layout classes."
-            )
+            if split := SPLIT_NAMES.get(folder.name):
+                for label in self._folders(listing, folder):
+                    self._add_class(listing, label, split)
+            else:
+                for video in videos_under(listing, folder, self.follow_links):
+                    listing.skip(video, OUTSIDE)
         return listing
 
 
@@ -395,7 +382,6 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def require_folder(source: Path) -> Path:
-    """The source, which must be a folder."""
     if not source.is_dir():
         raise SourceError(f"source '{source}' is a file, but this layout needs a folder.")
     return source

@@ -130,12 +130,7 @@ class OfficialLists(Layout):
 
 
 def _files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:
-    """The files of the first folder that has all of them.
-
-    Args:
-        folders: where to look.
-        names: for each file the names that it may have, the official one first.
-    """
+    """The files of the first folder that has all of them; each may have several names, the official one first."""
     best: list[Path | None] = [None] * len(names)
     for folder in folders:
         found = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]

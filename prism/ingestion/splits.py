@@ -24,6 +24,7 @@ from prism.ingestion.listing import (
     LOOSE,
     MISSING,
     NESTED,
+    OUTSIDE,
     SPLIT_NAMES,
     VIDEO_SUFFIXES,
     Listing,
@@ -87,20 +88,19 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
 def check_listing(listing: Any, layout: str) -> None:
     """Refuse what only a custom layout gives: another thing than a listing, or a video without a place in it."""
     if not isinstance(listing, Listing):
-        problem = f"gives a {type(listing).__name__}, not a Listing"
-        raise ConfigError(f"layout {layout} {problem}. docs/extending.md shows one.")
-    seen: set[str] = set()
+        given = type(listing).__name__
+        raise ConfigError(f"layout {layout} gives a {given}, not a Listing. docs/extending.md shows one.")
+    seen = Counter(video.relative for video in listing.videos)
     for video in listing.videos:
-        problem = ""
         if video.split not in ("", *SPLIT_NAMES.values()):
             problem = f"the split {video.split!r}, but it must be one of train, val, test, or empty"
         elif not isinstance(video.label, str) or not video.label:
             problem = f"the class {video.label!r}, but it must be a text"
-        elif video.relative in seen:
+        elif seen[video.relative] > 1:
             problem = "more than one place, but a video is listed once"
-        if problem:
-            raise SourceError(f"layout {layout} gives '{video.relative}' {problem}.")
-        seen.add(video.relative)
+        else:
+            continue
+        raise SourceError(f"layout {layout} gives '{video.relative}' {problem}.")
 
 
 def _keep_files(listing: Listing, follow_links: bool) -> list[str]:
@@ -156,6 +156,7 @@ def _left_out(listing: Listing, again: list[str]) -> Iterator[str]:
         ("links that leave the source are skipped", _skipped(listing, LINKED_OUT), FOLLOW),
         ("folders that are links are not searched", _skipped(listing, LINKED_FOLDER), FOLLOW),
         ("videos in folders within class folders are skipped", _skipped(listing, NESTED), MOVE),
+        ("videos in none of the split folders are skipped", _skipped(listing, OUTSIDE), MOVE),
         ("videos beside the class folders, whose class is not known, are skipped", _skipped(listing, LOOSE), MOVE),
         ("files are no videos, but pointers to some", _skipped(listing, POINTER), ""),
         ("listed videos are missing", _skipped(listing, MISSING), ""),
@@ -186,20 +187,18 @@ def _suffixes(names: Iterable[str]) -> str:
 
 def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
     """What to do about a source in which a layout finds no video."""
+    if not LAYOUTS.is_builtin(config.layout):
+        return f"layout {LAYOUTS.name_of(config.layout)} finds no videos in source '{source}'."
     if nested := _skipped(listing, NESTED):
         above = {(source / path).parents[1] for path in nested}
         name = f" Name '{above.pop()}', the folder above the classes." if len(above) == 1 else ""
         return f"source '{source}' has no videos in class folders, but deeper: {_counted(nested)}.{name}{MOVE}"
     if loose := _skipped(listing, LOOSE):
         is_ucf = any(re.match(r"v_\w+_g\d+_c\d+\.", path) for path in loose)
-        hint = " --layout ucf101 reads names like these with its lists." if is_ucf else ""
+        hint = " --layout ucf101 reads names like these with its lists." * is_ucf
         return f"source '{source}' has no class folders, but videos: {_counted(loose)}.{MOVE}{hint}"
-    instead = next((f" that can be used ('{path}': {why[:-1]})" for path, why in listing.skipped.items()), "")
-    if not LAYOUTS.is_builtin(config.layout):
-        return f"layout {LAYOUTS.name_of(config.layout)} finds no videos{instead} in source '{source}'."
-    if source.is_dir() and not instead:
-        others = [name for _, _, files in os.walk(source) for name in files]
-        instead = f", but other files ({_suffixes(others)})" if others else ": the folder is empty"
+    others = [name for _, _, files in os.walk(source) for name in files] if source.is_dir() else []
+    instead = f", but other files ({_suffixes(others)})" if others else ""
     return (
         f"source '{source}' has no videos{instead}. Expected <class>/<video> with {', '.join(VIDEO_SUFFIXES)}, or "
         f"<class>/<video>/ with frames as {', '.join(IMAGE_SUFFIXES)}."

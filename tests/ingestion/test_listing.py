@@ -18,6 +18,7 @@ from prism.ingestion.listing import (
     LOOSE,
     MISSING,
     NESTED,
+    OUTSIDE,
     VIDEO_SUFFIXES,
     Layout,
     Listing,
@@ -113,7 +114,10 @@ def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
     touch(tmp_path, "train/jump/a.mp4", "validation/jump/b.mp4", "test/walk/c.mp4", "annotations/list.txt")
     assert [split for _, _, split in found(tmp_path)] == ["test", "train", "val"]
     touch(tmp_path, "extra/c.mp4", "extra/d/e.mp4")
-    assert "also 2 videos in none of them: extra/d/e.mp4, extra/c.mp4. Move them, or choose" in refused(tmp_path)
+    assert list_videos(tmp_path).skipped == dict.fromkeys(["extra/c.mp4", "extra/d/e.mp4"], OUTSIDE)
+    assert (
+        list_videos(tmp_path).notes[0].startswith("Caution: videos in none of the split folders are skipped: 2 (")
+    )
     assert {split for _, _, split in found(touch(tmp_path / "alone", "train/a/1.mp4", "train/b/1.mp4"))} == {
         "train"
     }
@@ -122,7 +126,7 @@ def test_split_folders_name_the_split_and_one_alone_may_be_a_class(tmp_path):
 
 
 def test_a_source_without_class_folders_is_explained(tmp_path):
-    assert "has no videos: the folder is empty. Expected <class>/<video> with .mp4, .avi," in refused(tmp_path)
+    assert "has no videos. Expected <class>/<video> with .mp4, .avi," in refused(tmp_path)
     flat = touch(tmp_path / "flat", "a.mp4", "b.mp4")
     assert "has no class folders, but videos: 2 ('a.mp4', 'b.mp4'). Move them into" in refused(flat)
     ucf = touch(tmp_path / "ucf", "v_Archery_g01_c01.avi")
