@@ -39,12 +39,7 @@ PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """The order to condense one class, as it travels to where that is done.
-
-    Attributes:
-        condense: `condense.condense_classes`.
-        output: the file of the whole set.
-    """
+    """The order to condense one class of a set by `condense_classes`, as it travels to where that is done."""
 
     condense: Callable[..., CondensedSet]
     store: ClipStore
@@ -82,23 +77,12 @@ def condense_on(
 ) -> CondensedSet:
     """Condense every class by itself on an executor, and save the set that they make together.
 
-    Args:
-        order: what is to be done with a class.
-        setup: the parts of the run.
-        source: what identifies the run.
-        run: its executor computes where the folders of store and output are the same.
-        scored: the set with its score.
-
-    Raises:
-        ConfigError: the classes depend on each other, their sets cannot be joined, or an unfinished run is there;
-            or no worker has the device or the memory.
-        Interrupted: Ctrl-C or SIGTERM; finished classes stay.
+    Its machines see the folders of store and output as this one does. Finished classes stay.
     """
     if not setup.independent_classes:
         named = as_dict(order.config)
         parts = f"method {named['method']} with objective {named.get('objective', 'distribution')}"
-        if setup.rule.inserts:
-            parts += f" and insertion rule {named['insertion']}"
+        parts += f" and insertion rule {named['insertion']}" if setup.rule.inserts else ""
         raise ConfigError(
             f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out --engine, "
             "or use parts with independent_classes = True."
@@ -111,12 +95,8 @@ def condense_on(
             _begin(order.output, source, run.resume)
             telemetry.keep(0)
             telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
-            try:
-                setup.precompute(run)
-                _compute(order, run)
-            except ConfigError:
-                _forget_unbegun(order.output)
-                raise
+            setup.precompute(run)
+            _compute(order, run)
             order.store.check_unchanged()
             return _merge(order, setup, source, telemetry, scored)
 
@@ -134,15 +114,6 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write_atomically(file, canonical_json(content).encode())
-
-
-def _forget_unbegun(output: Path) -> None:
-    """Leave nothing of a run that no worker could begin, so that the corrected command is a first one."""
-    file = run_path(output)
-    if list(file.parent.iterdir()) == [file]:
-        shutil.rmtree(file.parent)
-        if not output.exists():
-            telemetry_path(output).unlink()
 
 
 def _compute(order: ClassOrder, run: Run) -> None:

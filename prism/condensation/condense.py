@@ -127,12 +127,7 @@ def iterate(
     *,
     progress: bool,
 ) -> None:
-    """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone.
-
-    Raises:
-        DivergedError: a loss is not finite.
-        Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
-    """
+    """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone."""
     shown = dict[str, str]()
     bar = progress_bar("Condensing", run.num_iterations, "it", enabled=progress, done=run.iteration)
     with stop_signal() if recorder else nullcontext(Stopped()) as stopped, bar as advance:
@@ -153,13 +148,12 @@ def iterate(
 
 def check_finite(setup: Setup, run: Condensation, step: Step) -> None:
     """Refuse, by a DivergedError that names the class, a loss that is no longer a number."""
-    if math.isfinite(step.loss) or step.losses.isfinite().all():
-        return
-    name = setup.store.classes[run.networks.classes[int(step.losses.isfinite().int().argmin())]]
-    said = f"the loss of class '{name}' is not finite at iteration {step.iteration}"
-    if step.iteration == 0:
-        raise DivergedError(f"{said}, before anything has moved. Look at {setup.scoring}.")
-    raise DivergedError(f"{said}. {suggest_lower_lr(run.videos.trainable)} The last checkpoint, if any, stays.")
+    if not math.isfinite(step.loss):
+        name = setup.store.classes[run.networks.classes[int(step.losses.isfinite().int().argmin())]]
+        advice = f"{suggest_lower_lr(run.videos.trainable)} The last checkpoint, if any, stays."
+        if step.iteration == 0:
+            advice = f"Nothing has moved. Look at {setup.scoring}."
+        raise DivergedError(f"the loss of class '{name}' is not finite at iteration {step.iteration}. {advice}")
 
 
 def finished_set(setup: Setup, run: Condensation, source: dict[str, Any]) -> CondensedSet:

@@ -1,8 +1,7 @@
 """Random networks, each with the mean embedding of each class of real clips under it (paper, section 3.4).
 
-A network has a number, and everything about it follows from that: its values, the real clips that it embeds, and
-their class means. These depend on neither the videos nor their method, rule, learning rate or seed. So they are
-kept beside the clips, in blocks, for all later runs (`prepare.py`).
+Everything about a network follows from its number: its values, its real clips, and their class means. Neither the
+videos nor their method, rule, rate or seed change them, so later runs find them beside the clips (`prepare.py`).
 """
 
 import copy
@@ -32,13 +31,9 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """Number formats in which real clips are embedded. Synthetic ones always are in float32: among the rounded values
 of a pooling window another one may be the largest, which moves their gradient by 10 to 20 %."""
 FIRST_CHUNK = {"cpu": 8, "cuda": 512}
-"""Clips that are tried together first. On a CPU few: memory that outgrows the caches, and that the system must be
-asked for each time, costs more than larger batches save."""
+"""Clips that are tried together first; on a CPU few, whose values stay in its caches."""
 REAL_BYTES, MOST_REAL, REAL_COPIES = 64 * 2**20, 64, 8
-"""Memory that a CPU gives to real clips that are embedded together, their largest number, and what each takes as a
-multiple of its pixels in float32. (From 64 clips on, more gain nothing.)"""
-FED_BYTES = 64 * 2**20
-"""Pixels of real clips that a GPU is given together: it embeds them while the next ones are read."""
+"""Memory of real clips that are embedded together, as the pixels of a clip in float32 taken so many times."""
 
 
 class Chunk:
@@ -65,21 +60,17 @@ class Chunk:
         if device.type == "cpu":
             fitting = REAL_BYTES // (REAL_COPIES * 4 * store.clip_bytes)
             return cls(max(FIRST_CHUNK["cpu"], min(MOST_REAL, fitting)), device)
-        return cls(min(FIRST_CHUNK[device.type], max(1, FED_BYTES // store.clip_bytes)), device)
+        # It embeds them while the next ones are read.
+        return cls(min(FIRST_CHUNK[device.type], max(1, REAL_BYTES // store.clip_bytes)), device)
 
     def map(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
-        """Results of parts of some work, in their order; deterministic.
-
-        A CPU computes shares of the units side by side, each in one thread of PyTorch.
+        """Results of parts of some work, in their order, the same each time; a CPU computes shares side by side.
 
         Args:
             num: units of work.
-            work: does the units from its first argument up to its second; where memory runs out it is done
-                again, in smaller parts.
-            clips: clips of a unit; a part has as many units as fit a chunk, but at least one.
-
-        Raises:
-            ConfigError: there is no memory for a single unit.
+            work: does the units from its first argument up to its second, again in smaller parts where memory
+                runs out, at last one by one.
+            clips: clips of a unit.
         """
         shares = min(self.threads, num)
         ends = [num * share // shares for share in range(shares + 1)]
@@ -95,7 +86,6 @@ class Chunk:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        """Threads that stay, with the memory that they have."""
         return ThreadPoolExecutor(self.threads, "prism-part")
 
     def _parts(self, first: int, end: int, work: Callable[[int, int], T], clips: int) -> list[T]:
@@ -138,18 +128,13 @@ class RandomNetworks:
     Two calls are all that an objective needs: `draw(iteration)` gives the network, `real_clips(iteration)` the
     real clips, one class after the other. `class_means(iteration)` is what most make of both.
 
-    Args:
+    Attributes:
         network: built once for a run; networks of other names may draw its values meanwhile.
-        store: the data set.
-        config: the options; of them `batch_real`, `network_seed` and `precision`.
-        device: where the network is.
+        store, config, device: the data set, the options, and where the network is.
         classes: labels of the classes that are condensed.
         number_of: the number of the network of an iteration.
         holds_frames: whether an iteration shows single frames of real clips, held for the length of a clip.
         name: networks of different names have nothing in common.
-
-    Attributes:
-        store, config, device, classes: as given.
         kept: the file of the class means of a block of networks; None where they are not kept.
     """
 
@@ -189,8 +174,7 @@ class RandomNetworks:
     def real_clips(self, iteration: int) -> Iterator[Tensor]:
         """Normalised real clips (n, C, T, H, W) of an iteration, one class after the other.
 
-        `config.batch_real` of each class, drawn anew for every network, and mirrored at random where that keeps
-        the labels.
+        They are `config.batch_real` random ones, mirrored at random where that keeps the labels.
         """
         batch = self._batch(self.number_of(iteration), self.holds_frames(iteration))
         for label in self.classes:
@@ -198,10 +182,7 @@ class RandomNetworks:
             yield self._shown(*(of_batch[of_class] for of_batch in batch))
 
     def class_means(self, iteration: int) -> Tensor:
-        """(C, D) mean embedding of each class's real clips under the network of an iteration (equation 8).
-
-        They come from the store, where they are kept.
-        """
+        """(C, D) mean embeddings of the real clips of an iteration (equation 8); the store keeps them."""
         number, held = self.number_of(iteration), self.holds_frames(iteration)
         block, within = divmod(number, self.block)
         if self._block != (block, held):

@@ -105,19 +105,9 @@ def squared_distance(real: Tensor, syn: Tensor) -> Tensor:
 def match(
     network: Network, real: Tensor, clips: Tensor, loss: Callable[[Tensor, Tensor], Tensor], chunk: Chunk
 ) -> tuple[Tensor, Tensor]:
-    """Losses of synthetic clips, and their gradients.
+    """Losses (C,) of synthetic clips, and the gradient of their sum; the arguments are those of `Objective.match`.
 
     The loss of a class needs all its clips, and no other's, so classes go through the network apart.
-
-    Args:
-        network: the same random network that embedded the real clips.
-        real: (C, …) statistics of the real clips.
-        clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, V / C for each.
-        loss: as `Objective.loss`.
-        chunk: clips that go through the network together.
-
-    Returns:
-        (C,) losses, and the gradient of their sum with respect to `clips`, of the same shape.
     """
     num_classes = len(real)
     vpc = len(clips) // num_classes
@@ -168,11 +158,7 @@ class MatchScore:
 
 
 class HeldOutNetworks:
-    """Networks that score the videos of a run, which is never trained on them.
-
-    Args:
-        networks: numbered from 0, for all classes.
-    """
+    """Networks, numbered from 0, that score the videos of a run and that it is never trained on."""
 
     def __init__(self, networks: RandomNetworks) -> None:
         self.networks, self.chunk = networks, Chunk.of_synthetic_clips(networks.device)
@@ -180,11 +166,7 @@ class HeldOutNetworks:
 
     @torch.no_grad()
     def score(self, clips: Tensor) -> MatchScore:
-        """The score of normalised clips (V, T, C, H, W), grouped by class, equally many of each.
-
-        Raises:
-            DivergedError: it is not finite.
-        """
+        """The score of normalised clips (V, T, C, H, W), grouped by class; DivergedError if it is not finite."""
         clips, found = clips.detach(), []
         for number, real in enumerate(self.real):
             network = self.networks.draw(number)

@@ -41,16 +41,13 @@ from prism.networks.options import NETWORKS
 from prism.parts import Parts
 
 VIDEO_COPIES = 5
-"""Of all synthetic clips as float32: they, their gradients, and what is trained with its gradients and momentum;
-within a factor of two of what any method takes."""
+"""Of all synthetic clips as float32: they, what is trained, gradients and momentum, within a factor of two."""
 HELD_OUT_BATCH = 64
 """Real clips of each class, at most, over which held-out networks take class means."""
 PROBED = 10
 """Classes on which the curvature is measured, at most, where classes are independent."""
-NUM_PROBES = 3
-"""Networks under which it is measured. Each has steep directions of its own: one direction for all of them would
-be less steep than any of theirs, the more so the more pixels a clip has."""
-POWER_STEPS = 4
+NUM_PROBES, POWER_STEPS = 3, 4
+"""Networks under which it is measured, each with steep directions of its own, and steps of the power iteration."""
 REACH = 0.01
 """Length of the step over which a gradient's change is measured, as a share of the videos' norm."""
 
@@ -115,14 +112,8 @@ class Setup:
         if any(parameter.is_meta for parameter in network.parameters()):
             allocate(network, device)
         networks = RandomNetworks(network, store, config, device, classes or range(len(store.classes)), **how)
-        key = {
-            "model": network.name,
-            "width": config.width or network.WIDTH,
-            "precision": config.precision,
-            "seed": config.network_seed,
-            "name": networks.name,
-            "clips": real_batch(store, config),
-        }
+        key = {"model": network.name, "width": config.width or network.WIDTH, "precision": config.precision}
+        key |= {"seed": config.network_seed, "name": networks.name, "clips": real_batch(store, config)}
         shape = networks.block, len(store.classes), network.embed_dim
 
         def kept(block: int, held: bool) -> CacheFile:
@@ -159,12 +150,7 @@ class Setup:
         return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
 
     def measure_rates(self, run: Condensation) -> None:
-        """Give a condensation its learning rates, where its parts keep their promises.
-
-        Raises:
-            ConfigError: a custom part breaks one.
-            DivergedError: the loss does not depend on the videos, or not by a finite gradient.
-        """
+        """Give a condensation its learning rates, if its custom parts keep their promises."""
         given = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (NETWORKS, "model")]
         if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
             check_first_use(self, run)
@@ -207,18 +193,13 @@ class Setup:
 
 def check_videos(setup: Setup, videos: Any, classes: range) -> None:
     """Refuse, by a ConfigError, what a method must not start."""
-    labels, shape = (
-        [label for label in classes for _ in range(setup.config.vpc)],
-        _shape(getattr(videos, "mask", 0)),
-    )
+    part, labels = setup.config.method, [label for label in classes for _ in range(setup.config.vpc)]
     if not isinstance(videos, Videos):
-        _refuse(METHODS, setup.config.method, "Videos from start", videos)
+        _refuse(METHODS, part, "Videos from start", videos)
     if videos.labels.tolist() != labels:
-        _refuse(METHODS, setup.config.method, f"the labels {labels}, one class after the other", videos.labels)
-    if shape != (len(labels), setup.store.num_frames):
-        _refuse(
-            METHODS, setup.config.method, f"a mask (V, T) = {(len(labels), setup.store.num_frames)}", videos.mask
-        )
+        _refuse(METHODS, part, f"the labels {labels}, one class after the other", videos.labels)
+    if tuple(videos.mask.shape) != (shape := (len(labels), setup.store.num_frames)):
+        _refuse(METHODS, part, f"a mask (V, T) = {shape}", videos.mask)
 
 
 def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
@@ -265,10 +246,9 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 def precompute_class_means(
     networks: RandomNetworks, config: CondenseConfig, blocks: Collection[tuple[int, bool]], run: Run
 ) -> None:
-    """Compute the missing class means of some blocks of networks, here or by the executor of a run.
+    """Compute the missing class means of some blocks of networks, here or by an executor; finished ones stay.
 
-    Where they cannot be kept, or would take more than a store keeps, the run computes those of each network when
-    it comes to it. Finished blocks stay where it is interrupted.
+    Where they cannot be kept, the run computes those of each network when it comes to it.
     """
     files = {need: networks.kept(*need) for need in sorted(blocks)}
     if None in files.values() or not os.access(networks.store.path, os.W_OK):
@@ -317,13 +297,8 @@ class _KeepElsewhere:
 def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Tensor]], seed: int) -> float:
     """The largest curvature λ of a loss, by power iterations on differences of gradients.
 
-    Args:
-        tensors: what is trained; moved meanwhile, and put back.
-        gradients: those of the loss of an iteration, given by its number, with respect to the tensors as they are.
-        seed: of the directions that it begins with.
-
-    Returns:
-        The mean over the networks under which the loss depends on the tensors; 0 where it does under none.
+    `gradients(step)` are those under network `step` with respect to the tensors, which are moved and put back. λ
+    is the mean over the networks under which the loss depends on them; 0 where it does under none.
     """
     before = [tensor.clone() for tensor in tensors]
     reach, found = REACH * max(_norm(before), 1e-6), []
@@ -355,11 +330,7 @@ def _norm(tensors: list[Tensor]) -> float:
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
-    """Refuse, before anything long, videos of so many classes that plainly cannot fit into memory.
-
-    Raises:
-        ConfigError: they take more than twice what the device has free.
-    """
+    """Refuse, before anything long, videos that would take more than twice the memory that is free."""
     give_back_freed_memory()
     needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
     if free is not None and needs > 2 * free:

@@ -46,18 +46,7 @@ def run_path(output: Path) -> Path:
 
 
 def check_free(output: Path, store: Path, run: Run, *, on_engine: bool) -> None:
-    """Refuse an output that is there, or that an unfinished run has begun.
-
-    Args:
-        output: the set's file.
-        store: what is read.
-        run: whether it resumes or overwrites.
-        on_engine: whether the run leaves shards, not a checkpoint.
-
-    Raises:
-        ConfigError: an unfinished run is there, and is not to be gone on with, or cannot be.
-        OutputError: as of `check_output_kind`.
-    """
+    """Refuse an output that is there, or that an unfinished run, with or without an engine, has begun."""
     checkpoint, shards = checkpoint_path(output), shards_path(output)
     own, other = (shards, checkpoint) if on_engine else (checkpoint, shards)
     again = "or start again with --overwrite."
@@ -73,15 +62,7 @@ def check_free(output: Path, store: Path, run: Run, *, on_engine: bool) -> None:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run between two iterations.
-
-    Attributes:
-        iteration: the next iteration to do.
-        source: what identifies the run: configuration, versions, fingerprint of the store.
-        telemetry_bytes: length of the telemetry file at this point.
-        seconds: time spent so far.
-        tensors: parameters, key-frame mask and momentum.
-    """
+    """A run before an iteration, identified by its source, with the length of its telemetry file so far."""
 
     iteration: int
     source: dict[str, Any]
@@ -99,11 +80,7 @@ class Checkpoint:
 
     @classmethod
     def load(cls, path: Path, source: dict[str, Any]) -> "Checkpoint":
-        """Read the checkpoint of the run that `source` identifies.
-
-        Raises:
-            ArtifactError: it is damaged, or belongs to a run with another configuration or store.
-        """
+        """Read the checkpoint of the run that `source` identifies, or raise ArtifactError."""
         try:
             with safetensors.safe_open(path, framework="pt") as file:
                 content = parse_json((file.metadata() or {})["prism"])
@@ -135,19 +112,10 @@ def damaged(path: Path, error: Exception) -> ArtifactError:
 
 
 class RunRecorder:
-    """Telemetry and checkpoints of a run, and the set at its end.
+    """Telemetry and checkpoints of a run that has locked its output, and the set at its end.
 
-    The run has locked the output: no other one writes it meanwhile.
-
-    Args:
-        run: the condensation, which a checkpoint may move forward.
-        output: the set's file.
-        how: whether a checkpoint is gone on with, or an output replaced.
-        source: what identifies the run.
-        checkpoint_seconds: time between two checkpoints.
-
-    Attributes:
-        seconds: time until the last iteration, those before a kill included.
+    Where `how` resumes, a checkpoint moves the run forward. `seconds` are those until the last iteration, those
+    before a kill included.
     """
 
     def __init__(
@@ -211,11 +179,7 @@ class RunRecorder:
         self.telemetry.write("unseen", iteration=self.run.iteration, **asdict(score))
 
     def checkpoint_if_due(self, stop: bool) -> None:
-        """Save a checkpoint if it is time for one, or if the run is to stop.
-
-        Raises:
-            Interrupted: it is to stop, and iterations are left.
-        """
+        """Save a checkpoint if it is time for one, or if the run is to stop, which raises Interrupted."""
         if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
             self.save_checkpoint()
             self._saved = time.monotonic()
@@ -226,11 +190,7 @@ class RunRecorder:
             )
 
     def save_checkpoint(self) -> None:
-        """Put everything on disk that the next iteration depends on.
-
-        Raises:
-            DivergedError: it could not go on from there; the checkpoint before stays.
-        """
+        """Put everything on disk that the next iteration depends on, if it can go on from there."""
         self.store.check_unchanged()
         tensors = self.run.tensors()
         if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:

@@ -1,9 +1,7 @@
 """Insertion rules: which interpolated frames become key-frames (paper, section 3.2).
 
-Every rule scores the gradients g_t of the class loss with respect to the frames of the rendered clip; that of a
-key-frame is that of its own frame. It needs no more of them than their inner products, one (T, T) Gram matrix for
-each video. A rule only proposes; the loop inserts. All frames of an iteration are scored against the key-frames as
-they stood, so proposals do not influence each other.
+A rule scores the gradients g_t of the class loss with respect to the frames of the rendered clip, all against the
+key-frames as they stand. It only proposes; the loop inserts.
 """
 
 from abc import ABC, abstractmethod
@@ -36,12 +34,7 @@ class Conflict:
 
     @classmethod
     def measure(cls, gradients: Tensor, mask: Tensor) -> "Conflict":
-        """Compare gradients with their neighbouring key-frames'.
-
-        Args:
-            gradients: (V, T, C, H, W) of the loss with respect to the rendered clips.
-            mask: (V, T) bool, True at key-frames.
-        """
+        """Compare gradients (V, T, C, H, W) of rendered clips with those of the key-frames of a mask (V, T)."""
         flat = gradients.flatten(2)
         gram = torch.bmm(flat, flat.transpose(1, 2))
         energy = gram.diagonal(dim1=1, dim2=2)
@@ -79,9 +72,7 @@ class InsertionState:
 
 
 class InsertionRule(ABC):
-    """Which frames become key-frames; the base of custom rules.
-
-    A rule is a value: its fields are its options.
+    """Which frames become key-frames; the base of custom rules. Its fields are its options.
 
     Attributes:
         inserts: False for a rule that never proposes a frame, so that nothing is measured for it.

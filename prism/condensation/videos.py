@@ -1,7 +1,4 @@
-"""Synthetic videos: what is trainable in one, and how it renders. Key-frames are the paper's (section 3.1).
-
-`Method` is the base of custom methods, and `Videos` of what they train.
-"""
+"""Synthetic videos: what is trainable in one, and how it renders. Key-frames are the paper's (section 3.1)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -22,8 +19,7 @@ MEAN_OF = 64
 """Real clips whose mean a video starts as, at most."""
 
 Encode = Callable[[Tensor, Tensor, int], Any]
-"""Keeps key-frames in the storage of the options: of normalised frames (V, T, C, h, w), their mask (V, T), and how
-many times as high and wide a clip is, it makes the encoding that a set holds."""
+"""Keeps normalised frames (V, T, C, h, w) at a mask (V, T), for clips so many times as high and wide, in a set."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +41,9 @@ class Videos(ABC):
 
     What is trained has the learning rate of the key-frames: `lr`, or what `relative_lr` comes to.
 
-    Args:
+    Attributes:
         parts: the tensors that are trained, by name; a checkpoint holds them.
         labels: (V,), grouped by class.
-        num_frames: frames of each video (T).
-        config: the options.
-
-    Attributes:
-        parts: as given.
-        labels: as given.
         mask: (V, T) bool, False at frames that an insertion rule may propose; here True everywhere.
         trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
     """
@@ -88,19 +78,12 @@ class Videos(ABC):
             part.copy_(state[name])
 
     def stored(self, encode: Encode, iteration: int) -> Any:
-        """The encoding of the finished videos; by default of every frame as it is rendered then.
-
-        Args:
-            encode: keeps key-frames in the storage of the options.
-            iteration: the one behind the last.
-        """
+        """What a set holds of the finished videos; by default every frame as it is rendered then, encoded."""
         return encode(self.render(iteration), torch.ones_like(self.mask), 1)
 
 
 class Method(ABC):
-    """What synthetic videos are made of; the base of custom methods.
-
-    A method is a value: its fields are its options. `start` makes the videos before the first iteration.
+    """What synthetic videos are made of; the base of custom methods. Its fields are its options.
 
     Attributes:
         fixed: the options that the method does not leave open: without them it would be another one.
@@ -121,10 +104,7 @@ class Method(ABC):
         """Refuse, by a ConfigError, options that do not fit the store; by default none."""
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
-        """The encoding of one video, so that a storage that fails is refused before the first iteration.
-
-        By default of a grey one.
-        """
+        """One video as a set holds it, to refuse a storage before the first iteration; by default a grey one."""
         return encode(*_grey(store, store.num_frames), 1)
 
     def preparation(self, config: Settings) -> int:
@@ -137,11 +117,9 @@ class Method(ABC):
 
 
 class KeyFrameVideos(Videos):
-    """Interpolated key-frames.
+    """Interpolated key-frames, dense (V, T, C, h, w) and normalised, with a mask of those that count.
 
-    Frames are kept dense, (V, T, C, h, w), normalised, with a mask of those that count: gradients do not reach the
-    others, so neither does momentum, and a newly inserted frame starts with none. They may be smaller than the
-    clips, which are then enlarged.
+    Gradients do not reach the other frames, so neither does momentum, and a newly inserted one starts with none.
     """
 
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
@@ -204,10 +182,7 @@ class KeyFrames(Method):
         return encode(*_grey(store, num_keyframes, scale), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
-        """Mean clips, noise or real clips at evenly spread key-frames, `config.vpc` videos for each class.
-
-        They are drawn for all classes, so that a video does not depend on which others are condensed.
-        """
+        """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes."""
         size, scale = store.size, config.keyframe_scale
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)

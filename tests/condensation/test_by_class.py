@@ -229,13 +229,6 @@ def test_a_network_that_the_clips_are_too_small_for_is_refused_before_anything_i
     assert not list(tmp_path.iterdir())
 
 
-def test_what_no_worker_can_begin_leaves_nothing_so_the_corrected_command_may_begin(uneven, executor, tmp_path):
-    for device in ("meta", "cuda:99"):
-        with pytest.raises(ConfigError, match="device"):
-            condense(uneven, executor=executor, output=tmp_path / "set", **(TINY | {"device": device}))
-        assert not list(tmp_path.iterdir())
-
-
 def test_classes_that_are_done_stay_where_a_later_one_finds_too_little_memory(
     uneven, executor, tmp_path, monkeypatch
 ):

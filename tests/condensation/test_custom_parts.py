@@ -136,7 +136,7 @@ def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(stor
         (
             lambda losses, clips: MatchLoss(losses * NAN, clips),
             {},
-            "'class0' is not finite at iteration 0, before",
+            "'class0' is not finite at iteration 0. Nothing",
         ),
         (
             lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}),

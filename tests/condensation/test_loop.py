@@ -298,19 +298,13 @@ def test_a_run_shows_its_iterations_with_an_output_and_without(store, tmp_path, 
 
 
 VARIANTS: dict[str, dict[str, object]] = {
-    "paper": {},
     **{f"insertion {name}": {"insertion": name} for name in RULES.registry},
     **{f"storage {name}": {"storage": name} for name in STORAGES.registry},
     "a relative rate that falls": {"lr": 0.0, "relative_lr": 0.3, "decay": "cosine"},
-    "all real clips": {"batch_real": 0},
-    "bfloat16": {"precision": "bfloat16"},
-    "real": {"init": "real"},
-    "dm": {"init": "real", "initial_keyframes": 8, "insertion": "never"},
-    "three key-frames": {"initial_keyframes": 3},
-    "fully learnable": {"fully_learnable": True},
-    "two videos": {"vpc": 2},
-    "half size": {"keyframe_scale": 2, "vpc": 2},
-    "half size, dm, coded": {"method": "dm", "keyframe_scale": 2, "storage": "h264"},
+    "bfloat16, all real clips": {"precision": "bfloat16", "batch_real": 0},
+    "dm": {"method": "dm", "storage": "h264"},
+    "fully learnable": {"fully_learnable": True, "initial_keyframes": 3},
+    "two videos of half size": {"keyframe_scale": 2, "vpc": 2, "init": "real"},
     "without momentum": {"momentum": 0.0},
     **{
         f"static-dynamic, {stage}": {
@@ -390,7 +384,7 @@ def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options)
 
 # Real signals and real kills, on the real command.
 
-LONG = {"width": 4, "batch-real": 2, "iterations": 100, "static-iterations": 2, "epsilon": 0.03}
+LONG = {"width": 2, "batch-real": 2, "iterations": 60, "static-iterations": 2, "epsilon": 0.03}
 
 
 def launched(store: ClipStore, output: Path, *more: str) -> subprocess.Popen:
@@ -432,7 +426,7 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_bytes(store, tmp_path, uni
     process.wait()
     assert not output.exists()
     assert resumed(store, output) == uninterrupted
-    assert [step["iteration"] for step in steps_of(output)] == list(range(100))
+    assert [step["iteration"] for step in steps_of(output)] == list(range(60))
     assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
 
 
@@ -461,7 +455,7 @@ def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, t
     assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM])
 def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, uninterrupted, number):
     output = tmp_path / "set.safetensors"
     process = launched(store, output)
@@ -559,10 +553,7 @@ def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path
     assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 7
 
 
-DAMAGES = [
-    *("truncated", "text", "empty", "no tensors", "other shapes", "nested", "a mask of numbers", "other momentum"),
-    *("infinite values", "a foreign tensor", "an iteration too late"),
-]
+DAMAGES = ("truncated", "text", "no tensors", "other shapes", "infinite values", "a foreign tensor", "too late")
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -573,22 +564,16 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashi
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    later = {"prism": json.dumps(json.loads(metadata["prism"]) | {"iteration": 99})}
+    infinite = tensors | {"frames": torch.full_like(tensors["frames"], torch.inf)}
     changed = {
         "truncated": whole[:-10],
         "text": b"hello",
-        "empty": b"",
         "no tensors": safetensors.torch.save({}, metadata),
         "other shapes": safetensors.torch.save({"frames": torch.ones(3), "mask": torch.ones(2)}, metadata),
-        "nested": safetensors.torch.save({}, {"prism": "[" * 100_000}),
-        "a mask of numbers": safetensors.torch.save(tensors | {"mask": tensors["mask"].int()}, metadata),
-        "other momentum": safetensors.torch.save(tensors | {"momentum.0": torch.ones(3)}, metadata),
-        "infinite values": safetensors.torch.save(
-            tensors | {"frames": torch.full_like(tensors["frames"], torch.inf)}, metadata
-        ),
+        "infinite values": safetensors.torch.save(infinite, metadata),
         "a foreign tensor": safetensors.torch.save(tensors | {"momentum.7": torch.ones(3)}, metadata),
-        "an iteration too late": safetensors.torch.save(
-            tensors, {"prism": json.dumps(json.loads(metadata["prism"]) | {"iteration": 99})}
-        ),
+        "too late": safetensors.torch.save(tensors, later),
     }
     path.write_bytes(changed[damage])
     with pytest.raises(ArtifactError, match="damaged") as caught:
@@ -625,9 +610,7 @@ def test_the_class_that_diverged_is_the_one_that_is_named(store):
 
     with pytest.raises(DivergedError, match=r"class1' .* at iteration 1\. The learning rate is too high"):
         check(1, 1.0, float("nan"))
-    with pytest.raises(
-        DivergedError, match=r"class0' .* before anything has moved\. Look at objective distribution"
-    ):
+    with pytest.raises(DivergedError, match=r"class0' .* iteration 0\. Nothing has moved\. Look at obj"):
         check(0, float("inf"), 1.0)
     check(0, 1.0, 2.0)
 
@@ -653,21 +636,6 @@ def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp
     with pytest.raises(DivergedError, match=sentence):
         run_tiny(store, tmp_path / "set", iterations=1, lr=1e30, storage="float16")
     assert not (tmp_path / "set").exists()
-
-
-def test_a_second_run_on_the_same_output_is_refused_until_the_first_has_ended(store, tmp_path):
-    output = tmp_path / "set.safetensors"
-    first = launched(store, output)
-    wait_for(lambda: num_steps(output) > 2, first)
-    before = telemetry_path(output).read_bytes()[:200]
-    for options in ({}, {"overwrite": True}, {"resume": True}):
-        with pytest.raises((OutputError, ConfigError), match=r"another run is writing|unfinished run"):
-            run_tiny(store, output, **options)
-    assert telemetry_path(output).read_bytes()[:200] == before
-    first.kill()
-    first.wait()
-    run_tiny(store, output, overwrite=True)
-    assert output.exists()
 
 
 def test_dm_is_real_clips_of_which_every_frame_is_trained(store):
