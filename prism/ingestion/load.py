@@ -1,6 +1,5 @@
 """`prism.load`: a set, a store or a folder of videos as a PyTorch data set, in one line."""
 
-import csv
 import inspect
 import tempfile
 from dataclasses import fields
@@ -14,7 +13,6 @@ from prism.config import as_path, nearest, with_options
 from prism.errors import ConfigError
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
-from prism.machine.progress import note
 
 
 def load(path: str | Path, **options: Any) -> VideoDataset:
@@ -47,11 +45,6 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
         config = with_options(IngestConfig(val_fraction=0.0, test_fraction=0.0), ingesting)
         with tempfile.TemporaryDirectory() as folder:
             store = ingest(path, Path(folder) / "store", config, progress=False)
-            if store.header.num_skipped:
-                with (store.path / "skipped.csv").open(encoding="utf-8", newline="") as file:
-                    first = next(csv.DictReader(file))
-                more = f" and {store.header.num_skipped - 1:,} more" * (store.header.num_skipped > 1)
-                note(f"Skipped '{first['path']}'{more}: {first['reason']}")
             others["in_memory"] = True
             return VideoDataset(store, **others)
     if ingesting:
