@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import closing
 from functools import partial
@@ -93,25 +94,15 @@ def ingest(
             ingest_items(source, output, config, run)
         else:
             plan = make_plan(Path(source), config)
+            # The processors that this process may use, where the system tells; else all that the machine has.
+            usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             with stoppable("stopped. Run the same command again to go on."):
-                build(plan, output, run.executor or workers or _num_processors(), run.progress)
+                _build(plan, output, run.executor or workers or usable, run.progress)
     return ClipStore.open(output, verify=False)
 
 
-def _num_processors() -> int:
-    """The processors that this process may use, where the system tells; else all that the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:
-    """Decode what an earlier run has not, then put the store together under its final name.
-
-    Args:
-        plan: what is to be made.
-        output: the store's folder.
-        workers: decoding processes, or the executor that has them.
-        progress: draw a progress bar. Cautions are said without one, too.
-    """
+def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:
+    """Decode what an earlier run has not, then put the store together under its final name."""
     from prism.ingestion.assemble import assemble
 
     for text in plan.listing.notes:
@@ -126,9 +117,8 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
         _decode(plan, folder, workers, progress)
         plan.check_unchanged()
         _check_classes(plan, folder)
-        note(said_of_short_videos(plan, folder))
-        note(said_of_skipped(plan, folder))
-        note(said_of_damaged(plan, folder))
+        for text in _cautions(plan, folder):
+            note(text)
         with writing(output, plan.offsets[-1]):
             assemble(folder, list(plan.videos), plan.listing.skipped, plan.config, plan.flip)
             folder.slots.unlink()
@@ -139,29 +129,22 @@ def build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> 
 
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
-    left = [number for number in range(len(plan.videos)) if number not in folder.outcomes]
-    total = len(plan.videos)
-    bar = progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left))
+    total, left = len(plan.videos), [n for n in range(len(plan.videos)) if n not in folder.outcomes]
     try:
-        with bar as advance:
-            if isinstance(workers, int):
-                _decode_here(plan, folder, left, workers, advance)
-            else:
-                _decode_on(workers, plan, folder, left, advance)
+        with progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left)) as advance:
+            if not isinstance(workers, int):
+                return _decode_on(workers, plan, folder, left, advance)
+            results = decode_all(partial(plan.task, slots=folder.slots), left, workers)
+            with stop_signal() as stopped, closing(results):
+                for result in results:
+                    if result is not None:
+                        folder.record(*result)
+                        advance()
+                    if stopped.signal:
+                        done = f"{len(folder.outcomes)} of {total} videos"
+                        raise Interrupted(f"stopped after {done}. Run the same command again to go on.")
     finally:
         folder.sync()
-
-
-def _decode_here(plan: Plan, folder: WorkingFolder, left: list[int], num_workers: int, advance: Advance) -> None:
-    results = decode_all(partial(plan.task, slots=folder.slots), left, num_workers)
-    with stop_signal() as stopped, closing(results):
-        for result in results:
-            if result is not None:
-                folder.record(*result)
-                advance()
-            if stopped.signal:
-                done = f"{len(folder.outcomes)} of {len(plan.videos)} videos"
-                raise Interrupted(f"stopped after {done}. Run the same command again to go on.")
 
 
 def _decode_on(executor: Executor, plan: Plan, folder: WorkingFolder, left: list[int], advance: Advance) -> None:
@@ -209,40 +192,29 @@ def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
         )
 
 
-def said_of_short_videos(plan: Plan, folder: WorkingFolder) -> str:
-    """That some videos have fewer frames than a clip; empty where none has."""
+def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
+    """Sentences on the videos that are short, skipped or damaged."""
+    outcomes = {video.relative: folder.outcomes[number] for number, video in enumerate(plan.videos)}
+    used = {name: outcome for name, outcome in outcomes.items() if outcome.windows}
     num_frames = plan.config.num_frames
-    outcomes = [folder.outcomes[number] for number in range(len(plan.videos))]
-    used = [(video, outcome) for video, outcome in zip(plan.videos, outcomes, strict=True) if outcome.windows]
-    short = [video.relative for video, outcome in used if outcome.video_frames < num_frames]
-    if not short:
-        return ""
-    return (
-        f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
-        f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
-    )
-
-
-def said_of_skipped(plan: Plan, folder: WorkingFolder) -> str:
-    """How many videos were skipped for each kind of reason; empty where none was."""
-    reasons = [*(o.reason for o in folder.outcomes.values() if o.reason), *plan.listing.skipped.values()]
-    # Reasons that differ in numbers and names alone are of one kind, which the least of them stands for.
-    kinds = defaultdict(list)
-    for reason in sorted(reasons):
-        kinds[re.sub(r"'.*'|\d[\d.,]*", "", reason)].append(reason)
-    said = [f"{len(kind):,} because {kind[0]}" for kind in sorted(kinds.values(), key=len, reverse=True)]
-    said[MOST_KINDS:] = ["Others for other reasons."] * (len(said) > MOST_KINDS)
-    total = len(plan.videos) + len(plan.listing.skipped)
-    return f"Skipped {len(reasons):,} of {total:,} videos, see skipped.csv: {' '.join(said)}" if reasons else ""
-
-
-def said_of_damaged(plan: Plan, folder: WorkingFolder) -> str:
-    """That some videos are damaged outside of their clips; empty where none is."""
-    damaged = {plan.videos[n].relative: outcome.damage for n, outcome in folder.outcomes.items() if outcome.damage}
-    if not damaged:
-        return ""
-    name = min(damaged)
-    return (
-        f"Used {len(damaged):,} of {len(plan.videos):,} videos that are cut short or damaged outside of their "
-        f"clips, see damaged.csv, such as '{name}': {damaged[name]} --damaged skip leaves them out."
-    )
+    if short := [name for name, outcome in used.items() if outcome.video_frames < num_frames]:
+        yield (
+            f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
+            f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
+        )
+    reasons = [*(o.reason for o in outcomes.values() if o.reason), *plan.listing.skipped.values()]
+    if reasons:
+        # Reasons that differ in numbers and names alone are of one kind, which the least of them stands for.
+        kinds = defaultdict(list)
+        for reason in sorted(reasons):
+            kinds[re.sub(r"'.*'|\d[\d.,]*", "", reason)].append(reason)
+        said = [f"{len(kind):,} because {kind[0]}" for kind in sorted(kinds.values(), key=len, reverse=True)]
+        said[MOST_KINDS:] = ["Others for other reasons."] * (len(said) > MOST_KINDS)
+        total = len(outcomes) + len(plan.listing.skipped)
+        yield f"Skipped {len(reasons):,} of {total:,} videos, see skipped.csv: {' '.join(said)}"
+    if damaged := sorted(name for name, outcome in used.items() if outcome.damage):
+        yield (
+            f"Used {len(damaged):,} of {len(outcomes):,} videos that are cut short or damaged outside of their "
+            f"clips, see damaged.csv, such as '{damaged[0]}': "
+            f"{used[damaged[0]].damage} --damaged skip leaves them out."
+        )

@@ -32,12 +32,7 @@ def clip_span(num_frames: int, stride: int) -> int:
 
 
 def stride_at(rate: Fraction, fps: float) -> int:
-    """The whole stride, at least 1, that comes nearest to a number of frames per second.
-
-    Args:
-        rate: frames per second of the video, positive.
-        fps: frames per second of the clip, positive.
-    """
+    """The whole stride, at least 1, that turns `rate` frames a second into about `fps`."""
     return max(1, round(rate / Fraction(fps)))
 
 
@@ -46,16 +41,17 @@ def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:
     return max(1, min(stride, (video_frames - 1) // (num_frames - 1)))
 
 
-def _starts(video_frames: int, num_frames: int, stride: int, runs: Sequence[range]) -> list[int]:
+def _starts(video_frames: int, num_frames: int, stride: int, runs: Sequence[range] | None) -> list[int]:
     """The frames at which a window that lies inside a run can start, in order."""
     span = min(clip_span(num_frames, stride), video_frames)
+    runs = [range(video_frames)] if runs is None else runs
     return [start for run in runs for start in range(run.start, run.stop - span + 1)]
 
 
 def centre_window(
     video_frames: int, num_frames: int, stride: int, runs: Sequence[range] | None = None
 ) -> Window | None:
-    """The window in the middle of a video, for validation and test, or the nearest one without damage, if any.
+    """The window in the middle of a video, for validation and test; the nearest one without damage, if any.
 
     Args:
         video_frames: frames of the video, at least 1.
@@ -65,7 +61,7 @@ def centre_window(
     """
     stride = fitting_stride(video_frames, num_frames, stride)
     middle = max(0, video_frames - clip_span(num_frames, stride)) // 2
-    starts = _starts(video_frames, num_frames, stride, [range(video_frames)] if runs is None else runs)
+    starts = _starts(video_frames, num_frames, stride, runs)
     return Window(min(starts, key=lambda start: abs(start - middle)), stride) if starts else None
 
 
@@ -81,23 +77,18 @@ def random_windows(
 ) -> list[Window]:
     """Up to `count` different windows of a video, in the order they are drawn.
 
-    The draw depends on nothing but the arguments, so it is the same whichever worker makes it, and the
-    first windows stay the same when more are asked for. In place of a window that holds damage, or was drawn
-    before, the next one is taken.
+    The draw depends on the arguments alone, and the first windows stay the same when more are drawn. In place of a
+    window that holds damage, or was drawn before, the next one is taken.
 
     Args:
-        video_frames: frames of the video, at least 1.
-        num_frames: frames of the clip (T), at least 2.
-        stride: the wanted distance between two frames of the clip.
+        video_frames, num_frames, stride, runs: as for `centre_window`.
         count: windows wanted; a video with fewer different ones gives all it has.
         seed: the seed of the data set.
         path: the video's path under the source, which tells videos apart.
-        runs: the frames without damage; by default all of them.
     """
     stride = fitting_stride(video_frames, num_frames, stride)
     num_starts = max(1, video_frames - clip_span(num_frames, stride) + 1)
-    free = _starts(video_frames, num_frames, stride, [range(video_frames)] if runs is None else runs)
-    starts = []
+    free, starts = _starts(video_frames, num_frames, stride, runs), []
     for k in range(min(count, len(free))):
         at = bisect_left(free, derive_seed(seed, "window", path, k) % num_starts)
         starts.append(free.pop(at if at < len(free) else 0))
@@ -125,34 +116,23 @@ class Sampling:
     def windows(
         self, video_frames: int, path: str, split: str, rate: Fraction | None, runs: Sequence[range] | None = None
     ) -> list[Window]:
-        """The windows to read: random ones, or the one in the centre and for a test video random ones after it.
+        """Random windows, or the one in the centre and for a test video random ones after it; none without damage.
 
-        Every test video gives the same number of windows: a short video, which has fewer different windows, gives
-        some of them again. None where no window is free of damage.
-
-        Args:
-            video_frames: frames of the video, at least 1.
-            path: the video's path under the source, which tells videos apart.
-            split: its split.
-            rate: its frames per second, if they are known.
-            runs: the frames without damage; by default all of them.
+        A short test video gives some of its windows again. `rate` is its frames per second, if they are known.
 
         Raises:
             VideoError: the sampling needs a rate that is not known.
         """
-        stride = self.stride
+        stride = {"stride": self.stride, "even": video_frames}.get(self.sampling, 0)
         if self.sampling == "fps":
             if rate is None:
                 raise VideoError("its frame rate is not known, which sampling fps needs.")
             stride = stride_at(rate, self.fps)
-        elif self.sampling == "even":
-            stride = video_frames
         is_random = split == "train" and self.window == "random" and self.sampling != "even"
         count = {"train": self.clips_per_video * is_random, "test": self.random_test_windows}.get(split, 0)
-        drawn = random_windows(
-            video_frames, self.num_frames, stride, count=count, seed=self.seed, path=path, runs=runs
-        )
-        centre = centre_window(video_frames, self.num_frames, stride, runs)
+        spaced = (video_frames, self.num_frames, stride)
+        drawn = random_windows(*spaced, count=count, seed=self.seed, path=path, runs=runs)
+        centre = centre_window(*spaced, runs)
         if is_random or centre is None:
             return drawn
         return [centre, *(drawn[k % len(drawn)] for k in range(count))]

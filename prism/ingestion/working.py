@@ -34,10 +34,9 @@ SYNC_SECONDS = 3.0
 
 @dataclass
 class WorkingFolder:
-    """The folder of an unfinished store. Whoever has claimed the store may use it.
+    """The folder of an unfinished store, for a run that holds the lock of the store.
 
-    Args:
-        path: the folder.
+    Attributes:
         plan: the text of the plan.
         offsets: for every video the byte where its slots start, and at the end their whole size.
         outcomes: the outcomes of the videos that are done, by their position.
@@ -52,19 +51,12 @@ class WorkingFolder:
     _waiting: list[str] = field(default_factory=list)
     _synced: float = field(default_factory=time.monotonic)
 
-    @property
-    def slots(self) -> Path:
-        """The file of the clips' slots.
-
-        Its name tells plans apart: a decoding process that outlived a killed run must not write into those of
-        another one.
-        """
-        return self.path / f"slots-{hashlib.sha256(self.plan.encode()).hexdigest()[:16]}.u8"
-
-    @property
-    def journal(self) -> Path:
-        """The file of the videos that are done."""
-        return self.path / "journal.jsonl"
+    def __post_init__(self) -> None:
+        # A decoding process that outlived a killed run must not write into the slots of another plan.
+        self.slots = self.path / f"slots-{hashlib.sha256(self.plan.encode()).hexdigest()[:16]}.u8"
+        self.journal = self.path / "journal.jsonl"
+        self.shards = self.path / "shards"
+        self.finished = self.path / "store"
 
     def record(self, video: int, outcome: Outcome) -> None:
         """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
@@ -86,11 +78,6 @@ class WorkingFolder:
         self._waiting.clear()
         self._synced = time.monotonic()
 
-    @property
-    def shards(self) -> Path:
-        """The folder of files that an executor decodes; nothing in it outlasts a run."""
-        return self.path / "shards"
-
     def fill(self, offset: int, file: Path) -> None:
         """Put the bytes of a file, which goes, into the slots."""
         with writing(self.slots), file.open("rb") as shard, self.slots.open("r+b") as slots:
@@ -99,19 +86,12 @@ class WorkingFolder:
         file.unlink()
 
     @property
-    def finished(self) -> Path:
-        """The folder of the finished store."""
-        return self.path / "store"
-
-    @property
     def is_complete(self) -> bool:
         """Whether the finished store holds everything, so that only its name is missing."""
         return (self.finished / "store.json").is_file() and not self.slots.exists()
 
     def read_journal(self) -> None:
         """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
-        if self.is_complete:
-            return
         whole = 0
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
@@ -149,11 +129,6 @@ def discard_named(store: Path) -> None:
 def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFolder:
     """The working folder of a plan: the one that is there, or a new one with room for every clip.
 
-    Args:
-        path: the folder; the caller has claimed the store.
-        plan: the text of the plan; an unfinished folder is taken over only if it has the same.
-        offsets: see `WorkingFolder`.
-
     Raises:
         OutputError: something else is there, or the disk is full.
     """
@@ -162,7 +137,9 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
     folder, file = WorkingFolder(path, plan, offsets), path / "plan.json"
     is_same = file.is_file() and file.read_bytes() == plan.encode()
     folder.restarted = file.exists() and not is_same
-    if is_same and (folder.is_complete or (folder.slots.exists() and folder.journal.exists())):
+    if is_same and folder.is_complete:
+        return folder
+    if is_same and folder.slots.exists() and folder.journal.exists():
         folder.read_journal()
         return folder
     names = {entry.name for entry in path.iterdir()}
@@ -177,7 +154,11 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
             shutil.rmtree(folder.finished, ignore_errors=True)
             shutil.rmtree(folder.shards, ignore_errors=True)
             folder.journal.touch()
-            _reserve(folder.slots, offsets[-1])
+            with folder.slots.open("wb") as empty:
+                empty.truncate(offsets[-1])
+                # Space that is taken at once: a full disk shows now rather than later.
+                if offsets[-1] and hasattr(os, "posix_fallocate"):
+                    _take_space(empty.fileno(), offsets[-1])
             write_synced(file, plan.encode())
             sync_folder(path)
     except OutputError:
@@ -186,13 +167,10 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
     return folder
 
 
-def _reserve(path: Path, num_bytes: int) -> None:
-    """Make a file of a size whose space is taken at once, so that a full disk shows now rather than later."""
-    with path.open("wb") as file:
-        file.truncate(num_bytes)
-        if num_bytes and hasattr(os, "posix_fallocate"):
-            try:
-                os.posix_fallocate(file.fileno(), 0, num_bytes)
-            except OSError as error:
-                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                    raise
+def _take_space(file: int, num_bytes: int) -> None:
+    try:
+        os.posix_fallocate(file, 0, num_bytes)
+    except OSError as error:
+        # Not every file system can.
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
