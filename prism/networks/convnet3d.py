@@ -63,8 +63,8 @@ class BlocksOfConvNet3D(ConvNet3D):
     NAME = "convnet3d-blocks"
     SIDE = 3
     SCALES = (0.027, 0.0475, 1.0)
-    """Of the blocks. With random weights and a width of 16 their energies between classes, averaged so, are 12 to
-    20, 3.9 to 4.2 and 0.009 to 0.024 (the glyphs, ucf101-distinct)."""
+    """With random weights and a width of 16 the energies between classes of the blocks, averaged so, are 12 to 20,
+    3.9 to 4.2 and 0.009 to 0.024 (the glyphs, ucf101-distinct)."""
 
     def __init__(self, *, width: int = ConvNet3D.WIDTH, **shape: Any) -> None:
         super().__init__(width=width, **shape)

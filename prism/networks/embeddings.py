@@ -30,7 +30,6 @@ class Backbone(nn.Module):
         self.network = network
 
     def forward(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) to embeddings (N, D)."""
         embeddings = self.network.embed(clips)
         check_output(self.network, "embed", embeddings, clips)
         return embeddings
@@ -48,8 +47,7 @@ def train_embeddings(
 ) -> Tensor:
     """Embeddings of all training clips, from the store's cache if they are there.
 
-    A small network may die while it is trained, or diverge. It then embeds all clips alike, and another one is
-    drawn in its place.
+    A small network may die while it is trained. It then embeds all clips alike, and another one takes its place.
 
     Args:
         model: a custom network embeds the clips every time: its code may have changed under the same name.
@@ -58,10 +56,7 @@ def train_embeddings(
         seed: of its initial values and its training.
 
     Returns:
-        (N, D) float32 on the CPU, in the order of the training split.
-
-    Raises:
-        DivergedError: ten networks have died.
+        (N, D) float32 on the CPU, in the order of the training split; a DivergedError if ten networks have died.
     """
     network, clips = build_for(store, model, "meta", width=width), store.clips("train")
 

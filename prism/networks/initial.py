@@ -47,7 +47,7 @@ def _held(network: nn.Module) -> list[torch.Tensor]:
 
 
 def _inside_out(module: nn.Module, seen: set[nn.Module]) -> Iterator[nn.Module]:
-    """All modules, each once and behind those inside it, whose values it may replace."""
+    """All modules, each once and behind those inside it."""
     seen.add(module)
     for child in module.children():
         if child not in seen:

@@ -28,15 +28,13 @@ class Network(nn.Module, ABC):
     Further parameters of the constructor are options of the network. `width` and `hidden` may also be given as
     options of a verb; any others as `module:Small(depth=3)`, or in Python as `functools.partial(Small, depth=3)`.
 
-    A network keeps these promises:
+    Its promises:
 
     - In eval mode no clip's embedding or logits depend on the others in its batch.
-    - All its tensors are parameters or buffers, each in one place. It is made without memory, so values that
-      `__init__` sets are lost. `prism.networks.initial.initialise` draws them; it knows the layers of PyTorch. Any
-      other module that holds values itself draws them in a method `initialise(generator)`, which is called after
-      those of the modules inside.
-    - A layer that draws numbers while it trains draws them from its attribute `generator`, which training sets, as
-      in `Dropout`.
+    - All its tensors are parameters or buffers, each in one place. Values that `__init__` sets are lost: layers of
+      PyTorch are drawn by `prism.networks.initial.initialise`, any other module that holds values itself by its
+      method `initialise(generator)`, which is called after those of the modules inside.
+    - A layer that draws while it trains has an attribute `generator`, which training sets, as `Dropout` has.
 
     Args:
         num_classes: number of logits.

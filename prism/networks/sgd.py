@@ -1,4 +1,4 @@
-"""Gradient descent with momentum: what trains networks, and what moves synthetic videos."""
+"""Gradient descent with momentum, of networks and of synthetic videos."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,8 @@ from torch.optim.sgd import sgd
 class SGD:
     """Stochastic gradient descent with momentum, in place: v ← momentum · v + gradient, then x ← x − rate · v.
 
-    Args:
-        groups: leaves, each of them once; those of a group move at one rate.
-        momentum: at least 0 and below 1.
-        weight_decay: multiple of x that is added to its gradient.
-
-    Attributes:
-        momentum_buffers: v of each tensor, from its first step on.
+    The tensors of a group move at one rate; `weight_decay` · x is added to the gradient of x. `momentum_buffers`
+    keeps v of each tensor.
     """
 
     # `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.

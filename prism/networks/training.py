@@ -34,10 +34,8 @@ def within_memory() -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
-        reason = str(error).split(". ")[0]
-        raise ConfigError(
-            f"the network ran out of memory ({reason}). Pass a smaller --batch-size, --width or --hidden."
-        ) from None
+        options = "--width, or where there is one --hidden or --batch-size"
+        raise ConfigError(f"out of memory ({str(error).split('. ')[0]}). Pass a smaller {options}.") from None
 
 
 def train(
@@ -66,7 +64,6 @@ def train(
         The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
 
     Raises:
-        ConfigError: the network gives something else than logits.
         DivergedError: the loss is not finite.
     """
     device = next(network.parameters()).device

@@ -452,7 +452,7 @@ def test_training_that_runs_out_of_a_gpus_memory_ends_with_what_to_make_smaller(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a capacity of …")
 
     monkeypatch.setattr(module, "train", train)
-    says = r"ran out of memory \(CUDA out of memory\)\. Pass a smaller --batch-size, --width or --hidden\."
+    says = r"out of memory \(CUDA out of memory\)\. Pass a smaller --width, or where there is one --hidden or"
     with pytest.raises(ConfigError, match=says):
         score(chosen, store, seeds=1)
 
