@@ -57,13 +57,13 @@ EXPLODING = {"hevc", "mjpeg"}
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one video's size, length, time and memory; the fields are options of `IngestConfig`."""
+    """Limits of one video; those of its decoding are options of `IngestConfig`."""
 
-    min_side: int
-    max_pixels: int
-    max_seconds: float
     max_decode_seconds: float
     max_decode_bytes: int
+    min_side: int = 8
+    max_pixels: int = 2**25
+    max_seconds: float = 4 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,7 @@ class _Video:
         span = (stamps[-1] - stamps[0]) * unit if stamps else Fraction(0)
         seconds = float(span or len(shown) / (declared or 25))
         if seconds > self.limits.max_seconds:
-            most = f"max_seconds = {self.limits.max_seconds:g}"
-            raise VideoError(f"it plays for {seconds:.0f} seconds, more than {most}.")
+            raise VideoError(f"it plays for {seconds:.0f} seconds, more than {self.limits.max_seconds:g}.")
         # Frame counts of AVI are off by a few, and a length may be an end.
         length = max(length, float(last * unit), seconds * len(shown) / max(1, len(shown) - 1))
         is_cut = 10 * length < 9 * promised
@@ -430,9 +429,9 @@ def _as_shown(frame: Array, matrix: list[int]) -> Array:
 
 def _check_frame(width: int, height: int, limits: Limits) -> None:
     if width * height > limits.max_pixels:
-        raise VideoError(f"its frames have {width}×{height} pixels, more than max_pixels = {limits.max_pixels}.")
+        raise VideoError(f"its frames have {width}×{height} pixels, more than {limits.max_pixels}.")
     if min(width, height) < limits.min_side:
-        raise VideoError(f"its frames have {width}×{height} pixels, less than min_side = {limits.min_side}.")
+        raise VideoError(f"its frames have {width}×{height} pixels, less than {limits.min_side} on a side.")
 
 
 def _reason(error: Exception) -> str:

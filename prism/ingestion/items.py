@@ -16,7 +16,7 @@ import numpy as np
 
 from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.assemble import assemble
-from prism.ingestion.decode import Array, Outcome, as_rgb, fit
+from prism.ingestion.decode import Array, Limits, Outcome, as_rgb, fit
 from prism.ingestion.listing import SPLIT_NAMES, DataSet, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Sampling
@@ -90,7 +90,7 @@ def _read(
                 name = f"{split}/{number:07}" if split else f"{number:07}"
                 where = f"item {number} of the {f'{split} data set' if split else 'data set'}"
                 frames, label, recording = _parts_of(item, names, where)
-                frames, clips = as_frames(frames, where, config), Clips()
+                frames, clips = as_frames(frames, where), Clips()
                 for role in roles:
                     windows = tuple(sampling.windows(len(frames), name, role, None))
                     clips[role] = Outcome(windows, len(frames)), spool.tell()
@@ -159,14 +159,13 @@ def _whole(value: Any) -> int | None:
     return None
 
 
-def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
+def as_frames(video: Any, where: str) -> Array:
     """The frames of an item as (T, H, W, 3) uint8.
 
     Args:
         video: an array or tensor, (T, H, W, 3) or (T, 3, H, W), uint8 or floats in 0..1; or its frames one by one,
             as pictures, arrays, or a decoder that gives them.
         where: the item, for messages.
-        config: the limits of a frame's size.
 
     Raises:
         ClipError: it is something else.
@@ -188,10 +187,10 @@ def as_frames(video: Any, where: str, config: IngestConfig) -> Array:
         hint = " Is this (C, T, H, W)?" if frames.ndim == 4 and frames.shape[0] == 3 else ""
         raise ClipError(f"{where} has frames of shape {frames.shape}, but they must be {SHAPES}.{hint}")
     num_frames, height, width, _ = frames.shape
-    if num_frames < 2 or min(height, width) < config.min_side or height * width > config.max_pixels:
+    if num_frames < 2 or min(height, width) < Limits.min_side or height * width > Limits.max_pixels:
         raise ClipError(
             f"{where} has {num_frames} frames of {height}×{width} pixels, but there must be 2 or more, "
-            f"with sides of at least min_side = {config.min_side} and at most max_pixels = {config.max_pixels}."
+            f"with sides of at least {Limits.min_side} and at most {Limits.max_pixels} pixels in all."
         )
     most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind)
     if most is None or not (frames.min() >= 0 and frames.max() <= most):

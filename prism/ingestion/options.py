@@ -113,12 +113,6 @@ recordings are set apart whole; empty: by the column `group` of a CSV list, else
     damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
     """A video with damage outside of its clips, or cut short by more than a tenth: `use` it and list it in \
 damaged.csv, or decode all of every video to `skip` it."""
-    min_side: Annotated[int, between(1, 4096), OmitDefault()] = 8
-    """A video whose frames are lower or narrower than this many pixels is skipped."""
-    max_pixels: Annotated[int, at_least(1), OmitDefault()] = 2**25
-    """A video whose frames have more pixels (height times width) is skipped; the default admits 7680 by 4320."""
-    max_seconds: Annotated[float, above(0, 1e9, "1e9"), OmitDefault()] = 14400.0
-    """A video that plays longer than this many seconds is skipped."""
     max_decode_seconds: Annotated[float, above(0, 1e9, "1e9"), OmitDefault()] = 600.0
     """A video whose decoding takes longer than this many seconds is skipped."""
     max_decode_bytes: Annotated[int, DECODE_BYTES, OmitDefault()] = 2**32
