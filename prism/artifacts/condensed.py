@@ -25,7 +25,7 @@ from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
 from prism.artifacts.store import ClipStore
 from prism.config import as_path, short_repr
-from prism.errors import ArtifactError, ClipError, ConfigError
+from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json, parse_json
@@ -290,27 +290,24 @@ class CondensedSet:
         """
         path = as_path(path, "a condensed set, or its file,")
         known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
+        kind, metadata, tensors = _read(path, known)
         try:
-            kind, metadata, tensors = _read(path, known)
             if metadata["sha256"] != _digest({key: metadata[key] for key in metadata if key != "sha256"}, tensors):
-                raise ArtifactError(f"'{path}' has another checksum: it was damaged or edited.")
-            height, width = _checked(metadata["size"], list, int)
+                raise ArtifactError("it was damaged or edited: its checksum differs")
+            labels, (height, width) = tensors.pop("labels"), _checked(metadata["size"], list, int)
             num_frames, scale = _checked(metadata["num_frames"], int), _checked(metadata.get("scale", 1), int)
-            held = {name: tensor for name, tensor in tensors.items() if name != "labels"}
             condensed = cls(
-                kind().holding(held, num_frames, (height, width), scale),
-                tensors["labels"],
+                kind().holding(tensors, num_frames, (height, width), scale),
+                labels,
                 tuple(_checked(metadata["classes"], list, str)),
                 Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
                 _checked(metadata["flip"], bool),
                 _checked(metadata["source"], dict),
                 _checked(metadata.get("takes", 1), int),
             )
-        except (ArtifactError, ClipError, LookupError, TypeError, ValueError, RuntimeError) as error:
-            said = ("" if isinstance(error, ArtifactError) else "not a valid condensed set: ") + str(error).rstrip(
-                "."
-            )
-            raise ArtifactError(f"{said}." if f"'{path}'" in said else f"'{path}': {said}.") from None
+        except (PrismError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            what = "" if isinstance(error, PrismError) else "not a valid condensed set: "
+            raise ArtifactError(f"'{path}': {what}{str(error).rstrip('.')}.") from None
         # Another writer's header may be longer than ours.
         vars(condensed)["num_bytes"] = path.stat().st_size
         return condensed
@@ -324,31 +321,24 @@ def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _read(
-    path: Path, known: Mapping[str, type[Encoding]]
-) -> tuple[type[Encoding], dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encoding], dict[str, Any], Tensors]:
+    """The encoding that a file names, its metadata, and its tensors, whose names, formats and ranks fit."""
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
+    foreign = f"'{path}' is not a condensed set"
     try:
         if (kind := kind_of(path)) not in (SET, TENSORS):
-            raise ArtifactError(
-                f"'{path}' is {kind}, not a condensed set. prism condense and prism select make one."
-            )
+            raise ArtifactError(f"'{path}' is {kind}, not a condensed set. prism condense or select makes one.")
         with safetensors.safe_open(path, framework="pt") as file:
-            if (text := (file.metadata() or {}).get("prism")) is None:
-                raise ArtifactError(f"'{path}' is not a condensed set: it has no PRISM metadata.")
-            metadata = parse_json(text)
-            foreign = f"'{path}' is not a condensed set: its metadata"
-            check_format(metadata, FORMAT, VERSION, foreign, f"'{path}'")
+            metadata = parse_json((file.metadata() or {}).get("prism", "{}"))
+            check_format(metadata, FORMAT, VERSION, f"{foreign}: its metadata", f"'{path}'")
             # A damaged name may be of a type that no mapping can look up.
             if (name := metadata.get("encoding", KeyFrameEncoding.NAME)) not in list(known):
                 said = f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}."
-                raise ArtifactError(
-                    f"{said} Update, or name a custom one: CondensedSet.load(path, encodings=[…])."
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                raise ArtifactError(f"{said} Update, or name a custom one: load(path, encodings=[…]).")
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise ArtifactError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
+        raise ArtifactError(f"{foreign}, or is truncated: {error}.") from None
     labels = tensors.get("labels", torch.empty(0))
     if labels.dtype != torch.int32 or labels.dim() != 1:
         raise ArtifactError(f"'{path}' has no tensor 'labels' of int32.")

@@ -229,8 +229,8 @@ class ClipStore:
 
         at = self.positions(split)
         if not at:
-            remedy = "more videos of each class, or with a list that names their splits"
-            raise ArtifactError(f"store '{self.path}' has no {split} clips. Ingest it again from {remedy}.")
+            remedy = "Ingest more videos of each class, or a list that names their splits."
+            raise ArtifactError(f"store '{self.path}' has no {split} clips. {remedy}")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 
     @property

@@ -71,13 +71,11 @@ def export(
     Args:
         condensed: the set, or its file.
         output: the folder to make, or the file for the formats `gif` and `mp4`; it appears when it is complete.
-        config: the format and its options.
-        run: how it runs.
+        config, run: the format and its options, and how it runs.
         options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of those above.
 
     Raises:
         ConfigError: the set does not fit the format.
-        ArtifactError: the set's file cannot be used.
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
     config, run = split_options(ExportConfig, config, run, options)

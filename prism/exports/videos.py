@@ -214,12 +214,10 @@ def decoded(data: bytes) -> Tensor:
     return torch.from_numpy(frames).permute(0, 3, 1, 2) / 255
 
 
-SMALLEST_TILE = 96
-"""Smaller videos are enlarged by a whole factor, so that their pixels can be seen."""
-CAPTION, GAP = 14, 4
-"""Height of a caption, and distance between tiles, in pixels."""
+SMALLEST_TILE, CAPTION, GAP = 96, 14, 4
+"""Pixels: smaller videos are enlarged by a whole factor; height of a caption; distance between tiles."""
 MAX_SIDE, MAX_BYTES = 16383, 2**31
-"""Pixels of a side, and bytes of all frames in memory; a larger sheet is none to look at."""
+"""Pixels of a side, and bytes of all frames in memory, of a sheet that can be looked at."""
 MAX_GIF_FPS = 50
 """Browsers show a frame of less than 2/100 s for 10/100 s."""
 
@@ -239,9 +237,7 @@ class Gif(Format):
             what = f"{len(condensed)} videos would be {condensed.num_frames} frames of {height}×{width} pixels"
             raise ConfigError(f"a sheet of {what}, which is too large. Choose --to videofolder.")
         if self.fps > MAX_GIF_FPS:
-            raise ConfigError(
-                f"export.fps = {self.fps}, but it must be at most {MAX_GIF_FPS} with the format gif."
-            )
+            raise ConfigError(f"export.fps = {self.fps}, but it must be at most {MAX_GIF_FPS} with format gif.")
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
         frames, data = _sheet(condensed), io.BytesIO()
@@ -283,9 +279,8 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
     frames = np.repeat(np.asarray(paper)[None], condensed.num_frames, axis=0)
     for video, (top, left) in enumerate(places):
         levels = as_levels(condensed.render(torch.tensor([video]))[0])
-        factor = height // levels.shape[1]
-        enlarged = levels.repeat(factor, axis=1).repeat(factor, axis=2)
-        frames[:, top : top + height, left : left + width] = enlarged
+        tile = levels.repeat(height // levels.shape[1], axis=1).repeat(width // levels.shape[2], axis=2)
+        frames[:, top : top + height, left : left + width] = tile
     return frames
 
 
@@ -294,12 +289,14 @@ def _captions(classes: Sequence[str]) -> list[tuple[str, ImageFont.FreeTypeFont]
     own = font_manager.findfont("DejaVu Sans")
     # "Last Resort" has a picture of each script in place of its letters.
     fonts = [own, *sorted(font.fname for font in font_manager.fontManager.ttflist if "Last" not in font.name)]
-    names = [printable(name) for name in classes]
-    chosen = [next((font for font in fonts if set(map(ord, name)) <= _letters(font)), "") for name in names]
-    if without := [f"{label} for {name}" for label, name in enumerate(names) if not chosen[label]]:
+    captions, without = list[tuple[str, ImageFont.FreeTypeFont]](), list[str]()
+    for label, name in enumerate(map(printable, classes)):
+        font = next((font for font in fonts if set(map(ord, name)) <= _letters(font)), None)
+        without += [] if font else [f"{label} for {name}"]
+        captions.append((name if font else str(label), ImageFont.truetype(font or own, 11)))
+    if without:
         note(f"Caution: no installed font has these letters, so the sheet shows numbers: {', '.join(without)}.")
-    captions = [name if font else str(label) for label, (name, font) in enumerate(zip(names, chosen, strict=True))]
-    return [(text, ImageFont.truetype(font or own, 11)) for text, font in zip(captions, chosen, strict=True)]
+    return captions
 
 
 @cache

@@ -74,14 +74,10 @@ def decode(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
     height, width = map(_padded, size)
     planes = []
     for frame in _frames(packets, height, width):
-        if (frame.height, frame.width) != (height, width):
-            raise UndecodableError(f"a picture has {frame.height}×{frame.width} pixels, not {height}×{width}")
-        if frame.format.name != "yuv420p":
-            raise UndecodableError(f"a picture is stored as {frame.format.name}, not yuv420p")
-        if len(planes) == len(packets):
-            raise UndecodableError(f"there are more pictures than {len(packets)}")
+        if (found := (frame.height, frame.width, frame.format.name)) != (height, width, "yuv420p"):
+            raise UndecodableError("a picture has {}×{} pixels as {}, not ".format(*found) + f"{height}×{width}")
         planes.append(frame.to_ndarray())
-    if len(planes) < len(packets):
+    if len(planes) != len(packets):
         raise UndecodableError(f"there are {len(planes)} pictures, not {len(packets)}")
     return _to_levels(torch.from_numpy(np.stack(planes)))[:, :, : size[0], : size[1]]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import torch
@@ -53,8 +54,7 @@ class KeyFrameEncoding(Encoding):
 
     @property
     def num_values(self) -> int:
-        height, width = self._image_size
-        return len(self.tensors["times"]) * 3 * height * width
+        return len(self.tensors["times"]) * 3 * prod(self._image_size)
 
     @property
     def _image_size(self) -> tuple[int, int]:
