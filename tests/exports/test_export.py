@@ -155,7 +155,7 @@ def test_classes_of_any_name_get_folders_that_stay_inside(chosen, tmp_path):
         ({"to": "tensors", "fps": 9.0}, "export.fps = 9.0, but it must be left out with the format tensors"),
         ({"video": 1}, "export.video = 1, but it must be left out with the format videofolder"),
         ({"to": "mp4", "video": 2}, "export.video = 2, but the set has 2 videos, from 0 on"),
-        ({"to": "gif", "fps": 60}, "export.fps = 60.0, but it must be at most 50 with the format gif"),
+        ({"to": "gif", "fps": 60}, "export.fps = 60.0, but it must be at most 50 with format gif"),
         ({"fps": 0}, "export.fps = 0.0, but it must be between 0.1 and 240"),
         ({"quality": 101}, "export.quality = 101, but it must be between 0 and 100"),
         ({"quolity": 1}, "unknown key 'export.quolity'. Did you mean 'export.quality'?"),
