@@ -145,12 +145,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Result:
-    """A row of a table: one set, one task, one network architecture, one protocol, several seeds.
+    """A row of a table: one set, one task (of `METRICS`), one network architecture, one protocol, several seeds.
 
-    Attributes:
-        task: a key of `METRICS`.
-        protocol: a key of `protocols.PROTOCOLS`.
-        file: where it was read; paths in it are relative to this file's folder.
+    Paths are relative to the folder of `file`, from which it was read.
     """
 
     label: str
@@ -205,11 +202,7 @@ class Result:
 
     @property
     def num_untrained(self) -> int:
-        """Classifiers whose training loss ended near log C, that of guessing.
-
-        Too few epochs, or a learning rate at which every ReLU of a layer dies, are the usual causes. The score of
-        such a network, often chance, says little of the set.
-        """
+        """Classifiers whose training loss ended near log C, as of guessing: their scores say little of the set."""
         guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
         return sum(run.train_loss >= 0.99 * guess for run in self.runs)
 
@@ -228,21 +221,10 @@ class Result:
     @property
     def caution(self) -> str:
         """Sentences on leaks, classes without clips, missing and untrained networks; or nothing."""
-        return " ".join(
-            text[0].upper() + text[1:] if place else text
-            for place, text in enumerate(
-                filter(
-                    None,
-                    (
-                        self.subject.warn_leaks(),
-                        self._warn_training_clips(),
-                        self._warn_classes(),
-                        self._warn_missing(),
-                        self._warn_untrained(),
-                    ),
-                )
-            )
-        )
+        subject = self.subject.warn_leaks()
+        own = (self._warn_training_clips(), self._warn_classes(), self._warn_missing(), self._warn_untrained())
+        first, *others = [text for text in (subject, *own) if text] or [""]
+        return " ".join([first, *(text[0].upper() + text[1:] for text in others)])
 
     def _warn_training_clips(self) -> str:
         is_real, of_store = self.subject.kind == "store", self.subject.fingerprint == self.data.fingerprint

@@ -1,10 +1,7 @@
 """Protocols: how the clips of an evaluation are shown to a network. Every one scores it after its last epoch.
 
-A protocol is a value. `clean` is ours; others exist so that numbers can be put beside those of earlier work.
-docs/method.md names their differences.
-
-The numbers that Wang et al. print for condensed sets are more than one evaluation: the largest, on the test clips,
-of the means of all checkpoints of a condensation. A protocol judges one set, so `wang2024` has no such maximum.
+`clean` is ours; others exist for numbers beside those of earlier work. Wang et al. print, for a condensed set, the
+largest mean on the test clips over all checkpoints of a condensation. `wang2024` scores one set: no maximum.
 """
 
 from dataclasses import dataclass

@@ -66,12 +66,7 @@ class Task(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse a store that lacks clips to score.
-
-        Raises:
-            ConfigError: it does.
-            ArtifactError: the split is empty.
-        """
+        """Refuse a store that lacks clips to score."""
 
     @property
     @abstractmethod
@@ -80,11 +75,7 @@ class Task(ABC):
 
     @abstractmethod
     def train_and_score(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        """Train a network on clips from a seed and score it.
-
-        Returns:
-            The mean loss of the last epoch, and for each metric the score, in 0..1.
-        """
+        """Train a network and score it: the mean loss of the last epoch, and each metric, in 0..1."""
 
     def network(self, device: str = "meta") -> Network:
         """The network, without values on the meta device."""
@@ -92,13 +83,7 @@ class Task(ABC):
         return build_for(self.store, config.model, device, width=config.width, hidden=config.hidden)
 
     def __call__(self, seed: int) -> NetworkRun:
-        """Train and score the network of a seed, here or where an executor computes.
-
-        Raises:
-            DivergedError: the loss is not finite.
-            ArtifactError: a store was changed meanwhile.
-            Interrupted: networks are trained side by side, and were stopped.
-        """
+        """Train and score the network of a seed, here or where an executor computes."""
         started, device = time.monotonic(), pick_device(self.device)
         with deterministic(device), within_memory():
             network = allocate(self.network(), device)
@@ -209,17 +194,12 @@ def _begun(task: Task, label: str | None, output: Path | None) -> Result:
 
 
 def _missing(result: Result, config: ScoreConfig) -> list[int]:
-    """The seeds that have no network yet."""
     done = {one.seed for one in result.runs}
     return [seed for seed in range(config.seed, config.seed + config.seeds) if seed not in done]
 
 
 def _resumed(result: Result, path: Path, config: ScoreConfig) -> Result:
-    """The result with the runs that its file has; the file names what was moved, and what is requested now.
-
-    Raises:
-        ArtifactError: it is the result of another run.
-    """
+    """The result with the runs that its file has; a complete file names what was moved, and what is requested."""
     found = Result.load(path)
     check_same_run(f"result '{path}'", found.identity, result.identity, ArtifactError)
     grown = replace(result, runs=found.runs)

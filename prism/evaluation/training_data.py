@@ -45,11 +45,7 @@ class TrainingData:
             return self._rendered
 
     def check_unchanged(self) -> None:
-        """Refuse clips of a store that were changed since they were opened.
-
-        Raises:
-            ArtifactError: they were.
-        """
+        """Refuse clips of a store that were changed since they were opened."""
         if isinstance(self.source, ClipStore):
             self.source.check_unchanged()
 
@@ -57,11 +53,7 @@ class TrainingData:
 def of_set(
     given: CondensedSet | str | Path, store: ClipStore, config: ScoreConfig, output: Path | None
 ) -> TrainingData:
-    """A condensed set, or its file, for a result at `output` on a store.
-
-    Raises:
-        ConfigError: the set does not fit the store or the options.
-    """
+    """A condensed set, or its file, for a result at `output`; refused where it does not fit the store."""
     condensed = given if isinstance(given, CondensedSet) else CondensedSet.load(given)
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
@@ -89,11 +81,7 @@ def of_set(
 
 
 def of_store(source: ClipStore, store: ClipStore, config: ScoreConfig, output: Path | None) -> TrainingData:
-    """The training clips of a store, for a result at `output` on the store that is scored.
-
-    Raises:
-        ConfigError: they do not fit that store, or the options.
-    """
+    """The training clips of a store, for a result at `output`; refused where they do not fit the scored store."""
     _check_same_shape(source, store, "the store to train on")
     source.require_vpc(max(1, config.train_vpc), f"{config.section}.train_vpc")
     counts = source.counts("train")

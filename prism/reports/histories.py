@@ -46,11 +46,7 @@ class Curves:
 
     @classmethod
     def read(cls, telemetry: Telemetry) -> "Curves":
-        """Take the numbers out of telemetry.
-
-        Raises:
-            ArtifactError: a record lacks a value or holds something that is not a number.
-        """
+        """The numbers of telemetry; a record without one is refused."""
         try:
             steps = telemetry.of_kind("step")
             cosines = [[r["iteration"], *r["quantiles"]] for r in telemetry.of_kind("cosines")]

@@ -52,13 +52,7 @@ WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
 
 
 def picture(draw: Callable[[Axes], None], words: tuple[str, str], size: tuple[float, float]) -> Picture:
-    """A picture of one pair of axes.
-
-    Args:
-        draw: it draws.
-        words: a description for those who do not see it, and its caption.
-        size: width and height in inches.
-    """
+    """A picture of one pair of axes, with a description and a caption; its size is in inches."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(size, layout="constrained")
         draw(figure.add_subplot())
@@ -176,13 +170,7 @@ Point = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Trade:
-    """The scores of one method at several costs.
-
-    Attributes:
-        name: a text of ours, not of a user.
-        is_printed: whether the paper says so; else we measured it.
-        points: in the order in which a line joins them.
-    """
+    """The scores of one method at several costs, as printed in the paper or as measured, joined by a line."""
 
     name: str
     is_printed: bool

@@ -52,12 +52,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table.
-
-    Attributes:
-        notes: what a reader must know before comparing, in sentences.
-        plots: pictures of its numbers, for the page.
-    """
+    """A table, sentences that a reader must know before comparing, and pictures of its numbers."""
 
     title: str
     notes: Sequence[str]

@@ -1,9 +1,6 @@
-"""How numbers and other people's names are written."""
+"""Formats of numbers and names."""
 
 from collections.abc import Iterable
-
-Score = tuple[float, float, int]
-"""Mean, sample standard deviation, number of runs."""
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from prism.artifacts.clips import as_levels, num_clipped
+from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.reports.sources import SetFile
@@ -29,12 +29,7 @@ Pixels = NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Quality:
-    """How strips are compressed.
-
-    Attributes:
-        side: largest height and width of a frame; larger ones are scaled down.
-        level: WebP quality in 0..100, None for lossless.
-    """
+    """The largest side of a frame in a strip, and its WebP quality in 0..100, None for lossless."""
 
     side: int
     level: int | None
@@ -46,23 +41,14 @@ QUALITIES = (Quality(224, None), Quality(224, 90), Quality(112, 75), Quality(64,
 
 @dataclass(frozen=True)
 class Shot:
-    """A clip to be shown.
-
-    Attributes:
-        load: gives its frames (T, C, H, W), uint8 or float in units of [0, 1].
-        rank: shots of low rank are shown first where not all fit.
-    """
+    """A clip (T, C, H, W), uint8 or float in units of [0, 1]; low ranks are shown first where not all fit."""
 
     load: Callable[[], Tensor]
     rank: int
 
 
 def encode_all(shots: Sequence[Shot], budget: int = BUDGET_BYTES) -> tuple[list[str | None], Quality]:
-    """Data URIs of the shots, in the best quality in which all of them fit.
-
-    Returns:
-        A data URI for each shot, or None where not even the lowest quality leaves room, and the quality.
-    """
+    """Data URIs in the best quality in which all shots fit, None where the lowest leaves no room; that quality."""
     quality = _choose(shots, budget)
     sources: list[str | None] = [None] * len(shots)
     for place in sorted(range(len(shots)), key=lambda i: shots[i].rank):
@@ -155,12 +141,12 @@ def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> l
     sources, quality = encode_all([tile.shot for some in tiles for tile in some])
     encoded = iter(sources)
     shown = []
-    for (_, sets), some in zip(wanted, tiles, strict=True):
+    for some in tiles:
         filled = [replace(tile, source=next(encoded)) for tile in some]
         kept = [tile for tile in filled if tile.source is not None]
         names = sorted({tile.class_name for tile in kept})
         classes = {name: [tile for tile in kept if tile.class_name == name] for name in names}
-        shown.append(Gallery(classes, tuple(_notes(filled, quality, sets))))
+        shown.append(Gallery(classes, tuple(_notes(filled, quality))))
     return shown
 
 
@@ -195,7 +181,7 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
         yield Tile(condensed.classes[label], index, name, note, alt, condensed.size, len(shown), marks, shot)
 
 
-def _notes(tiles: Sequence[Tile], quality: Quality, sets: Sequence[SetFile]) -> Iterator[str]:
+def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
     left_out = sum(tile.source is None for tile in tiles)
     if left_out:
         yield f"{left_out:,} of {counted(len(tiles), 'video')} are left out to keep this page small."
@@ -209,17 +195,3 @@ def _notes(tiles: Sequence[Tile], quality: Quality, sets: Sequence[SetFile]) -> 
     longest = max((tile.num_shown for tile in tiles), default=0)
     if longest == MAX_SHOWN_FRAMES:
         yield f"Of clips with more than {longest} frames, {longest} evenly spread ones are shown."
-    for found in sets:
-        if found.condensed is None or (share := _share_outside(found.condensed)) == 0:
-            continue
-        shown = f"{100 * share:.1f} %" if share >= 0.001 else "Less than 0.1 %"
-        yield f"{found.name}: {shown} of its values lie outside [0, 1] and are clipped for display."
-
-
-def _share_outside(condensed: CondensedSet) -> float:
-    outside = total = 0
-    for video in range(len(condensed)):
-        values = condensed.render(torch.tensor([video]))
-        outside += num_clipped(values)
-        total += values.numel()
-    return outside / total

@@ -1,8 +1,4 @@
-"""The paper's tables and figures as data: paper.toml, spread out into one cell for each printed number.
-
-`exhibit("table1").cells["MiniUCF"]` are the cells of Table 1 on MiniUCF. A cell knows the recipe that makes its
-set, its videos per class, the network and score that measure it, and the number that the paper prints there.
-"""
+"""The paper's tables and figures as data: paper.toml, spread out into one cell for each printed number."""
 
 import tomllib
 from collections.abc import Iterator
@@ -70,12 +66,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A table or figure.
-
-    Attributes:
-        place: where it stands in the paper.
-        cells: for each data set of the paper its cells, column by column.
-    """
+    """A table or figure, where it stands in the paper, and for each data set its cells, column by column."""
 
     name: str
     title: str
@@ -116,11 +107,7 @@ def exhibits() -> dict[str, Exhibit]:
 
 
 def exhibit(name: str) -> Exhibit:
-    """One table or figure.
-
-    Raises:
-        ConfigError: there is none of that name; the nearest is named.
-    """
+    """One table or figure; an unknown name is refused with the nearest one."""
     known = exhibits()
     if name not in known:
         raise ConfigError(f"unknown table '{name}'.{nearest(str(name), list(known))} See prism reproduce --list.")

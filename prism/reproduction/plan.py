@@ -26,12 +26,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SetStep:
-    """A set to make.
-
-    Attributes:
-        verb: `condense` or `select`.
-        path: its file.
-    """
+    """A set to make by a verb, `condense` or `select`, and its file."""
 
     verb: str
     path: Path
@@ -40,13 +35,7 @@ class SetStep:
 
 @dataclass(frozen=True)
 class ScoreStep:
-    """A set to train on and score, or with `made` None all real training clips.
-
-    Attributes:
-        verb: `evaluate` or `retrieve`.
-        path: the result's file.
-        label: its name in tables.
-    """
+    """A set to score by `evaluate` or `retrieve` (`made` None: all real clips), and the result's file."""
 
     verb: str
     path: Path
@@ -98,19 +87,9 @@ def plan(
 ) -> list[Place]:
     """Every cell of an exhibit on every store, with the steps that fill it.
 
-    Args:
-        exhibit: from `paper.exhibit`.
-        stores: each is set against the paper's data set that its layout names; another one against the
-            first data set of the exhibit, whose settings it takes.
-        folder: where files go; each store, data set and scale has a folder of its own in it.
-        scale: a key of `scales`.
-        seeds: condensations (and selections) of each cell, with seeds 0, 1, ….
-        recipes: recipes whose tables win over everything, one after the other.
-        vpc: the videos per class of the cells, beside training on all clips; all by default.
-
-    Raises:
-        ConfigError: an option is unknown or out of range, a class has too few clips, the exhibit lacks a number of
-            videos per class, or a recipe makes something else than its row.
+    Each store is set against the paper's data set that its layout names, another one against the first of the
+    exhibit, whose settings it takes. Each store, data set and scale has a folder of its own in `folder`.
+    `prism.reproduce` describes the options.
     """
     if scale not in list(scales()):
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
@@ -192,7 +171,6 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
 
 
 def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
-    """Refuse a recipe that makes something else than the row and its column say."""
     if found != own:
         raise ConfigError(
             f"{option} = {found!r} by the recipes, but row '{cell.label}' has {own!r}. Leave it out of the recipe."
@@ -215,7 +193,6 @@ def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | Non
 
 
 def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
-    """The command that does a step."""
     given = as_arguments(chosen(step.config))
     if isinstance(step, SetStep):
         return shlex.join(["prism", step.verb, str(store.path), "-o", str(step.path), *given])

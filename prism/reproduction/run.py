@@ -104,11 +104,7 @@ def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore
 
 
 def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
-    """Whether a step was done before; what it made is taken up.
-
-    Raises:
-        OutputError: a file of its name was made otherwise.
-    """
+    """Whether a step was done before; its file is taken, or refused where it was made otherwise."""
     if not step.path.exists():
         return False
     if isinstance(step, SetStep):

@@ -4,7 +4,7 @@ import math
 import random
 import re
 from dataclasses import replace
-from statistics import fmean, stdev
+from statistics import fmean
 
 import pytest
 from hypothesis import strategies as st
@@ -84,30 +84,6 @@ def networks(sample: Sample) -> list[float]:
     return [one for scores in sample.scores.values() for one in scores]
 
 
-def test_the_error_over_sets_is_the_deviation_of_their_means_by_the_root_of_their_number():
-    sample = Sample({0: [0.1, 0.3], 1: [0.4], 7: [0.5, 0.6, 0.7]})
-    assert sample.means == pytest.approx({0: 0.2, 1: 0.4, 7: 0.6})
-    assert sample.mean == pytest.approx(0.4)
-    assert sample.error == sample.spread == pytest.approx(0.2 / math.sqrt(3))
-    assert sample.deviation is None
-
-
-def test_one_set_has_the_deviation_of_its_networks_and_no_error_and_leads_nothing():
-    one, two = Sample({0: [0.1, 0.4]}), Sample({0: [0.1], 1: [0.2]})
-    assert one.error is None
-    assert one.spread == one.deviation == stdev([0.1, 0.4])
-    assert Sample({0: [0.1]}).spread == 0
-    assert one.lead(two) is two.lead(one) is one.lead(one) is None
-
-
-def test_sets_are_paired_only_where_both_samples_have_the_same_seeds():
-    ours = Sample({0: [0.1], 1: [0.2], 2: [0.4]})
-    assert ours.lead(Sample({2: [0.3], 0: [0.1], 1: [0.5]})) == of_mean([0.1 - 0.1, 0.2 - 0.5, 0.4 - 0.3])
-    for theirs in ({2: [0.3], 3: [0.5]}, {1: [0.1], 2: [0.4], 3: [0.9]}, {0: [0.1], 1: [0.3]}):
-        others = [mean for (mean,) in theirs.values()]
-        assert ours.lead(Sample(theirs)) == of_difference([0.1, 0.2, 0.4], others)
-
-
 # Leads of results.
 
 
@@ -173,14 +149,6 @@ def test_sets_of_a_group_that_hold_the_same_videos_are_warned_of():
     assert len(said) == 1
 
 
-def test_results_of_different_versions_are_warned_of():
-    older, newer = ({"prism": "0.1.0", "torch": torch, "python": "3.11"} for torch in ("2.1.0", "2.8.0"))
-    ours = [replace(one, provenance=newer) for one in OURS]
-    with pytest.warns(UserWarning, match=r"different versions of torch \(2\.1\.0, 2\.8\.0\), which") as said:
-        prism.lead(ours, [replace(one, provenance=older) for one in THEIRS])
-    assert len(said) == 1
-
-
 def subsets(first: int, *scores: float, **changes) -> Result:
     """A result of networks that draw real clips of their own, from the seed `first` on."""
     clips = Subject("store", "store", "subset", 4, 8, 1000, 4000, {}, "store")
@@ -200,14 +168,6 @@ def test_networks_that_draw_their_own_clips_are_a_set_each():
         prism.lead(OURS, [subsets(0, 0.2)])
     with pytest.raises(ArtifactError, match=r"its made\.videos is 8, not 4"):
         prism.lead(OURS, [floor[0], subsets(3, 0.2, num_videos=8)])
-
-
-def test_sets_that_another_seed_tells_apart_are_two_sets():
-    herded = [
-        replace(one, subject=replace(one.subject, config={"seed": 0, "embedder_seed": number}))
-        for number, one in enumerate(OURS)
-    ]
-    assert prism.lead(herded, THEIRS) == of_difference([fmean([0.2, 0.4]), 0.4, 0.6], [0.3, 0.1, 0.2])
 
 
 def test_groups_may_have_schedules_of_their_own_but_not_networks():
@@ -232,18 +192,6 @@ def test_a_group_of_sets_that_were_not_made_alike_is_refused(change, says):
     other = replace(OURS[1], subject=replace(OURS[1].subject, **change))
     with pytest.raises(ArtifactError, match=says):
         prism.lead([OURS[0], other, OURS[2]], THEIRS)
-
-
-def test_a_group_of_sets_of_different_stores_is_refused_and_one_of_another_store_is_warned_of():
-    elsewhere = [replace(one, subject=replace(one.subject, made_from="another")) for one in OURS]
-    with pytest.raises(ArtifactError, match=r"its made.store is 'another', not ''\."):
-        prism.lead([*OURS[:2], elsewhere[2]], THEIRS)
-    with pytest.warns(UserWarning, match="made from another store than the one that scores"):
-        assert prism.lead(elsewhere, THEIRS) == prism.lead(OURS, THEIRS)
-    unseeded = [a_result(None, 0.1), a_result(None, 0.3)]
-    unseeded[1] = replace(unseeded[1], subject=replace(unseeded[1].subject, made_from="another"))
-    with pytest.raises(ArtifactError, match=r"its made.store is 'another', not ''\."):
-        prism.lead(unseeded, THEIRS)
 
 
 @pytest.mark.parametrize(

@@ -109,13 +109,6 @@ def test_five_guesses_among_five_classes_are_no_score(tmp_path):
     assert list(json.loads(few.to_json())["summary"]) == ["top1"]
 
 
-def test_every_sentence_of_a_caution_but_the_first_begins_with_a_capital():
-    untrained = tuple(replace(run, train_loss=9.0) for run in a_result().runs)
-    result = replace(a_result(), data=replace(a_result().data, split="train"), runs=untrained)
-    assert result.caution.startswith("scored on training clips")
-    assert "says little of other clips. The training loss of 2 of 2 networks" in result.caution
-
-
 def test_paths_are_relative_to_the_result_so_that_a_folder_of_runs_can_move(tmp_path):
     assert relative_to_result(tmp_path / "set.safetensors", tmp_path / "result.json") == "set.safetensors"
     assert relative_to_result(tmp_path / "a" / "store", tmp_path / "b" / "result.json") == "../a/store"
@@ -196,13 +189,6 @@ def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
 def test_a_result_of_before_subjects_had_a_fingerprint_is_read(tmp_path):
     (tmp_path / "r.json").write_text(edited(subject__fingerprint=None))
     assert Result.load(tmp_path / "r.json") == a_result()
-
-
-def test_missing_binary_and_folder_are_refused(tmp_path):
-    (tmp_path / "binary").write_bytes(b"\xff\x00\xfe")
-    for path in (tmp_path / "missing", tmp_path / "binary", tmp_path):
-        with pytest.raises(ArtifactError):
-            Result.load(path)
 
 
 def test_a_file_names_the_stored_clips_only_where_they_are_not_those_that_an_epoch_shows(tmp_path):

@@ -1,7 +1,6 @@
 """Evaluation: an honest number for any set, written as it arrives."""
 
 import os
-import shutil
 import signal
 import sys
 from dataclasses import replace
@@ -13,15 +12,13 @@ import pytest
 import torch
 from conftest import Crash
 
-from prism.artifacts.clips import Normalisation, as_pixels
+from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.sparse import Float32, UInt8
+from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.retrieve import retrieve
-from prism.machine.randomness import generator
 from prism.networks.options import NETWORKS
 from prism.selection.select import select
 from prism.testing import write_store
@@ -84,22 +81,6 @@ def test_a_set_of_clips_that_tell_the_classes_apart_scores_full_marks(make_store
     assert result.metrics == ("top1",)
 
 
-def test_a_set_of_real_clips_trains_as_the_same_clips_of_the_store_do(store):
-    """Coded as uint8, packed and rendered, they are the same clips; only their last bits may differ."""
-    subset = store.sample(1, generator(3, "subset"))
-    chosen = CondensedSet(
-        UInt8().with_frames(as_pixels(store.clips("train").frames[subset]), torch.ones(2, 8, dtype=torch.bool)),
-        store.clips("train").labels[subset],
-        classes=store.classes,
-        normalisation=store.normalisation,
-        flip=store.flip,
-    )
-    by_set = score(chosen, store, seed=3, seeds=1).runs[0]
-    by_store = score(None, store, train_store=store, train_vpc=1, seed=3, seeds=1).runs[0]
-    assert by_set.train_loss == pytest.approx(by_store.train_loss, rel=1e-4)
-    assert by_set.scores == by_store.scores
-
-
 def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path):
     chosen.save(tmp_path / "set.safetensors")
     result = score(tmp_path / "set.safetensors", store, output=tmp_path / "result.json", label="my row")
@@ -113,20 +94,6 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     assert data.train_float32_bytes == 8 * 8 * 3 * 48 * 48 * 4
     assert result.label == "my row"
     assert Result.load(tmp_path / "result.json") == result
-
-
-@pytest.mark.parametrize(("vpc", "method", "num_videos"), [(0, "full", 8), (1, "subset", 2), (3, "subset", 6)])
-def test_training_on_a_store_takes_all_of_it_or_a_random_part(store, vpc, method, num_videos):
-    result = score(None, store, train_store=store, train_vpc=vpc)
-    assert (result.subject.kind, result.subject.method) == ("store", method)
-    assert result.subject.num_videos == num_videos
-    assert result.subject.num_bytes == num_videos * 8 * 3 * 48 * 48
-
-
-def test_the_subset_of_a_seed_does_not_depend_on_the_seeds_before_it(store):
-    together = score(None, store, train_store=store, train_vpc=1, seeds=2)
-    alone = score(None, store, train_store=store, train_vpc=1, seeds=1, seed=1)
-    assert without_seconds(together)[1] == without_seconds(alone)[0]
 
 
 def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
@@ -175,13 +142,6 @@ def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chos
         score(altered(chosen, **changes), store)
 
 
-def test_a_store_that_does_not_fit_the_data_is_refused(store, make_store):
-    with pytest.raises(ConfigError, match="the store to train on has size"):
-        score(None, store, train_store=make_store(size=50))
-    with pytest.raises(ConfigError, match="classes"):
-        score(None, store, train_store=make_store(classes=3))
-
-
 def cut_otherwise(store: ClipStore, folder: Path, **changes: Any) -> ClipStore:
     """The same clips of a store of 2 training, 1 validation and 2 test clips a class, train and test exchanged.
 
@@ -193,15 +153,6 @@ def cut_otherwise(store: ClipStore, folder: Path, **changes: Any) -> ClipStore:
     sources = [replace(store.sources[i], split=split, **changes) for i, split in zip(at, splits, strict=True)]
     frames = np.fromfile(store.path / "frames.u8", np.uint8).reshape(len(store), 8, 3, 48, 48)
     return write_store(folder, store.classes, sources, frames[at])
-
-
-def test_a_result_tells_copies_of_one_set_whatever_is_recorded_of_their_making(store, tmp_path):
-    one, again, other = (
-        score(select(store, method=method, seed=seed, width=2, epochs=1), store, seeds=1).subject
-        for method, seed in (("herding", 0), ("herding", 1), ("random", 0))
-    )
-    assert one.fingerprint != again.fingerprint
-    assert one.videos == again.videos != other.videos
 
 
 def test_scores_on_training_clips_that_were_seen_are_cautioned(store, chosen):
@@ -252,42 +203,10 @@ def test_classes_without_a_clip_in_the_split_are_cautioned(store, make_store, ch
     assert "scored_classes" not in (tmp_path / "every.json").read_text()
 
 
-def test_videos_of_which_other_frames_are_stored_are_known_by_class_path_and_length(make_store, tmp_path):
-    store, later = make_store(train=2), make_store(train=2, seed=1)
-    assert LEAK in score(None, cut_otherwise(later, tmp_path / "same"), train_store=store).caution
-    longer = cut_otherwise(later, tmp_path / "longer", video_frames=99)
-    assert score(None, longer, train_store=store).subject.warn_leaks() == ""
-    assert score(None, store, train_store=store).subject.warn_leaks() == ""
-
-
 def test_neither_or_both_of_set_and_store_are_refused(store, chosen):
     for condensed, train_store in [(None, None), (chosen, store)]:
         with pytest.raises(ConfigError, match="either a condensed set or a store to train on"):
             score(condensed, store, train_store=train_store)
-
-
-def test_what_the_command_line_calls_train_is_named_as_python_calls_it(store):
-    with pytest.raises(ConfigError, match=r"a store to train on \(--train STORE, in Python train_store=\)"):
-        score(None, store)
-    for verb in (evaluate, retrieve):
-        with pytest.raises(ConfigError, match=rf"'{verb.__name__}\.train'\. Did you mean 'train_store'\?"):
-            verb(None, store, train=store)
-
-
-def test_a_subset_of_a_condensed_set_is_refused(store, chosen):
-    with pytest.raises(ConfigError, match="train_vpc needs a store to train on"):
-        score(chosen, store, train_vpc=1)
-
-
-def test_a_subset_larger_than_a_class_is_refused_by_name(store):
-    with pytest.raises(ConfigError, match="class 'class0' has 4 training clips"):
-        score(None, store, train_store=store, train_vpc=5)
-
-
-def test_an_empty_split_is_refused(make_store):
-    store = make_store(val=0)
-    with pytest.raises(ArtifactError, match="no val clips"):
-        score(select(store), store, split="val")
 
 
 def test_an_output_that_exists_is_refused_before_training(store, chosen, tmp_path):
@@ -353,29 +272,6 @@ def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_pa
     assert without_seconds(resumed) == without_seconds(uninterrupted)
 
 
-def test_a_whole_result_that_is_resumed_names_where_the_set_and_the_store_lie_now(store, chosen, tmp_path):
-    moved, output = tmp_path / "moved", tmp_path / "r.json"
-    chosen.save(tmp_path / "set.safetensors")
-    before = score(tmp_path / "set.safetensors", store, output=output)
-    shutil.copytree(store.path, moved / "store")
-    (tmp_path / "set.safetensors").rename(moved / "set.safetensors")
-    resumed = score(moved / "set.safetensors", moved / "store", output=output, resume=True)
-    assert (resumed.subject.path, resumed.data.path) == ("moved/set.safetensors", "moved/store")
-    assert Result.load(output) == resumed
-    assert (resumed.runs, resumed.provenance) == (before.runs, before.provenance)
-    # A set in memory lies nowhere: the file that was named stays named.
-    assert score(chosen, moved / "store", output=output, resume=True) == resumed
-
-
-def test_a_complete_result_is_returned_at_once(store, chosen, tmp_path, trained_seeds):
-    made = score(chosen, store, output=tmp_path / "r.json")
-    before = (tmp_path / "r.json").read_bytes()
-    trained_seeds.clear()
-    assert score(chosen, store, output=tmp_path / "r.json", resume=True) == made
-    assert trained_seeds == []
-    assert (tmp_path / "r.json").read_bytes() == before
-
-
 def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chosen, tmp_path, trained_seeds):
     score(chosen, store, seeds=2, output=tmp_path / "r.json")
     trained_seeds.clear()
@@ -384,16 +280,6 @@ def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chose
     assert without_seconds(longer) == without_seconds(score(chosen, store, seeds=4))
     assert longer.config["seeds"] == 4
     assert score(chosen, store, seeds=1, output=tmp_path / "r.json", resume=True) == longer
-
-
-def test_a_stopped_result_lacks_no_network_where_fewer_are_asked_for(store, chosen, tmp_path, trained_seeds):
-    killed_after(2, chosen, store, tmp_path / "r.json", seeds=5)
-    trained_seeds.clear()
-    assert "2 of 5 networks" in Result.load(tmp_path / "r.json").caution
-    shorter = score(chosen, store, seeds=2, output=tmp_path / "r.json", resume=True)
-    assert trained_seeds == []
-    assert "networks are there" not in shorter.caution
-    assert Result.load(tmp_path / "r.json") == shorter
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from prism.evaluation.options import EvaluateConfig
 from prism.ingestion.build import ingest
 from prism.ingestion.drawings import draw_pairs
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.machine.randomness import derive_seed, generator
+from prism.machine.randomness import derive_seed
 from prism.networks.build import build
 from prism.networks.training import outputs_of, train
 
@@ -73,11 +73,3 @@ def test_a_network_on_single_frames_stays_at_chance(motion):
 
 
 # The courses of every pair have the same frames (tests/ingestion/test_pairs.py): two are enough to train on.
-@pytest.mark.parametrize(("name", "opposite"), [("left", "right"), ("clockwise", "counterclockwise")])
-def test_a_network_on_shuffled_frames_cannot_tell_a_class_from_its_opposite(motion, name, opposite):
-    def shuffled(frames: torch.Tensor) -> torch.Tensor:
-        order = torch.rand(frames.shape[:2], generator=generator(0, "shuffle")).argsort(dim=1)
-        return frames.gather(1, order[:, :, None, None, None].expand_as(frames))
-
-    found, num_clips = accuracy(motion, [name, opposite], shuffled)
-    assert at_chance(found, 0.5, num_clips)

@@ -13,7 +13,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
-from prism.errors import ArtifactError, ConfigError
+from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.networks.network import Dropout, Network
@@ -99,14 +99,6 @@ def test_a_network_is_the_same_as_an_object_and_by_its_name_and_is_recorded(verb
     assert by_name.config["model"] == NAME
 
 
-@pytest.mark.parametrize("verb", [evaluate, retrieve])
-def test_the_options_of_a_network_are_part_of_its_name(verb, roomy, chosen):
-    by_name = verb(chosen, roomy, model=f"{NAME}(depth=2)", **TINY)
-    by_object = verb(chosen, roomy, model=partial(Own, depth=2), **TINY)
-    assert scores(by_name) == scores(by_object) != scores(verb(chosen, roomy, model=Own, **TINY))
-    assert by_name.config["model"] == by_object.config["model"] == f"{NAME}(depth=2)"
-
-
 def test_the_example_of_the_guide_is_a_network_of_any_width(roomy, chosen):
     guide = inspect.getdoc(Network)
     example = guide[guide.index("    class Small") : guide.index("Further parameters")]
@@ -115,14 +107,6 @@ def test_the_example_of_the_guide_is_a_network_of_any_width(roomy, chosen):
     result = evaluate(chosen, roomy, model=found["Small"], width=4, **TINY)
     assert result.config["model"] == "guide:Small"
     assert result.config["width"] == 4
-
-
-def test_a_result_is_not_resumed_with_another_network(roomy, chosen, tmp_path):
-    evaluate(chosen, roomy, model=NAME, output=tmp_path / "r.json", **TINY)
-    longer = evaluate(chosen, roomy, model=Own, output=tmp_path / "r.json", resume=True, **(TINY | {"seeds": 2}))
-    assert [run.seed for run in longer.runs] == [0, 1]
-    with pytest.raises(ArtifactError, match=rf"its config\.model is '{NAME}', not '{NAME}\(depth=2\)'"):
-        evaluate(chosen, roomy, model=f"{NAME}(depth=2)", output=tmp_path / "r.json", resume=True, **TINY)
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
@@ -159,12 +143,6 @@ def test_an_option_that_the_network_lacks_is_refused(roomy, chosen):
         evaluate(chosen, roomy, model=Own, hidden=5, **TINY)
 
 
-def test_clips_that_are_too_small_are_refused_by_the_name_of_the_network(roomy, chosen, monkeypatch):
-    monkeypatch.setattr(Own, "MIN_FRAMES", 9)
-    with pytest.raises(ConfigError, match=f"too small for {NAME}: it needs at least 9 frames and 1 pixels"):
-        evaluate(chosen, roomy, model=Own, **TINY)
-
-
 @pytest.mark.parametrize(
     "layer",
     [
@@ -178,29 +156,6 @@ def test_a_layer_that_would_draw_from_global_randomness_is_refused(roomy, chosen
         ConfigError, match=rf"dropout = 0\.5 of the layer {layer.func.__name__} does not depend on"
     ):
         evaluate(chosen, roomy, model=partial(Wrapped, layer=layer), **TINY)
-
-
-class Standardised(Own):
-    """Layers that need more than one clip while they train."""
-
-    def __init__(self, **shape: int) -> None:
-        super().__init__(**shape)
-        self.layers.append(nn.BatchNorm1d(12))
-
-
-def test_a_network_that_trains_on_several_clips_only_is_evaluated(roomy, chosen):
-    assert evaluate(chosen, roomy, model=Standardised, **TINY).runs
-
-
-class Reading(Own):
-    """Looks at a value, which the meta device does not have."""
-
-    def embed(self, clips: Tensor) -> Tensor:
-        return super().embed(clips) * (1 if clips.mean().item() > 0 else 2)
-
-
-def test_a_network_may_look_at_the_values_of_clips(roomy, chosen):
-    assert evaluate(chosen, roomy, model=Reading, **TINY).runs
 
 
 class Odd(Own):

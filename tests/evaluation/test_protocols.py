@@ -2,21 +2,17 @@
 
 import sys
 
-import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from prism.artifacts.clips import BatchStandardisation, Clips, to_model_input
+from prism.artifacts.clips import Clips
 from prism.artifacts.results import Result
-from prism.errors import ArtifactError, ConfigError
+from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.initial import initialise
-from prism.networks.training import outputs_of
 from prism.selection.select import select
 
 RECIPE = "wang2024"
@@ -45,17 +41,6 @@ def judged(result: Result) -> list[tuple[int, dict[str, float], float]]:
     return [(run.seed, run.scores, run.train_loss) for run in result.runs]
 
 
-def test_one_set_and_one_store_are_judged_by_either_protocol(windows, chosen, tmp_path):
-    ours = score(chosen, windows, "clean")
-    theirs = score(chosen, windows, output=tmp_path / "r.json")
-    assert (ours.protocol, ours.data.split, ours.data.num_clips) == ("clean", "test", 6)
-    assert (theirs.protocol, theirs.data.split, theirs.data.num_clips) == ("wang2024", "test-random", 18)
-    assert ours.data.fingerprint == theirs.data.fingerprint
-    assert Result.load(tmp_path / "r.json") == theirs
-    with pytest.raises(ArtifactError, match=r"its config\.protocol is 'wang2024', not 'clean'"):
-        score(chosen, windows, "clean", output=tmp_path / "r.json", resume=True)
-
-
 # Batches.
 
 
@@ -69,26 +54,6 @@ def network() -> torch.nn.Module:
     net = build("convnet3d", num_classes=2, num_frames=4, size=43, width=2)
     initialise(net, generator(0, "init"))
     return net
-
-
-def test_only_wang2024s_scores_depend_on_the_batch_size(windows):
-    clips, net = clips_of_many_shades(7), network()
-    by_size = {
-        protocol.name: [outputs_of(net, clips, protocol.standardisation(windows), size) for size in (7, 3)]
-        for protocol in PROTOCOLS.values()
-    }
-    torch.testing.assert_close(*by_size["clean"], rtol=1e-4, atol=1e-6)
-    assert (by_size["wang2024"][0] - by_size["wang2024"][1]).abs().max() > 1e-3
-
-
-@given(st.integers(1, 5), st.integers(0, 1000))
-def test_a_batch_is_standardised_by_one_mean_and_one_deviation_after_imagenets_as_numpy_does(num, seed):
-    frames = torch.randint(0, 256, (num, 2, 3, 6, 5), generator=generator(seed, "clips"), dtype=torch.uint8)
-    ours = to_model_input(frames, BatchStandardisation()).numpy()
-    mean, std = (np.array(of).reshape(3, 1, 1) for of in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    pixels = (frames.numpy().astype(np.float64) / 255 - mean) / std
-    expected = (pixels - pixels.mean()) / pixels.std(ddof=1)
-    np.testing.assert_allclose(ours, expected.swapaxes(1, 2), atol=1e-4)
 
 
 @pytest.fixture
@@ -108,14 +73,6 @@ def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(windows, chosen, bat
         assert batch.mean().item() == pytest.approx(0, abs=1e-4)
         assert batch.std().item() == pytest.approx(1, abs=1e-4)
     assert max(batch.mean((0, 2, 3, 4)).abs().max().item() for batch in batches) > 1e-2
-
-
-def test_test_batches_of_wang2024_have_64_clips_whatever_those_of_training_have(make_store, batches):
-    store = make_store(test=33, random_test_windows=3)
-    for size in (1, 256):
-        batches.clear()
-        score(select(store), store, epochs=1, batch_size=size)
-        assert [len(batch) for batch in batches][-6:] == [64, 2] * 3
 
 
 # Which clips are scored, and when.
@@ -144,12 +101,6 @@ def test_three_passes_score_three_windows_of_each_test_video_in_class_order(wind
     assert len({clips.frames.numpy().tobytes() for clips, _ in scored}) == 3
 
 
-def test_clean_scores_the_centre_windows_once_and_as_they_are(windows, chosen, scored):
-    score(chosen, windows, "clean", epochs=20, seeds=2)
-    assert [flips for _, flips in scored] == [None, None]
-    assert all(torch.equal(clips.frames, windows.clips("test").frames) for clips, _ in scored)
-
-
 def test_wang2024_mirrors_scored_clips_anew_for_each_network_and_only_where_that_keeps_the_labels(
     make_store, windows, chosen, scored
 ):
@@ -159,16 +110,6 @@ def test_wang2024_mirrors_scored_clips_anew_for_each_network_and_only_where_that
     one_sided = make_store(test=3, random_test_windows=3, flip=False)
     score(select(one_sided), one_sided, epochs=2, seeds=2)
     assert [flips for _, flips in scored] == [None] * 6
-
-
-def test_a_mirrored_clip_is_scored_as_its_mirror_image():
-    clips, net = clips_of_many_shades(8), network()
-    both = [outputs_of(net, Clips(f, clips.labels, clips.classes), BatchStandardisation(), 8)
-            for f in (clips.frames, clips.frames.flip(-1))]  # fmt: skip
-    mirrored = outputs_of(net, clips, BatchStandardisation(), 8, generator(0, "test flip"))
-    which = [[torch.allclose(row, side[i], atol=1e-4) for side in both] for i, row in enumerate(mirrored)]
-    assert all(any(matches) for matches in which)
-    assert {tuple(matches) for matches in which} >= {(True, False), (False, True)}
 
 
 @every_protocol
@@ -240,11 +181,6 @@ def test_clean_mirrors_a_training_clip_anew_each_time(windows, shown, of, option
     assert of(windows, shown, **options) == EVERY_TIME
 
 
-@pytest.mark.parametrize("of", BOTH)
-def test_flip_never_shows_clips_as_they_are_stored(windows, shown, of):
-    assert of(windows, shown, flip="never") == NEVER
-
-
 def test_wang2024_never_mirrors_the_clips_of_a_set(windows, shown):
     assert ways_of_a_set(windows, shown, "wang2024") == NEVER
 
@@ -277,11 +213,6 @@ def test_a_clip_whose_label_a_mirror_would_change_is_never_mirrored(make_store, 
     assert of(one_sided, shown, **options) == NEVER
 
 
-def test_a_result_tells_of_flips_only_where_they_are_not_the_protocols(windows, chosen):
-    assert "flip" not in score(chosen, windows, "clean").config
-    assert score(chosen, windows, "clean", flip="never").config["flip"] == "never"
-
-
 # What does not fit.
 
 
@@ -293,17 +224,3 @@ def test_a_store_without_the_windows_is_refused_before_training_and_says_how_to_
     )
     with pytest.raises(ConfigError, match=says):
         score(select(store), store, epochs=10**9)
-
-
-def test_wang2024_scores_test_clips_only(windows, chosen):
-    says = "evaluate.split = 'val', but it must be test with protocol wang2024"
-    with pytest.raises(ConfigError, match=says):
-        score(chosen, windows, split="val")
-
-
-@pytest.mark.parametrize("flip", ["always", "once", "never"])
-def test_wang2024_says_itself_when_clips_are_mirrored(windows, chosen, flip):
-    with pytest.raises(
-        ConfigError, match=rf"evaluate.flip = '{flip}', but it must be protocol with protocol wang"
-    ):
-        score(chosen, windows, flip=flip)

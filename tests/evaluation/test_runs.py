@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.artifacts.results import NetworkRun, Result
-from prism.errors import DivergedError, Interrupted
+from prism.errors import Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.evaluation.runs import workers_for
@@ -78,12 +78,6 @@ def test_no_choice_by_a_trained_embedding_depends_on_the_number_of_threads(make_
     assert found[0] == found[1]
 
 
-def test_a_failing_training_gives_the_threads_back(roomy):
-    for workers in (1, 2):
-        with threads(2), pytest.raises(DivergedError):
-            train_on_all(evaluate, roomy, lr=1e30, epochs=3, workers=workers)
-
-
 # Side by side.
 
 
@@ -117,13 +111,6 @@ def training(monkeypatch):
 
     monkeypatch.setattr(module, "train", watched)
     return seen
-
-
-def test_as_many_networks_are_trained_side_by_side_as_there_are_workers(roomy, training):
-    meeting = threading.Barrier(2, timeout=60)
-    training.begin = lambda seed: meeting.wait() if seed < 2 else None
-    train_on_all(evaluate, roomy, workers=2)
-    assert training.most == 2
 
 
 @given(num_networks=st.integers(0, 40), num_threads=st.integers(1, 16))
