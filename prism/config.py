@@ -3,9 +3,8 @@
     vpc: Annotated[int, at_least(1)] = 1
     \"\"\"Synthetic videos per class.\"\"\"
 
-From the annotation come the check, its sentence and the range in the help; the text of the help is the docstring
-below it. The options of a verb are a frozen dataclass of such fields, in the `options.py` of its room. Nothing
-here imports torch, so that `prism --help` stays fast.
+From the annotation come the check, its sentence and the range in the help, whose text is the docstring below it.
+Nothing here imports torch, so that `prism --help` stays fast.
 """
 
 import difflib
@@ -218,10 +217,7 @@ def with_options(
 ) -> AnyOptions:
     """Options with some of them replaced, as the verbs take them in Python and recipes and files hold them.
 
-    Args:
-        config: the options to start from.
-        options: new values by name; an unknown one is refused with the nearest of the known.
-        others: names that the caller takes besides.
+    An unknown key is refused with the nearest of the known and of `others`, which the caller takes besides.
     """
     known = described(type(config))
     for key in options.keys() - known.keys():

@@ -117,10 +117,6 @@ class Parts:
         """The parameters of a part's class, which get the values of the verb's options of the same names."""
         return {*_parameters(_class(self.resolve(value)[0]))}
 
-    def idle(self, value: Any) -> set[str]:
-        """The options that another part of PRISM's has as fields, and this one has not."""
-        return {name for home in self.registry for name in self.fields(home)} - self.fields(value)
-
     def options_of(self, value: Any) -> dict[str, Any]:
         """The options that a value brings: those in its name, or the parameters of its class that it keeps."""
         if isinstance(value, str):

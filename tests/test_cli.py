@@ -403,7 +403,7 @@ def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(pris
 def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
     few = ["--initial-keyframes", 2, "--keyframe-scale", 16]
     arguments = ["--lr", "1e30", "--iterations", 48, *few, "--width", 2, "--no-progress"]
-    assert "start again with --lr 0 --overwrite" in prism.refuses(
+    assert "The learning rate is too high: start again with --lr" in prism.refuses(
         "condense", store.path, "-o", tmp_path / "x", *arguments
     )
 

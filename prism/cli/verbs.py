@@ -17,6 +17,10 @@ from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.recipes import read_recipe
 from prism.selection.options import SelectConfig
 
+SOURCES = (
+    "root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label, perhaps split and group), "
+    "folders of frames, or with --layout the folder of a data set with its official lists."
+)
 Store = Annotated[Path, Help("Clip store, from prism ingest.")]
 Folder = Annotated[Path, OUTPUT, Help("Folder to write.")]
 Set = Annotated[Path, OUTPUT, Help("Condensed set to write (.safetensors).")]
@@ -39,7 +43,7 @@ def motion(*, output: Folder, run: Running = LOCAL, config: MotionConfig | None 
 
 @command(IngestConfig)
 def ingest(
-    source: Path,
+    source: Annotated[Path, Help(SOURCES)],
     /,
     *,
     output: Folder,
@@ -51,11 +55,6 @@ def ingest(
 
     Example: prism ingest videos/ -o runs/store --num-frames 8 --size 64
 
-    Parameters
-    ----------
-    source
-        root/<class>/*.mp4, root/{train,val,test}/<class>/*, a CSV (path,label, perhaps split and group),
-        folders of frames, or with --layout the folder of a data set with its official lists.
     """
     from prism.ingestion.build import ingest as build
     from prism.networks.build import build_for
@@ -63,9 +62,9 @@ def ingest(
     store = call(build, source, output, config=config, run=run, workers=workers)
     say(f"Wrote {output}: {store.contents}.")
     for split in ("val", "test"):
-        counts = zip(store.classes, store.counts(split).tolist(), strict=True)
-        without = [name for name, count in counts if count == 0]
-        if without and len(store.positions(split)):
+        counts = store.counts(split).tolist()
+        without = [name for name, count in zip(store.classes, counts, strict=True) if count == 0]
+        if without and any(counts):
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
     model = read_recipe(*run.recipe or ()).get("condense", {}).get("model", CondenseConfig().model)
     try:

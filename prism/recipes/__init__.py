@@ -81,7 +81,8 @@ def _find_recipe(path: str | Path) -> Path:
         return RECIPES / f"{name}.toml"
     if Path(path).exists():
         return Path(path)
-    names = dict.fromkeys(f"{one.partition('/')[0]}/…" if "/" in one else one for one in shipped)
+    alone, nested = ([one for one in shipped if ("/" in one) is inside] for inside in (False, True))
+    names = dict.fromkeys([*alone, *(f"{one.partition('/')[0]}/…" for one in nested)])
     guess = nearest(name, shipped) or f" PRISM ships {', '.join(names)}."
     raise ConfigError(f"recipe '{path}' does not exist.{guess}")
 
