@@ -291,9 +291,10 @@ class CondensedSet:
         path = as_path(path, "a condensed set, or its file,")
         known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
         kind, metadata, tensors = _read(path, known)
+        content = {key: metadata[key] for key in metadata if key != "sha256"}
+        if metadata.get("sha256") != _digest(content, tensors):
+            raise ArtifactError(f"'{path}' was damaged or edited: its checksum differs.")
         try:
-            if metadata["sha256"] != _digest({key: metadata[key] for key in metadata if key != "sha256"}, tensors):
-                raise ArtifactError("it was damaged or edited: its checksum differs")
             labels, (height, width) = tensors.pop("labels"), _checked(metadata["size"], list, int)
             num_frames, scale = _checked(metadata["num_frames"], int), _checked(metadata.get("scale", 1), int)
             condensed = cls(
