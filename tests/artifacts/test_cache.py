@@ -82,13 +82,6 @@ def test_a_file_in_which_one_bit_of_each_value_has_changed_is_made_again(make_st
     assert file.read_bytes() == written
 
 
-def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(make_store):
-    store, compute, file = kept(make_store)
-    file.unlink()
-    os.mkfifo(file)
-    assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
-
-
 def test_a_store_that_cannot_be_written_remembers_nothing_and_works(make_store):
     store, compute = make_store(), Computing(torch.rand(3, 2))
     (store.path / "cache").write_text("in the way")

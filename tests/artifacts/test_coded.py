@@ -65,16 +65,6 @@ def test_a_file_of_the_first_day_is_still_read_to_its_pictures():
     assert (error < torch.tensor([0.02, 0.02, 0.05])).all()
 
 
-def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(tmp_path):
-    made = coded_set()
-    made.save(tmp_path / "set")
-    loaded = CondensedSet.load(tmp_path / "set")
-    assert loaded.to_bytes() == made.to_bytes() == coded_set().to_bytes()
-    assert torch.equal(loaded.render(), made.render())
-    assert made.num_bytes == (tmp_path / "set").stat().st_size
-    assert describe(tmp_path / "set")["storage"] == describe(tmp_path / "set")["encoding"] == "h264"
-
-
 def test_a_video_that_leaves_the_pixels_range_keeps_its_own():
     condensed = coded_set()
     assert images(condensed).scale.tolist()[:2] == [pytest.approx(1 / 255)] * 2

@@ -1,14 +1,9 @@
 """`prism info` knows every artifact, and says what a file is not."""
 
-import struct
 from contextlib import closing
 
 import pytest
-import torch
 
-from prism.artifacts.clips import Normalisation
-from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.info import describe
 from prism.artifacts.telemetry import TelemetryWriter
 from prism.errors import ArtifactError
@@ -41,26 +36,6 @@ def test_a_result_is_described_by_its_number_and_n(store, tmp_path):
     assert facts["kind"] == "result"
     assert facts["top1_percent"].endswith("(2)")
     assert (facts["label"], facts["task"]) == (result.label, "classification")
-
-
-def a_set(note: str) -> CondensedSet:
-    return CondensedSet(
-        Float32().with_frames(torch.zeros(2, 2, 3, 1, 1), torch.ones(2, 2, dtype=torch.bool)),
-        torch.tensor([0, 1]),
-        classes=("a", "b"),
-        normalisation=Normalisation((0.5,) * 3, (0.5,) * 3),
-        flip=True,
-        source={"note": note},
-    )
-
-
-def test_a_set_whose_first_bytes_look_like_json_is_still_a_set(tmp_path):
-    # A header of 0x7b20 bytes starts the file with " {", as JSON may.
-    header = len(a_set("").to_bytes()) - 8 - 4 * 12 - 2 * 4 - 4 * 4 - 3 * 8
-    data = a_set("x" * (0x7B20 - header)).to_bytes()
-    assert struct.unpack("<Q", data[:8]) == (0x7B20,)
-    (tmp_path / "set").write_bytes(data)
-    assert describe(tmp_path / "set")["kind"] == "condensed set"
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"{}", b"{", b"\x00" * 99, b'{"format": "other"}'])

@@ -91,13 +91,6 @@ def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, m
     assert "4 test, 8 test-random, 8×" in repr(make_store(random_test_windows=2))
 
 
-def test_writing_to_the_frames_in_memory_leaves_the_file_alone(make_store):
-    store = make_store()
-    before = file_sha256(store.path / "frames.u8")
-    store.clips("train").frames.fill_(0)
-    assert file_sha256(store.path / "frames.u8") == before
-
-
 def test_equal_stores_share_a_fingerprint_and_others_do_not(make_store):
     first, again = make_store(seed=1), make_store(seed=1)
     assert first.fingerprint == again.fingerprint

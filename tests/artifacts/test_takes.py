@@ -9,11 +9,8 @@ import torch
 import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.info import describe
-from prism.artifacts.results import Result
 from prism.errors import ArtifactError, ConfigError
-from prism.evaluation.evaluate import evaluate
 from prism.machine.randomness import generator
-from prism.reports.tables import method_of, role_of
 from prism.selection.select import select
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -70,25 +67,6 @@ def test_all_means_as_many_as_the_smallest_class_has(make_store):
     assert select(uneven, takes=0, vpc=2).takes == 2
     with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
         select(uneven, takes=3, vpc=2)
-
-
-def test_training_sees_the_takes_and_the_table_counts_the_clips_it_shows(store, tmp_path):
-    options = {"epochs": 3, "seeds": 1, "width": 2, "device": "cpu", "progress": False}
-    scored = {}
-    for takes in (1, 4):
-        path = tmp_path / f"{takes}.json"
-        evaluate(select(store, takes=takes), store, output=path, **options)
-        scored[takes] = Result.load(path)
-    assert scored[1].runs[0].train_loss != scored[4].runs[0].train_loss
-    one, four = scored[1], scored[4]
-    assert (one.subject.num_videos, one.subject.stored_clips, one.shown, role_of(one)) == (2, 2, 6, "floor")
-    assert (four.subject.num_videos, four.subject.stored_clips, four.shown, role_of(four)) == (2, 8, 6, "")
-    assert method_of(four) == "random, takes"
-    assert (describe(tmp_path / "4.json")["stored_clips"], "stored_clips" in describe(tmp_path / "1.json")) == (
-        8,
-        False,
-    )
-    assert four.subject.num_bytes > one.subject.num_bytes
 
 
 def test_any_encoding_can_have_takes(tmp_path):
