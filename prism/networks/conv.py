@@ -18,7 +18,6 @@ class StridedConv3d(nn.Conv3d):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, T, H, W) to (N, after, T / stride, H / stride, W / stride), rounded up."""
-        # Where weights are trained, oneDNN computes all gradients at the rate of the forward pass.
         is_trained = any(weight.requires_grad for weight in self.parameters())
         is_few = self.in_channels <= FEW_COLOURS and input.device.type == "cpu"
         if is_few and input.requires_grad and not is_trained:

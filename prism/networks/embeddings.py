@@ -36,14 +36,7 @@ class Backbone(nn.Module):
 
 
 def train_embeddings(
-    store: ClipStore,
-    model: Model,
-    device: torch.device,
-    *,
-    width: int,
-    epochs: int,
-    seed: int,
-    progress: bool = False,
+    store: ClipStore, model: Model, device: torch.device, *, width: int, epochs: int, seed: int, progress: bool
 ) -> Tensor:
     """Embeddings of all training clips, from the store's cache if they are there.
 

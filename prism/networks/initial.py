@@ -68,10 +68,8 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             )
         case nn.Linear() | nn.modules.conv._ConvNd():
             _uniform(layer, layer.weight[0].numel(), generator)
-        case nn.Bilinear():
-            _uniform(layer, layer.in1_features, generator)
-        case nn.RNNBase() | nn.RNNCellBase():
-            _uniform(layer, layer.hidden_size, generator)
+        case nn.Bilinear(in1_features=fan) | nn.RNNBase(hidden_size=fan) | nn.RNNCellBase(hidden_size=fan):
+            _uniform(layer, fan, generator)
         case nn.Embedding() | nn.EmbeddingBag():
             layer.weight.normal_(generator=generator)
             if layer.padding_idx is not None:
@@ -86,10 +84,8 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
                 elif not name.startswith("out_proj"):
                     nn.init.xavier_uniform_(value, generator=generator)
         case _:
-            raise ConfigError(
-                f"no initial values are known for the layer {type(layer).__name__}. Give it a method "
-                "initialise(generator), which draws them."
-            )
+            remedy = "Give it a method initialise(generator)."
+            raise ConfigError(f"no initial values are known for the layer {type(layer).__name__}. {remedy}")
 
 
 def _uniform(layer: nn.Module, fan: int, generator: torch.Generator) -> None:

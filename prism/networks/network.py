@@ -28,7 +28,7 @@ class Network(nn.Module, ABC):
     Further parameters of the constructor are options of the network. `width` and `hidden` may also be given as
     options of a verb; any others as `module:Small(depth=3)`, or in Python as `functools.partial(Small, depth=3)`.
 
-    Its promises:
+    It promises:
 
     - In eval mode no clip's embedding or logits depend on the others in its batch.
     - All its tensors are parameters or buffers, each in one place. Values that `__init__` sets are lost: layers of
@@ -46,7 +46,7 @@ class Network(nn.Module, ABC):
         WIDTH: channels of its first block, as published; 0 for a network without an option `width`.
         MIN_FRAMES, MIN_SIZE: the shortest and smallest clips it takes.
         IS_BATCH_INVARIANT: whether, in one thread of a CPU, the clips beside a clip change no bit of its embedding
-            or gradient. Otherwise each class is condensed with no other beside it, which takes longer.
+            or gradient. Otherwise each class is condensed alone, which takes longer.
         CPU_LAYOUT: how the weights of 3D convolutions lie in a CPU's memory; their outputs lie alike.
         embed_dim: length of an embedding (D).
     """
@@ -64,11 +64,9 @@ class Network(nn.Module, ABC):
         self.num_classes, self.num_frames = num_classes, num_frames
         self.size = (size, size) if isinstance(size, int) else size
         if min(self.size) < self.MIN_SIZE or num_frames < self.MIN_FRAMES:
-            raise ConfigError(
-                f"clips of {num_frames} frames, {self.size[0]}×{self.size[1]} pixels, are too small for "
-                f"{self.name}: it needs at least {self.MIN_FRAMES} frames and {self.MIN_SIZE} pixels. "
-                "Ingest them larger."
-            )
+            least = f"at least {self.MIN_FRAMES} frames and {self.MIN_SIZE} pixels. Ingest them larger."
+            given = f"clips of {num_frames} frames, {self.size[0]}×{self.size[1]} pixels"
+            raise ConfigError(f"{given}, are too small for {self.name}: it needs {least}")
 
     @abstractmethod
     def embed(self, clips: Tensor) -> Tensor:

@@ -10,9 +10,8 @@ from prism.networks.network import Network
 class RecurrentNetwork(Network):
     """Three blocks Conv2d 3×3 → instance norm → ReLU → AvgPool 2 on each frame, then one recurrent layer.
 
-    As published by Wang et al. (arXiv 2312.00362): clips of 112×112 are first cropped by 24 pixels on each
-    side to 64×64; others are taken as they are. The embedding is the recurrent layer's output, averaged
-    over time; the classifier is linear.
+    As published by Wang et al. (arXiv 2312.00362): clips of 112×112, but no others, first lose 24 pixels on each
+    side. The embedding is the recurrent layer's output, averaged over time; the classifier is linear.
 
     Args:
         width: channels of every block.
@@ -41,7 +40,6 @@ class RecurrentNetwork(Network):
         self.classifier = nn.Linear(self.embed_dim, self.num_classes)
 
     def crop(self, clips: Tensor) -> Tensor:
-        """Clips (N, C, T, H, W) without the margin that the published protocol cuts off."""
         height, width = self.size
         return clips[..., self.margin : height - self.margin, self.margin : width - self.margin]
 

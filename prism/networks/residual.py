@@ -57,7 +57,6 @@ class HeConv3d(nn.Conv3d):
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu", generator=generator)
 
     def reset_parameters(self) -> None:
-        # PyTorch calls it while it makes a layer.
         self.initialise(None)
 
 

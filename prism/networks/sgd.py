@@ -37,6 +37,5 @@ class SGD:
                 *(tensors, gradients, buffers), weight_decay=self.weight_decay, momentum=self.momentum, lr=rate,
                 dampening=0.0, nesterov=False, maximize=False,
             )  # fmt: skip
-            # Without momentum there are none.
             found = zip(tensors, buffers, strict=True)
             self.momentum_buffers |= {tensor: buffer for tensor, buffer in found if buffer is not None}

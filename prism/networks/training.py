@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Standardisation, flip_at_random, mirror, shift_at_random, to_model_input
@@ -19,10 +19,7 @@ from prism.networks.network import Network, check_output, use_generator
 from prism.networks.options import Schedule
 from prism.networks.sgd import SGD
 
-MOMENTUM = 0.9
-WEIGHT_DECAY = 5e-4
-
-Draw = Callable[[torch.Generator], Clips]
+Draw = Callable[[Generator], Clips]
 """Clips that are drawn anew in every epoch; their number and labels stay."""
 
 
@@ -72,7 +69,7 @@ def train(
     initialise(network, generator(seed, "init"))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    optimizer, feed = SGD([list(network.parameters())], MOMENTUM, WEIGHT_DECAY), feed_of(device)
+    optimizer, feed = SGD([list(network.parameters())], momentum=0.9, weight_decay=5e-4), feed_of(device)
     mean_loss = 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
@@ -107,7 +104,7 @@ def train(
     return mean_loss
 
 
-def _order(labels: Tensor, schedule: Schedule, draw: torch.Generator) -> Tensor:
+def _order(labels: Tensor, schedule: Schedule, draw: Generator) -> Tensor:
     """The clips (N,) of an epoch in a random order, over which a stratified schedule spreads the classes."""
     shuffled = torch.randperm(len(labels), generator=draw)
     if not schedule.stratified:
@@ -138,7 +135,7 @@ def outputs_of(
     clips: Clips,
     normalisation: Standardisation,
     batch_size: int,
-    flips: torch.Generator | None = None,
+    flips: Generator | None = None,
 ) -> Tensor:
     """Outputs (N, …) on the CPU of a network, which is left in eval mode; `flips` mirrors half of the clips.
 

@@ -33,8 +33,7 @@ def select(
 
     Args:
         store: a clip store, or its folder.
-        config: which clips are chosen and how they are stored.
-        run: how it runs.
+        config, run: which clips are chosen and how they are stored, and how it runs.
         options: fields of `SelectConfig` and of `prism.machine.run.Run`, in place of those above.
 
     Raises:

@@ -86,7 +86,7 @@ def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
 
 
 def embeddings_of(store, **how):
-    return train_embeddings(store, "convnet3d", torch.device("cpu"), **({"width": 2} | how))
+    return train_embeddings(store, "convnet3d", torch.device("cpu"), **({"width": 2, "progress": False} | how))
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
