@@ -9,7 +9,6 @@ from typing import Any, get_type_hints
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from settings import PAPER
 
 from prism.condensation.options import CondenseConfig
 from prism.config import Field, Range, as_dict, described, with_options
@@ -48,14 +47,6 @@ def test_every_option_has_a_docstring_for_its_help(section):
         if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
     }
     assert documented == {field.name for field in fields(SECTIONS[section])}
-
-
-def test_the_recipe_paper_has_the_papers_options():
-    paper = CondenseConfig(**PAPER)
-    assert (paper.momentum, paper.epsilon, paper.warmup, paper.cooldown) == (0.95, 0.0, 0.2, 0.2)
-    assert (paper.initial_keyframes, paper.keyframe_scale, paper.init) == (2, 1, "noise")
-    assert (paper.insertion, paper.decay) == ("gradient", "constant")
-    assert (paper.lr, paper.batch_real, paper.vpc) == (1.0, 64, 1)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +105,6 @@ def test_a_wrong_recipe_is_refused_in_one_sentence(tmp_path, text, message):
         recipe(tmp_path, text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_recipe_that_is_missing_a_folder_or_not_text_is_refused(tmp_path):
-    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
-    for path in (tmp_path / "missing", tmp_path, tmp_path / "binary"):
-        with pytest.raises(ConfigError, match="recipe"):
-            read_recipe(path)
 
 
 @given(st.sampled_from(sorted(field.name for field in fields(CondenseConfig))), st.data())

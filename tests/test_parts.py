@@ -176,26 +176,6 @@ def test_an_option_that_a_part_brings_is_checked_like_any_other():
         Config(rule=Theirs(epsilon=-1.0))  # type: ignore[arg-type]
 
 
-def test_a_rare_part_is_recorded_where_it_is_used():
-    assert "second" not in as_dict(Config(second=Ours))
-    assert as_dict(Config(second=Theirs))["second"] == f"{HERE}:Theirs"
-
-
-def test_a_local_class_works_in_python_and_its_name_tells_that_it_cannot_be_found_again():
-    class Local:
-        def __init__(self) -> None:
-            self.unpicklable = lambda: 1
-
-        def propose(self) -> int:
-            return self.unpicklable()
-
-    assert made(Local()).propose() == made(Local).propose() == 1
-    name = as_dict(with_options(Config(), {"rule": Local()}))["rule"]
-    assert "<locals>.Local" in name
-    with pytest.raises(ConfigError, match="but it must be one of ours, strict, or a part of your own"):
-        with_options(Config(), {"rule": name})
-
-
 # Mistakes.
 
 

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import typing
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from functools import partial
@@ -147,11 +146,6 @@ def test_a_verb_stays_callable_after_its_module_was_imported():
         for verb, module in VERBS.items()
     ]
     assert run("\n".join(["import prism", *for_each])).split() == ["True"] * 2 * len(VERBS)
-
-
-@pytest.mark.parametrize("verb", ["condense", "evaluate", "select", "ingest"])
-def test_the_signature_of_every_verb_can_be_resolved(verb):
-    assert typing.get_type_hints(getattr(prism, verb))
 
 
 def test_the_three_lines_of_the_api_go_from_a_store_to_a_number(store, tmp_path):
