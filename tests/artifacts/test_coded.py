@@ -138,6 +138,12 @@ def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_ren
         condensed.render()
 
 
+def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
+    coded_set().save(tmp_path / "set")
+    monkeypatch.setattr(h264, "decode", None)
+    assert describe(tmp_path / "set")["videos"] == 3
+
+
 def scaled_set(storage: str) -> CondensedSet:
     """The same videos, of which every stored pixel stands for two times two."""
     encoding = stored(storage).with_frames(smooth_frames(), MASK, scale=2)
