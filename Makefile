@@ -20,7 +20,7 @@ help:
 	@echo "make fuzz    read broken sets, stores and results (FUZZ_SECONDS of each kind)"
 	@echo "make audit   look up known vulnerabilities of the pinned dependencies (needs the network)"
 	@echo "make lock    write the hashes of the pinned dependencies anew (needs the network)"
-	@echo "make check   formatter, linter, types, architecture"
+	@echo "make check   formatter, linter, types, architecture, and the size of the house"
 	@echo "make docs    build docs/ as a site, build/docs/index.html, and open its pages in Chromium"
 	@echo "make dist    build wheel and sdist, and try the wheel in an environment of its own"
 	@echo "make clean   remove the environment, the demo, the measurements and what was built"
@@ -80,6 +80,7 @@ check: install
 	$(RUN)/ruff check .
 	$(RUN)/pyright
 	$(RUN)/python -m pytest tests/test_architecture.py
+	$(RUN)/python tests/budgets.py
 
 # Not --quiet, which would not count warnings. NO_MKDOCS_2_WARNING: the theme would speak of its successor each time.
 docs: $(VENV)/.release
