@@ -191,14 +191,14 @@ def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> str:
 
 
 def _scored_on(result: Result) -> dict[str, Any]:
-    """All of a result's scoring that must be the same in the other group."""
+    """The scoring of a result, which must be the same in the other group."""
     network = {key: result.config.get(key) for key in ("model", "width", "hidden")}
     data = {"data": result.data.fingerprint, "split": result.data.split}
     return {"task": result.task, "protocol": result.protocol, **data, "network": network}
 
 
 def _made_and_scored(result: Result) -> dict[str, Any]:
-    """All but the seeds, which must be the same in its own group."""
+    """The making and scoring of a result but for the seeds, which must be the same in its own group."""
     schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
     made = result.subject.making
     if "set" in made and result.subject.kind == "condensed":

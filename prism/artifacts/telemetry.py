@@ -10,6 +10,7 @@
 The clock and the host belong here and nowhere else, so that the set itself is reproducible.
 """
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,8 @@ def _line(record: dict[str, Any]) -> bytes:
     try:
         return canonical_json(record).encode() + b"\n"
     except ValueError:
-        spoiled = next((key for key, value in sorted(record.items()) if value != value), "a number")
+        numbers = {key: value for key, value in sorted(record.items()) if type(value) is float}
+        spoiled = next((key for key, value in numbers.items() if not math.isfinite(value)), "a list")
         raise DivergedError(
             f"'{spoiled}' in the telemetry is not finite, in the record '{record['kind']}' of iteration "
             f"{record.get('iteration')}. Look at the objective and the network."
@@ -125,7 +127,7 @@ class Telemetry:
 def seconds_to_make(path: str | Path, condensed: CondensedSet) -> float:
     """The time that condensing the set at a path took, by its telemetry beside it; 0 where there is none."""
     try:
-        told = Telemetry.load(telemetry_path(Path(path)))
-        return float(told.of_kind("end")[-1]["seconds"]) if told.is_of(condensed) else 0.0
+        telemetry = Telemetry.load(telemetry_path(Path(path)))
+        return float(telemetry.of_kind("end")[-1]["seconds"]) if telemetry.is_of(condensed) else 0.0
     except (ArtifactError, LookupError, TypeError, ValueError, OverflowError):
         return 0.0

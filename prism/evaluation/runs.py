@@ -39,7 +39,7 @@ RENAMED = {"train": "train_store"}
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """What networks learn on some clips, and how a store scores them.
+    """Training of networks on some clips, and their scoring on a store.
 
     Attributes:
         NAME: a key of `results.METRICS`.

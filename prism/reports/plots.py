@@ -1,7 +1,4 @@
-"""Plots of scores against what they cost, each as an SVG picture: the same numbers give the same bytes.
-
-No name of a user enters a picture, but plain ones of sets.
-"""
+"""Plots of scores against costs, as SVG pictures without names of users: the same numbers give the same bytes."""
 
 import base64
 import io

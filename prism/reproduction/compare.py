@@ -53,12 +53,7 @@ class Made:
 
 @dataclass
 class Progress:
-    """The sets and results of a reproduction so far, by file.
-
-    Attributes:
-        results: with the planned networks alone; those of an earlier command, beside them, do not count.
-        failures: the steps that ended in a divergence, with its sentence.
-    """
+    """The sets, results (of the planned networks alone) and divergences of a reproduction so far, by file."""
 
     sets: dict[Path, Made] = field(default_factory=dict)
     results: dict[Path, Result] = field(default_factory=dict)
@@ -67,18 +62,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class Line:
-    """A number of the paper beside ours.
+    """A number of the paper beside ours; costs are means over the sets, and 0 where they are not known yet.
 
     Attributes:
         store: the shortest end of the store's path that no other store of the table has.
-        split: the clips that are scored.
         ours: the scores of the networks of each set, by the set's seed; None where there is none yet, where a
             set or network diverged, and in a table of storage.
-        keyframes: stored frames of one video, on average.
-        clips, stored_clips: clips that an epoch shows, and that the set holds.
-        shown: clips that one network is trained on, over all epochs.
-        full_float32_bytes: all training clips, as the paper counts.
-        condense_seconds, run_seconds: mean time to make one set, and to train and score one network.
+        clips, stored_clips, shown: clips of an epoch, of the set, and of all epochs of a network.
         failure: why there is no number.
         lead: over random selection of the same data, videos per class, network and score, for several sets.
     """

@@ -44,8 +44,7 @@ def reproduce(
 
     Sets and results are kept under `output` and shared by all tables. A file that is there is not made again, and
     an interrupted one goes on where it stopped. The table is written after every step, as Markdown and CSV; at
-    the end come a page, and its plots as SVG. Their names say the stores, the videos per class and more seeds
-    than one.
+    the end come a page, and its plots as SVG.
 
     Args:
         name: a key of `exhibits()`.

@@ -62,10 +62,11 @@ def test_a_telemetry_file_that_cannot_be_written_is_an_output_error(tmp_path):
         TelemetryWriter(tmp_path / "file" / "t")
 
 
-def test_a_number_that_is_not_finite_is_named_when_its_record_is_written(tmp_path):
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_is_not_finite_is_named_when_its_record_is_written(tmp_path, value):
     writer = TelemetryWriter(tmp_path / "t")
     writer.write("step", iteration=4, loss=1.0)
-    writer.write("step", iteration=5, loss=1.0, energy=float("nan"))
+    writer.write("step", iteration=5, loss=1.0, energy=value)
     writer.write("step", iteration=6, loss=1.0)
     with pytest.raises(DivergedError, match=r"'energy' in the telemetry is not finite.*'step' of iteration 5"):
         writer.sync()
