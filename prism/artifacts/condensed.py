@@ -151,14 +151,11 @@ class CondensedSet:
         return int(self.keyframe_counts.sum())
 
     def render(self, videos: Tensor | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """The clips that the stored images stand for (paper, equation 3).
+        """Clips (n, T, C, H, W) of the stored images (paper, equation 3): float32 in units of [0, 1], or beyond.
 
         Args:
             videos: (n,) positions of the videos to render; all by default.
             generator: draws, where a video stands for several clips; None always gives the same one of them.
-
-        Returns:
-            (n, T, C, H, W) float32 pixels in units of [0, 1] (synthetic ones may exceed it).
 
         Raises:
             ArtifactError: compressed images are not what the set says of them.
@@ -279,11 +276,7 @@ class CondensedSet:
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
-        """Read a set; an untrusted file is safe to open.
-
-        Args:
-            path: the file.
-            encodings: custom ones that it may have. A file cannot make PRISM import one.
+        """Read a set; an untrusted file is safe to open, and cannot make PRISM import a custom encoding.
 
         Raises:
             ArtifactError: the file is missing, damaged, foreign, inconsistent or of a newer format.

@@ -220,11 +220,7 @@ class ClipStore:
         return range(start, start + self.header.splits.get(split, 0))
 
     def clips(self, split: str) -> "Clips":
-        """All clips of a split; their frames stay on disk until they are read.
-
-        Raises:
-            ArtifactError: the split is empty.
-        """
+        """All clips of a split, which must have some; their frames stay on disk until they are read."""
         from prism.artifacts.clips import Clips
 
         at = self.positions(split)
@@ -251,11 +247,7 @@ class ClipStore:
         return self.labels[at.start : at.stop].bincount(minlength=len(self.classes))
 
     def sample(self, num: int, generator: "Generator") -> "Tensor":
-        """Draw up to `num` different training clips of every class.
-
-        Returns:
-            Positions in the training split, int64, grouped by class; a class with fewer clips gives all it has.
-        """
+        """Positions of up to `num` different training clips of every class, drawn at random, grouped by class."""
         import torch
 
         at = self.positions("train")
