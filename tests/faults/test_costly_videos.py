@@ -15,7 +15,6 @@ from scale import either
 from videos import write_classes, write_numbered
 
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError
 from prism.ingestion import decode, pool
 from prism.ingestion.build import ingest
 from prism.ingestion.listing import VideoSource
@@ -201,11 +200,10 @@ def test_a_video_whose_process_died_once_is_tried_again_alone_and_nothing_is_los
     assert {a, c} == {"begin jump/v2.mp4", "begin walk/v2.mp4"}
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGABRT"])
-def test_a_video_that_ends_its_process_twice_is_listed(source, tmp_path, log, name):
-    lines = log(f"os.kill(os.getpid(), signal.{name})")
+def test_a_video_that_ends_its_process_twice_is_listed(source, tmp_path, log):
+    lines = log("os.kill(os.getpid(), signal.SIGSEGV)")
     store = ingest(source, tmp_path / "store", workers=2, **CONFIG)
-    reason = f"decoding it ended its process ({name})."
+    reason = "decoding it ended its process (SIGSEGV)."
     assert skipped(store) == {"jump/v2.mp4": reason, "walk/v2.mp4": reason}
     assert lines.read_text().count("begin jump/v2.mp4") == 2
     assert len(store) == 4
