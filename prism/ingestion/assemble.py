@@ -35,9 +35,7 @@ class PixelStatistics:
         """Mean and deviation of each channel in [0, 1]; a constant channel's deviation is one grey level."""
         means, stds = [], []
         for counts in self.counts.tolist():
-            n = sum(counts)
-            total = sum(value * count for value, count in enumerate(counts))
-            squares = sum(value * value * count for value, count in enumerate(counts))
+            n, total, squares = (sum(value**k * count for value, count in enumerate(counts)) for k in range(3))
             std = math.sqrt(n * squares - total * total) / n
             means.append(total / n / 255)
             stds.append((std or 1.0) / 255)
@@ -45,11 +43,7 @@ class PixelStatistics:
 
 
 def assemble(
-    folder: WorkingFolder,
-    videos: list[VideoSource],
-    unlisted: Mapping[str, str],
-    config: IngestConfig,
-    flip: bool,
+    folder: WorkingFolder, videos: list[VideoSource], unlisted: Mapping[str, str], config: IngestConfig, flip: bool
 ) -> None:
     """Write the finished store to `folder.finished`, its `store.json` last.
 
@@ -111,10 +105,7 @@ def _clips(folder: WorkingFolder, videos: list[VideoSource], clip_bytes: int) ->
 
 
 def _place_frames(
-    folder: WorkingFolder,
-    clips: list[tuple[int, ClipSource]],
-    statistics: PixelStatistics,
-    shape: tuple[int, ...],
+    folder: WorkingFolder, clips: list[tuple[int, ClipSource]], statistics: PixelStatistics, shape: tuple[int, ...]
 ) -> str:
     """Make `frames.u8`: the slots themselves where all are clips, else the clips without the holes between them.
 

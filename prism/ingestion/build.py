@@ -50,7 +50,8 @@ def ingest(
     """Decode a labelled folder of videos, or a data set object, into a clip store.
 
     A run that was killed goes on where it was when it is started again with the same source, output and
-    settings. A video that cannot be used is skipped; `skipped.csv` in the store says why.
+    settings. A video that cannot be used is skipped, and no clip holds a frame known to be damaged: `skipped.csv` and
+    `damaged.csv` in the store list both kinds.
 
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
@@ -70,13 +71,11 @@ def ingest(
         The open store.
 
     Raises:
-        ConfigError: an option is wrong, or `workers` is below 1.
+        ConfigError: an option is wrong.
         ClipError: an item of a data set object has no label, or frames of another shape or type.
-        SourceError: the source is missing or wrong, a class has no usable training video, or a video was changed
-            while it was read.
+        SourceError: the source is missing, wrong or changed, or a class has no usable training video.
         OutputError: the output exists, cannot be written, or the disk is full.
-        Interrupted: Ctrl-C or SIGTERM; what is done stays for the next run.
-        EngineError: the executor lost what it was to decode; what is done stays.
+        Interrupted, EngineError: what is done stays for the next run.
     """
     config, run = split_options(IngestConfig, config, run or Run(progress=True), options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))

@@ -48,10 +48,8 @@ class Plan:
         """
         for video, stamp in zip(self.videos, self.stamps, strict=True):
             if _stamp(video.path) != stamp:
-                raise SourceError(
-                    f"video '{video.relative}' was changed or moved since the run began. Run the same command "
-                    "again; it starts again."
-                )
+                change = f"video '{video.relative}' was changed or moved since the run began."
+                raise SourceError(f"{change} Run the same command again; it starts again.")
 
     @cached_property
     def offsets(self) -> list[int]:

@@ -232,33 +232,6 @@ def test_a_video_that_is_stored_on_its_side_is_read_upright(tmp_path, turn, kind
     assert all(clip.flags.c_contiguous for clip in read(path, Window(20, 1))[1])
 
 
-@pytest.mark.parametrize("turn", TURNS)
-def test_a_turned_video_is_read_as_ffmpegs_player_shows_it(tmp_path, turn):
-    path = write_numbered(tmp_path / "phone.mp4", 8, first=90, height=96, width=160, turn=turn)
-    shown = decode.fit(players_frame(path, 5), 40)
-    assert np.abs(read(path, Window(2, 1), size=40)[1][0][3].astype(int) - shown).max() <= 4
-
-
-def players_frame(path: Path, index: int) -> np.ndarray:
-    """A frame as ffplay shows it, (H, W, 3): by FFmpeg's own filters, chosen as in its `ffplay.c`."""
-    with av.open(str(path)) as container:
-        frame = [*container.decode(video=0)][index]
-    matrix = np.frombuffer(frame.side_data["DISPLAYMATRIX"], np.int32)
-    filters = {
-        0: ["vflip"] * bool(matrix[4] < 0),
-        90: ["transpose=cclock_flip" if matrix[3] > 0 else "transpose=clock"],
-        180: ["hflip"] * bool(matrix[0] < 0) + ["vflip"] * bool(matrix[4] < 0),
-        270: ["transpose=clock_flip" if matrix[3] < 0 else "transpose=cclock"],
-    }[-frame.rotation % 360]
-    graph = av.filter.Graph()
-    sizes = {"width": frame.width, "height": frame.height}
-    nodes = [graph.add_buffer(**sizes, format=frame.format, time_base=frame.time_base)]
-    nodes += [graph.add(*text.split("=")) for text in [*filters, "buffersink"]]
-    graph.link_nodes(*nodes).configure()
-    graph.push(frame)
-    return graph.pull().to_ndarray(format="rgb24")
-
-
 @pytest.mark.parametrize(
     "matrix",
     [
