@@ -50,8 +50,8 @@ def ingest(
     """Decode a labelled folder of videos, or a data set object, into a clip store.
 
     A run that was killed goes on where it was when it is started again with the same source, output and
-    settings. A video that cannot be used is skipped, and no clip holds a frame known to be damaged: `skipped.csv` and
-    `damaged.csv` in the store list both kinds.
+    settings. A video that cannot be used is skipped, and no clip holds a frame that is known to be damaged:
+    `skipped.csv` and `damaged.csv` in the store list such videos.
 
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a

@@ -15,6 +15,7 @@ from scale import either
 from videos import write_classes, write_numbered
 
 from prism.artifacts.store import ClipStore
+from prism.errors import ConfigError
 from prism.ingestion import decode, pool
 from prism.ingestion.build import ingest
 from prism.ingestion.listing import VideoSource
