@@ -78,16 +78,7 @@ def write_store(
     flip: bool = True,
     std: float = 0.25,
 ) -> ClipStore:
-    """Write a store of clips that no video was decoded for.
-
-    Args:
-        path: the folder to make.
-        classes: the class names, sorted.
-        sources: what each clip is, sorted by split and class.
-        frames: (N, T, 3, H, W) uint8 in their order.
-        flip: whether a horizontal flip keeps the labels.
-        std: deviation of the pixels around 0.5 that the store claims for each channel.
-    """
+    """Write a store of frames (N, T, 3, H, W), uint8, whose sources are sorted by split and class."""
     if path.exists():
         raise OutputError(f"store '{path}' exists already. Delete it, or choose another path.")
     path.mkdir(parents=True)

@@ -25,7 +25,6 @@ class Step:
     """What an iteration did; numbers stay on the device until they are read.
 
     Attributes:
-        iteration: counted from 0.
         losses: (C,) one for each class.
         keyframes: per video, after the iteration.
         lr: learning rate of the first part that is trained.
@@ -56,19 +55,9 @@ class Step:
 
 
 class Condensation:
-    """A condensation between two iterations; `step` does one.
+    """A condensation of some videos before its next `iteration`; `step` does it.
 
-    Args:
-        method: it says how an iteration shows real clips, and how many iterations come before `config.iterations`.
-        videos: what it has started, key-frames with their mask.
-        networks: random networks with real clips, for the classes of the videos.
-        objective: compares real and synthetic clips.
-        rule: proposes frames.
-        config: the options.
-        rates: the learning rate of each part that is trained, before it falls.
-
-    Attributes:
-        iteration: the next one.
+    Networks are those of the classes of the videos, and rates of each part that is trained, before they fall.
     """
 
     def __init__(

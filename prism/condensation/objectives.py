@@ -1,7 +1,6 @@
 """Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4), and held-out networks.
 
-A loss under the networks of a training says little of the videos: they have more pixels than these networks have
-features, so they can satisfy these and no other. `MatchScore` is what networks outside the training find.
+Videos have more pixels than the networks of a training have features, so they can satisfy these and no other.
 """
 
 import math
@@ -29,9 +28,7 @@ class MatchLoss:
     Attributes:
         losses: (C,) one for each class; the telemetry has their sum.
         gradients: of that sum with respect to the clips, of the same shape and number format.
-        recorded: further numbers for the telemetry; those in a tensor are read together with the loss, so that a
-            GPU is waited for once. `between_class` is the energy between the classes, which the page draws beside
-            the loss. Where classes are condensed apart, they are left out.
+        recorded: further numbers for the telemetry. The page draws `between_class` beside the loss.
     """
 
     losses: Tensor

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -89,12 +89,9 @@ class Setup:
         Each stage of a method (single frames first, then whole clips) has an order of its own.
         """
         first, orders = self.method.preparation(self.config), dict[bool, list[int]]()
-        for is_first, stage, length in (
-            (True, "preparation", first),
-            (False, "iterations", self.config.iterations),
-        ):
-            draw = generator(self.config.seed, "order", stage)
-            orders[is_first] = torch.randperm(math.ceil(max(1, length) / BLOCK), generator=draw).tolist()
+        for stage, length in {"preparation": first, "iterations": self.config.iterations}.items():
+            draw, blocks = generator(self.config.seed, "order", stage), math.ceil(max(1, length) / BLOCK)
+            orders[stage == "preparation"] = torch.randperm(blocks, generator=draw).tolist()
 
         def number_of(iteration: int) -> int:
             is_first = iteration < first
@@ -263,7 +260,7 @@ def precompute_class_means(
     note(f"{said} beside the clips. Every later run on these clips shares them.", enabled=run.progress)
     keep: Callable[[tuple[int, bool]], None] = partial(_keep, networks)
     if run.executor is not None:
-        keep = _KeepElsewhere(networks.store, config, run.device, networks.name, block)
+        keep = partial(_keep_elsewhere, networks.store, config, run.device, networks.name, block)
     done, total = block * (len(files) - len(missing)), block * len(files)
     stopped = "stopped; class means that are done are kept. Run the same command to continue."
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
@@ -278,19 +275,11 @@ def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> None:
         file.save(torch.stack([networks.compute_means(number, held) for number in numbers]))
 
 
-@dataclass(frozen=True)
-class _KeepElsewhere:
+def _keep_elsewhere(
+    store: ClipStore, config: CondenseConfig, device: str, name: str, block: int, need: tuple[int, bool]
+) -> None:
     """`_keep` as it travels to another process or machine."""
-
-    store: ClipStore
-    config: CondenseConfig
-    device: str
-    name: str
-    block: int
-
-    def __call__(self, need: tuple[int, bool]) -> None:
-        setup = Setup(self.store, self.config)
-        _keep(setup.named_networks(pick_device(self.device), name=self.name, block=self.block), need)
+    _keep(Setup(store, config).named_networks(pick_device(device), name=name, block=block), need)
 
 
 @torch.no_grad()
@@ -334,10 +323,10 @@ def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device,
     give_back_freed_memory()
     needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
     if free is not None and needs > 2 * free:
+        taken, left = (f"{num / 2**30:,.1f} GiB" for num in (needs, free))
         raise ConfigError(
             f"{config.vpc} videos for each of {num_classes} classes, with gradients and momentum, take about "
-            f"{needs / 2**30:,.1f} GiB, and {device.type} has {free / 2**30:,.1f} GiB free. Pass a smaller --vpc, "
-            "or ingest smaller clips."
+            f"{taken}, and {device.type} has {left} free. Pass a smaller --vpc, or ingest smaller clips."
         )
 
 

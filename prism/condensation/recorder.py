@@ -47,9 +47,8 @@ def run_path(output: Path) -> Path:
 
 def check_free(output: Path, store: Path, run: Run, *, on_engine: bool) -> None:
     """Refuse an output that is there, or that an unfinished run, with or without an engine, has begun."""
-    checkpoint, shards = checkpoint_path(output), shards_path(output)
-    own, other = (shards, checkpoint) if on_engine else (checkpoint, shards)
-    again = "or start again with --overwrite."
+    paths, again = [checkpoint_path(output), shards_path(output)], "or start again with --overwrite."
+    own, other = paths[::-1] if on_engine else paths
     if other.exists() and not run.overwrite:
         how, so = ("without an engine", "without one") if on_engine else ("on an engine", "there")
         raise ConfigError(f"'{output}' was begun {how}. Continue it {so} with --resume, {again}")

@@ -20,12 +20,10 @@ LARGEST_FLOAT = 1e38
 
 
 class StaticDynamicVideos(Videos):
-    """Static images and dynamic memories, joined by a hallucinator.
+    """Static images and dynamic memories, two for each video, joined by a hallucinator.
 
-    Every video has two of either. The images come first: for `method.static_iterations` they are matched
-    with single frames of the real clips, each held for the length of a clip. Then they rest, and memories
-    and hallucinator are matched with whole clips, every iteration from a new draw of one image and one
-    memory for each video.
+    The images come first, matched with held frames of real clips. Then they rest, and memories and hallucinator
+    are matched with whole clips, every iteration from a new draw of one image and one memory for each video.
     """
 
     def __init__(
@@ -60,12 +58,10 @@ class StaticDynamicVideos(Videos):
         return hallucinate(self.static[static].detach(), self.dynamic[dynamic], self.weight, self.bias)
 
     def mean_keyframes(self) -> float:
-        """Static images per video."""
         return float(MEMORIES)
 
     @torch.no_grad()
     def stored(self, encode: Encode, iteration: int) -> StaticDynamicEncoding:
-        """Images in units of pixels, the rest as it is."""
         static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
         pixels, number_format = self.normalisation.invert(static), self.storage.number_format
         assert number_format is not None
@@ -79,14 +75,7 @@ class StaticDynamicVideos(Videos):
 
 @dataclass(frozen=True)
 class StaticDynamic(Method):
-    """Static images and dynamic memories (Wang et al., arXiv 2312.00362). One hallucinator serves all classes.
-
-    Attributes:
-        static_iterations: steps before the others, in which the static images are learned from single frames.
-        static_lr: learning rate of the static images, which do not move after those steps.
-        dynamic_lr: learning rate of the dynamic memories.
-        hallucinator_lr: learning rate of the hallucinator.
-    """
+    """Static images and dynamic memories (Wang et al., arXiv 2312.00362). One hallucinator serves all classes."""
 
     static_iterations: int = Settings.static_iterations
     static_lr: float = Settings.static_lr
@@ -113,7 +102,6 @@ class StaticDynamic(Method):
             raise config.refusal("storage", promise)
 
     def preparation(self, config: Settings) -> int:
-        """The iterations in which the static images are learned."""
         return self.static_iterations
 
     def holds_frames(self, config: Settings, iteration: int) -> bool:
@@ -140,10 +128,7 @@ class StaticDynamic(Method):
 
 
 def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:
-    """`num` training frames (C·num, 3, H, W) of each class, each of another clip.
-
-    A class with fewer clips gives all it has, again and again, by frames that lie as far apart as they can.
-    """
+    """`num` training frames (C·num, 3, H, W) of each class, of other clips, or far apart in a class of few."""
     chosen, counts = store.sample(num, generator(seed, "videos")), store.counts("train").clamp(max=num)[:, None]
     turn, within = torch.arange(num) // counts, torch.arange(num) % counts
     turns = (num + counts - 1) // counts

@@ -160,22 +160,17 @@ class KeyFrames(Method):
 
     def check(self, store: ClipStore, config: Settings) -> None:
         """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide."""
-        if not config.initial_keyframes and config.insertion != "never":
+        num, scale, (height, width) = config.initial_keyframes, config.keyframe_scale, store.size
+        if not num and config.insertion != "never":
             raise ConfigError(
                 "condense.initial_keyframes = 0, which makes every frame a key-frame, and insertion rule "
                 f"{config.insertion!r} has none to insert. Pass --initial-keyframes 2 (the paper)."
             )
-        if config.initial_keyframes > store.num_frames:
-            raise ConfigError(
-                f"condense.initial_keyframes = {config.initial_keyframes}, "
-                f"but the clips have {store.num_frames} frames."
-            )
-        (height, width), scale = store.size, config.keyframe_scale
+        if num > store.num_frames:
+            raise ConfigError(f"condense.initial_keyframes = {num}, but the clips have {store.num_frames} frames.")
         if height % scale or width % scale:
-            raise ConfigError(
-                f"condense.keyframe_scale = {scale}, but the clips have {height}×{width} pixels. "
-                "Choose a number that divides both."
-            )
+            said = f"condense.keyframe_scale = {scale}, but the clips have {height}×{width} pixels."
+            raise ConfigError(f"{said} Choose a number that divides both.")
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
         num_keyframes, scale = config.initial_keyframes or store.num_frames, config.keyframe_scale
