@@ -58,13 +58,6 @@ def share_of_hits(draw, truth: float) -> float:
     return hits / DRAWS
 
 
-@pytest.mark.parametrize("num", [2, 5])
-def test_an_interval_holds_the_true_mean_in_95_of_100_draws(num):
-    dice = random.Random(num)
-    share = share_of_hits(lambda: of_mean([dice.gauss(0.3, 0.1) for _ in range(num)]), 0.3)
-    assert share == pytest.approx(0.95, abs=SLACK)
-
-
 def drawn(dice: random.Random, worth: float, of_seed: dict[int, float]) -> Sample:
     """Five sets of three networks: what a seed does, what the set is worth, and what a network adds."""
     sets = {seed: worth + shared + dice.gauss(0, 0.05) for seed, shared in of_seed.items()}
@@ -114,12 +107,6 @@ def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
     assert found == of_mean([fmean([0.2, 0.4]) - 0.1, 0.4 - 0.2, 0.6 - 0.3])
     assert prism.lead(reversed(OURS), THEIRS) == found
     assert str(found) == "+23.3 [+9.0, +37.7]"
-
-
-def test_a_lead_without_an_interval_is_warned_of():
-    with pytest.warns(UserWarning, match=r"no interval: all values behind it are equal\..* Make more sets"):
-        found = prism.lead(OURS[1:], [a_result(1, 0.2, label="random"), a_result(2, 0.4, label="random")])
-    assert str(found) == "+20.0 [–]"
 
 
 def test_a_result_that_lacks_networks_is_warned_of():

@@ -189,14 +189,3 @@ def test_a_damaged_or_foreign_result_is_refused_in_one_sentence(tmp_path, name):
 def test_a_result_of_before_subjects_had_a_fingerprint_is_read(tmp_path):
     (tmp_path / "r.json").write_text(edited(subject__fingerprint=None))
     assert Result.load(tmp_path / "r.json") == a_result()
-
-
-def test_a_file_names_the_stored_clips_only_where_they_are_not_those_that_an_epoch_shows(tmp_path):
-    plain = a_result()
-    assert plain.subject.stored_clips == plain.subject.num_videos == 2
-    assert "stored_clips" not in plain.to_json()
-    taken = replace(plain, subject=replace(plain.subject, stored_clips=430))
-    taken.save(tmp_path / "r.json")
-    assert json.loads(taken.to_json())["subject"]["stored_clips"] == 430
-    assert Result.load(tmp_path / "r.json") == taken
-    assert taken.identity != plain.identity

@@ -1,7 +1,5 @@
 """Somebody else's network: evaluated like ours, as an object or by its name, and recorded by that name."""
 
-import inspect
-import textwrap
 from collections.abc import Callable
 from functools import partial
 
@@ -97,16 +95,6 @@ def test_a_network_is_the_same_as_an_object_and_by_its_name_and_is_recorded(verb
     assert scores(by_name) == scores(by_object)
     assert by_name.config == by_object.config
     assert by_name.config["model"] == NAME
-
-
-def test_the_example_of_the_guide_is_a_network_of_any_width(roomy, chosen):
-    guide = inspect.getdoc(Network)
-    example = guide[guide.index("    class Small") : guide.index("Further parameters")]
-    found = {"Network": Network, "nn": nn, "__name__": "guide"}
-    exec(textwrap.dedent(example), found)
-    result = evaluate(chosen, roomy, model=found["Small"], width=4, **TINY)
-    assert result.config["model"] == "guide:Small"
-    assert result.config["width"] == 4
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
@@ -208,10 +196,3 @@ def test_a_network_that_gives_no_embeddings_is_refused_in_one_sentence(roomy, ch
         retrieve(chosen, roomy, model=model, **TINY)
     with pytest.raises(ConfigError, match=sentence):
         condense(roomy, model=model, iterations=1, device="cpu")
-
-
-def test_dropout_that_draws_from_its_seed_is_repeated(roomy, chosen):
-    first, again, without = (
-        evaluate(chosen, roomy, model=f"{NAME}(rate={rate})", **TINY) for rate in (0.5, 0.5, 0.0)
-    )
-    assert scores(first) == scores(again) != scores(without)

@@ -181,10 +181,6 @@ def test_clean_mirrors_a_training_clip_anew_each_time(windows, shown, of, option
     assert of(windows, shown, **options) == EVERY_TIME
 
 
-def test_wang2024_never_mirrors_the_clips_of_a_set(windows, shown):
-    assert ways_of_a_set(windows, shown, "wang2024") == NEVER
-
-
 @pytest.mark.parametrize(
     ("of", "options"),
     [

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.clips import shift_at_random
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
@@ -114,18 +113,6 @@ def test_chance_is_what_random_embeddings_score():
 
 
 # Shifts.
-
-
-def test_a_shift_moves_a_clip_as_a_whole_and_repeats_the_edge():
-    frames = torch.arange(4 * 8 * 3 * 8 * 8).view(4, 8, 3, 8, 8)
-    moved = shift_at_random(frames, 0.25, generator(1, "shift"))
-    draw = generator(1, "shift")
-    steps = [torch.randint(-2, 3, (4,), generator=draw) for _ in range(3)]
-    for i, (dt, dy, dx) in enumerate(zip(*steps, strict=True)):
-        for t, y, x in [(0, 0, 0), (3, 5, 2), (7, 7, 7)]:
-            at = [min(max(int(place), 0), 7) for place in (t - dt, y - dy, x - dx)]
-            assert torch.equal(moved[i, t, :, y, x], frames[i, at[0], :, at[1], at[2]])
-    assert any(int(step) for step in torch.cat(steps))
 
 
 # The verb.

@@ -18,7 +18,6 @@ from prism.errors import Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.retrieve import retrieve
 from prism.evaluation.runs import workers_for
-from prism.machine import progress
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
@@ -157,14 +156,6 @@ def test_the_trainings_beside_one_that_fails_end_at_their_next_layer(roomy, trai
     # The third may have begun in the place of the failing one.
     assert {0: Interrupted, 1: Crash, 2: Interrupted} == {2: Interrupted} | training.errors
     assert not (tmp_path / "r.json").exists()
-
-
-@pytest.mark.parametrize("verb", [evaluate, retrieve])
-def test_the_bar_moves_with_every_epoch_of_every_network(roomy, verb, monkeypatch, capsys):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    train_on_all(verb, roomy, workers=2, width=2, progress=True)
-    found = [line.split(",")[0].split(": ")[1] for line in capsys.readouterr().err.splitlines()]
-    assert sorted(set(found)) == [f"{epoch} of 6 epochs" for epoch in range(1, 7)]
 
 
 # Items.

@@ -19,7 +19,7 @@ from prism.errors import ConfigError, DivergedError, OutputError
 from prism.machine.run import Run
 from prism.recipes import shipped_recipes
 from prism.reproduction import run
-from prism.reproduction.compare import COSTS, Comparison, Line, Progress, lines_of, trades_of
+from prism.reproduction.compare import COSTS, Comparison, Line, trades_of
 from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, exhibit, exhibits
 from prism.reproduction.plan import command, plan
 from prism.reproduction.run import reproduce
@@ -439,17 +439,3 @@ def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked():
     said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
     assert ["Scored on val clips" in text for text in said] == [False, False, True]
     assert not any("Scored on" in text for text in said[:2])
-
-
-def test_stores_of_one_name_are_told_apart_by_their_folders(make_store, tmp_path, monkeypatch):
-    paths = []
-    for number, name in enumerate(("ucf", "hmdb")):
-        paths.append(tmp_path / name / "store")
-        paths[-1].parent.mkdir()
-        make_store(train=4 + number).path.rename(paths[-1])
-    places = plan(exhibit("table6a"), [ClipStore.open(path) for path in paths], tmp_path)
-    assert {line.store for line in lines_of(places, Progress())} == {"ucf/store", "hmdb/store"}
-    assert {line.store for line in lines_of(places[:1], Progress())} == {"store"}
-    monkeypatch.chdir(tmp_path)
-    twice = plan(exhibit("table6a"), [ClipStore.open(path) for path in (paths[0], "ucf/store")], tmp_path)
-    assert {line.store for line in lines_of(twice, Progress())} == {"store"}
