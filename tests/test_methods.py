@@ -117,14 +117,6 @@ def test_clips_need_not_be_square_nor_of_an_even_size(make_store, tmp_path, meth
 
 
 @every_method
-def test_rendering_some_videos_is_rendering_all_and_picking_them(store, method):
-    condensed, some = make(store, method, vpc=2), torch.tensor([3, 0])
-    torch.testing.assert_close(condensed.render(some), condensed.render()[some])
-    drawn = [condensed.render(videos, generator(5, "draw")) for videos in (some, None)]
-    torch.testing.assert_close(drawn[0], drawn[1][some])
-
-
-@every_method
 def test_only_a_set_that_says_so_renders_at_random(store, method):
     condensed = make(store, method, vpc=2)
     draws = [condensed.render(generator=generator(seed, "draw")) for seed in range(5)]

@@ -191,14 +191,6 @@ def test_a_run_begun_without_an_engine_is_gone_on_with_there(uneven, executor, t
             condense(uneven, output=output, executor=executor, resume=resume, **TINY)
 
 
-def test_overwriting_begins_again_with_and_without_an_executor(uneven, executor, unfinished):
-    condense(uneven, output=unfinished, overwrite=True, **TINY)
-    assert not shards_path(unfinished).exists()
-    before = unfinished.read_bytes()
-    condense(uneven, output=unfinished, overwrite=True, executor=executor, **TINY)
-    assert unfinished.read_bytes() == before
-
-
 def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
     other = unfinished.with_name("other")
     condense(uneven, output=other, **(TINY | {"seed": 5}))
@@ -217,31 +209,3 @@ def test_a_method_whose_classes_depend_on_each_other_is_refused(uneven, executor
     with pytest.raises(ConfigError, match="an executor needs an output"):
         condense(uneven, executor=executor, **TINY)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_network_that_the_clips_are_too_small_for_is_refused_before_anything_is_begun(
-    make_store, executor, tmp_path
-):
-    # Its classes are not left to be continued, so that the corrected command may begin.
-    store = make_store(size=32)
-    with pytest.raises(ConfigError, match="too small for convnet3d"):
-        condense(store, executor=executor, output=tmp_path / "set", **TINY)
-    assert not list(tmp_path.iterdir())
-
-
-def test_classes_that_are_done_stay_where_a_later_one_finds_too_little_memory(
-    uneven, executor, tmp_path, monkeypatch
-):
-    def refused(order, label):
-        if label == 2:
-            raise ConfigError("too little memory on this one")
-        begun(order, label)
-
-    begun = ClassOrder.__call__
-    with monkeypatch.context() as patch:
-        patch.setattr(ClassOrder, "__call__", refused)
-        with pytest.raises(ConfigError, match="too little"):
-            condense(uneven, executor=executor, output=tmp_path / "set", **TINY)
-    with pytest.raises(ConfigError, match="unfinished run"):
-        condense(uneven, executor=executor, output=tmp_path / "set", **TINY)
-    condense(uneven, executor=executor, output=tmp_path / "set", resume=True, **TINY)

@@ -30,11 +30,10 @@ from prism.condensation import recorder
 from prism.condensation.condense import check_finite, condense, finished_set
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.options import RULES, CondenseConfig
-from prism.condensation.recorder import Checkpoint, checkpoint_path
+from prism.condensation.recorder import checkpoint_path
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.videos import KeyFrames, KeyFrameVideos
 from prism.errors import ArtifactError, ConfigError, DivergedError, OutputError
-from prism.machine.files import partial_path
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.selection.select import select
@@ -81,13 +80,6 @@ def test_real_starts_as_frames_of_different_training_clips_of_the_videos_class(s
     assert [int(real.labels[where[0]]) for where in found] == [0, 0, 0, 1, 1, 1]
 
 
-def test_real_with_two_keyframes_interpolates_between_the_ends_of_a_clip(store):
-    whole = first_videos(store, init="real", initial_keyframes=8).render()
-    sparse = first_videos(store, init="real").render()
-    share = torch.linspace(1, 0, 8).view(1, 8, 1, 1, 1)
-    torch.testing.assert_close(sparse, share * whole[:, :1] + (1 - share) * whole[:, -1:])
-
-
 def test_mean_starts_as_the_mean_of_all_clips_of_a_class_and_of_their_mirror_images(store):
     videos = first_videos(store, init="mean", vpc=1, initial_keyframes=8)
     clips = store.clips("train")
@@ -103,12 +95,6 @@ def test_the_videos_of_a_class_share_its_clips_out_among_their_means(store):
     # Shares of equal size: their mean is that of the class.
     assert store.counts("train").tolist() == [4, 4]
     torch.testing.assert_close(two.unflatten(0, (2, 2)).mean(dim=1), one, atol=1e-5, rtol=0)
-
-
-def test_a_class_starts_as_the_same_mean_whichever_others_are_condensed(store):
-    together = first_videos(store, init="mean", vpc=2).frames
-    alone = first_videos(store, range(1, 2), init="mean", vpc=2).frames
-    assert torch.equal(alone, together[2:])
 
 
 def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store):
@@ -150,14 +136,6 @@ def test_the_loss_of_a_step_is_equation_8_of_the_clips_before_it(store):
     embeddings = network.embed(clips.transpose(1, 2))
     expected = sum(float((real[c] - embeddings[c]).square().sum()) for c in range(2))
     assert run.step().loss == pytest.approx(expected, rel=1e-4)
-
-
-def test_only_keyframes_move(store):
-    run = started(store, insertion="never", initial_keyframes=3)
-    before = run.videos.frames.detach().clone()
-    run.step()
-    moved = (run.videos.frames.detach() != before).flatten(2).any(dim=2)
-    assert torch.equal(moved, run.videos.mask)
 
 
 def test_all_insertions_of_an_iteration_are_judged_on_the_keyframes_as_they_stood(store):
@@ -202,13 +180,6 @@ def test_a_new_keyframe_moves_first_by_its_own_gradient_without_momentum(store):
     run.step()
     moved = run.videos.frames.detach() - before
     torch.testing.assert_close(moved[new], -gradient[new], rtol=1e-3, atol=1e-6)
-
-
-def test_some_candidates_are_inserted_and_some_are_not(store):
-    run = conflicting_run(store)
-    counts = [int(run.step().inserted.sum()) for _ in range(6)]
-    assert sum(counts) > 0
-    assert not run.videos.mask.all()
 
 
 def test_random_insertion_is_drawn_anew_in_every_iteration(store):
@@ -261,11 +232,6 @@ def test_every_inserted_frame_had_both_cosines_below_epsilon_and_was_no_keyframe
     assert inserted | ends == {tuple(where) for where in condensed.mask.nonzero().tolist()}
 
 
-def test_without_insertion_the_ends_remain_the_only_keyframes(store):
-    condensed = run_tiny(store, insertion="never", epsilon=1.0, warmup=0.0, cooldown=0.0)
-    assert condensed.encoding.tensors["times"].tolist() == [0, 7, 0, 7]
-
-
 def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):
     condensed = run_tiny(store, vpc=2)
     run = started(store, vpc=2)
@@ -287,14 +253,6 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
     for record in telemetry.of_kind("cosines"):
         assert record["quantiles"] == sorted(record["quantiles"])
         assert all(-1.001 <= q <= 1.001 for q in record["quantiles"])
-
-
-def test_a_run_shows_its_iterations_with_an_output_and_without(store, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("prism.machine.progress.LINE_SECONDS", 0.0)
-    for output in (tmp_path / "set", None):
-        run_tiny(store, output, progress=True)
-        said = capfd.readouterr().err
-        assert [f"Condensing: {count} of 8 it, about 0 min left" in said for count in range(1, 9)] == [True] * 8
 
 
 VARIANTS: dict[str, dict[str, object]] = {
@@ -332,19 +290,6 @@ def test_every_variant_resumes_to_the_same_bytes(store, tmp_path, crashing_at, n
 
 
 # Smaller key-frames.
-
-
-@pytest.mark.parametrize("init", ["noise", "real", "mean"])
-def test_half_size_keyframes_take_a_quarter_of_the_values_and_render_to_whole_clips(store, tmp_path, init):
-    small = run_tiny(store, tmp_path / "set", keyframe_scale=2, insertion="never", init=init)
-    whole = run_tiny(store, insertion="never", init=init)
-    assert small.float32_bytes * 4 == whole.float32_bytes
-    assert small.size == whole.size == store.size
-    loaded = CondensedSet.load(tmp_path / "set")
-    assert loaded.metadata["scale"] == 2
-    assert "scale" not in whole.metadata
-    assert torch.equal(loaded.render(), small.render())
-    assert small.render().shape == whole.render().shape
 
 
 def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
@@ -427,13 +372,6 @@ def test_a_run_killed_with_kill_9_resumes_to_the_same_bytes(store, tmp_path, uni
     assert not output.exists()
     assert resumed(store, output) == uninterrupted
     assert [step["iteration"] for step in steps_of(output)] == list(range(60))
-    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
-
-
-def test_a_run_killed_while_it_wrote_a_checkpoint_leaves_no_litter_once_it_is_done(store, tmp_path):
-    output = tmp_path / "set.safetensors"
-    partial_path(checkpoint_path(output)).write_bytes(b"half a checkpoint")
-    run_tiny(store, output, resume=True)
     assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
 
 
@@ -527,11 +465,6 @@ def test_overwriting_starts_again_and_forgets_the_old_checkpoint(store, tmp_path
     assert output.read_bytes() == run_tiny(store).to_bytes()
 
 
-def test_resume_without_a_checkpoint_starts_from_the_beginning(store, tmp_path):
-    run_tiny(store, tmp_path / "set", resume=True)
-    assert (tmp_path / "set").read_bytes() == run_tiny(store).to_bytes()
-
-
 def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, tmp_path, monkeypatch):
     output = tmp_path / "set"
     made = run_tiny(store, output)
@@ -579,15 +512,6 @@ def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashi
     with pytest.raises(ArtifactError, match="damaged") as caught:
         run_tiny(store, tmp_path / "set", resume=True)
     assert "\n" not in str(caught.value)
-
-
-def test_a_checkpoint_holds_what_was_saved(tmp_path):
-    tensors = {"frames": torch.rand(2, 3), "mask": torch.tensor([True, False])}
-    saved = Checkpoint(7, {"config": {"lr": 1.0}}, 123, 4.5, tensors)
-    saved.save(tmp_path / "c")
-    loaded = Checkpoint.load(tmp_path / "c", {"config": {"lr": 1.0}})
-    assert (loaded.iteration, loaded.telemetry_bytes, loaded.seconds) == (7, 123, 4.5)
-    assert all(torch.equal(loaded.tensors[name], tensors[name]) for name in tensors)
 
 
 # What stops a run.
@@ -638,14 +562,6 @@ def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp
     assert not (tmp_path / "set").exists()
 
 
-def test_dm_is_real_clips_of_which_every_frame_is_trained(store):
-    by_name = run_tiny(store, method="dm")
-    by_options = run_tiny(store, init="real", initial_keyframes=0, insertion="never")
-    assert by_name.mask.all()
-    assert torch.equal(by_name.render(), by_options.render())
-    assert by_name.source["config"]["init"] == "real"
-
-
 def test_more_keyframes_than_frames_are_refused(store):
     with pytest.raises(ConfigError, match=r"initial_keyframes = 9, but the clips have 8 frames"):
         run_tiny(store, initial_keyframes=9)
@@ -655,11 +571,6 @@ def test_more_keyframes_than_frames_are_refused(store):
 def test_a_rule_that_no_frame_is_left_for_is_refused_with_a_remedy(store, rule):
     with pytest.raises(ConfigError, match=rf"insertion rule '{rule}' has none to insert.*--initial-keyframes 2"):
         run_tiny(store, initial_keyframes=0, insertion=rule)
-
-
-def test_clips_too_small_for_the_network_are_refused_with_the_smallest_size(make_store):
-    with pytest.raises(ConfigError, match="43 pixels"):
-        run_tiny(make_store(size=32))
 
 
 @contextmanager

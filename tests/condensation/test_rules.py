@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from prism.condensation.options import RULES, CondenseConfig
-from prism.condensation.rules import Conflict, InsertionRule, InsertionState, Never
+from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.errors import ConfigError
 
 
@@ -74,12 +74,6 @@ def test_the_gradient_rule_inserts_where_both_cosines_are_below_epsilon(situatio
         assume(min(abs(c - epsilon) for c in cosines) > 1e-9)
         expected[v, t] = cosines[0] < epsilon and cosines[1] < epsilon
     assert torch.equal(decide("gradient", gradients, mask, epsilon), expected)
-
-
-def test_a_conflict_with_one_neighbour_is_not_enough():
-    gradients = torch.tensor([[-1.0], [1.0], [1.0]]).view(1, 3, 1, 1, 1)
-    mask = torch.tensor([[True, False, True]])
-    assert not decide("gradient", gradients, mask).any()
 
 
 @given(situations(), st.floats(-0.9, 0.9))
@@ -176,9 +170,3 @@ def test_warm_up_and_cool_down_never_insert(iterations, warmup, cooldown):
     assert all(iterations - i + 0.5 > cooldown * iterations for i in on)
     assert on == list(range(on[0], on[-1] + 1)) if on else True
     assert abs(len(on) - max(0.0, (1 - warmup - cooldown) * iterations)) <= 1
-
-
-def test_of_a_hundred_iterations_the_middle_sixty_insert():
-    config = CondenseConfig(iterations=100)
-    assert [i for i in range(100) if config.inserts_at(i)] == list(range(20, 80))
-    assert not Never.inserts
