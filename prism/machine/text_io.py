@@ -1,10 +1,10 @@
 """Untrusted text is read, and JSON and CSV written: equal values give equal text."""
 
 import csv
-import io
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -41,9 +41,11 @@ def count(value: object) -> int:
 
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV; None is an empty cell."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([columns, *rows])
-    return text.getvalue()
+    lines: list[str] = []
+    file: Any = SimpleNamespace(write=lines.append)
+    # The writer quotes a carriage return only where lines end with one.
+    csv.writer(file, lineterminator="\r\n").writerows([columns, *rows])
+    return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
 def delimiter_of(text: str) -> str:

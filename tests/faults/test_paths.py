@@ -14,7 +14,16 @@ from prism.ingestion.splits import list_videos
 from prism.reports.text import printable
 
 OPTIONS = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_fraction": 0.0, "progress": False}
-STRANGE = ["a\nb", "\x1b[2J\x1b]0;owned\x07", "<script>alert(1)<!--", "‮evil", "a,b\"c'd", "-rf", " spaces "]
+STRANGE = [
+    "a\nb",
+    "a\rb",
+    "\x1b[2J\x1b]0;owned\x07",
+    "<script>alert(1)<!--",
+    "‮evil",
+    "a,b\"c'd",
+    "-rf",
+    " spaces ",
+]
 
 
 @pytest.fixture
