@@ -37,6 +37,7 @@ def condense(
     iterations: int = 5000,
     lr: float = 0.0,
     relative_lr: float = 0.2,
+    metric: Literal["clip", "parameter"] = "clip",
     decay: Literal["cosine", "constant"] = "cosine",
     momentum: float = 0.95,
     objective: Any = "distribution",

@@ -104,6 +104,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
             "keyframe_scale": 1,
             "iterations": 5000,
             "lr": 1.0,
+            "metric": "parameter",
             "decay": "constant",
             "momentum": 0.95,
             "batch_real": 64,
@@ -161,6 +162,7 @@ def test_learning_rate_and_real_batch_are_those_of_the_papers_table(name):
     assert (condense.vpc, condense.lr, condense.batch_real) == HYPERPARAMETERS[name]
     assert (condense.method, condense.momentum, condense.epsilon) == ("prism", 0.95, 0.0)
     assert (condense.warmup, condense.cooldown, condense.initial_keyframes) == (0.2, 0.2, 2)
+    assert condense.metric == "parameter"
     assert chosen("select", name).vpc == condense.vpc
     evaluate = chosen("evaluate", name)
     assert (evaluate.epochs, evaluate.lr, evaluate.seeds, evaluate.model) == (500, 0.01, 3, "convnet3d")

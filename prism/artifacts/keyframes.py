@@ -98,6 +98,21 @@ def reduce(clips: Tensor, scale: int) -> Tensor:
     return clips if scale == 1 else avg_pool2d(clips.flatten(0, 1), scale).unflatten(0, clips.shape[:2])
 
 
+def inverse_gram(mask: Tensor) -> Tensor:
+    """The inverse of WᵀW of each video, (V, T, T), where W is its interpolation matrix; one elsewhere.
+
+    The gradient of a key-frame sums over all frames that are interpolated from it, so a step along it depends on
+    how a clip is written down. (WᵀW)⁻¹ times that gradient moves the clip along the part of its own gradient that
+    the key-frames can express: the steepest step in the metric of the clip.
+
+    Args:
+        mask: (V, T) bool, True at key-frames, including the first and the last frame.
+    """
+    weights = interpolation_weights(mask, torch.float64)
+    gram = weights.mT @ weights + torch.diag_embed((~mask).double())
+    return torch.linalg.inv(gram).float()
+
+
 def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
     """Promote interpolated frames to key-frames, at the value they have (paper, equation 7).
 

@@ -8,6 +8,7 @@ from prism.config import RATE, SHARE, Group, Options, Range, at_least, between
 
 Init = Literal["noise", "real", "mean"]
 Decay = Literal["cosine", "constant"]
+Metric = Literal["clip", "parameter"]
 Precision = Literal["float32", "bfloat16"]
 
 LR = Range("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
@@ -41,6 +42,9 @@ not state the number; the protocol it follows uses 5000."""
     relative_lr: Annotated[float, RATE] = 0.2
     """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
 start: one number for every size, width, network and vpc."""
+    metric: Metric = "clip"
+    """Length by which a step of key-frames is the steepest one: that of the clip, so that it depends on what \
+the key-frames can express and not on their number; or that of the key-frames themselves (the paper)."""
     decay: Decay = "cosine"
     """How the learning rates fall: along half a cosine to zero, or not at all (the paper)."""
     momentum: Annotated[float, SHARE] = 0.95

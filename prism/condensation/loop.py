@@ -120,7 +120,8 @@ class Condensation:
         state = InsertionState(gradients, mask, conflict, iteration, self.config.iterations, draw)
         proposed = self.rule.propose(state) & ~mask  # equation 6
         if proposed.any():
-            self.videos.insert(proposed)  # equation 7
+            first = self.videos.trainable[0].tensors[0]
+            self.videos.insert(proposed, self.optimizer.momentum_buffers.get(first))  # equation 7
         return conflict, proposed
 
     def tensors(self) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
-from prism.artifacts.keyframes import enlarge, evenly_spread, insert, reduce, render
+from prism.artifacts.keyframes import enlarge, evenly_spread, insert, inverse_gram, reduce, render
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
 from prism.errors import ConfigError, DivergedError
@@ -59,8 +59,13 @@ class Videos(ABC):
     def render(self, iteration: int) -> Tensor:
         """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
 
-    def insert(self, proposed: Tensor) -> None:
-        """Promote the proposed frames (V, T); by default there are none, since every frame of the mask is True."""
+    def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
+        """Promote the proposed frames (V, T); by default there are none, since every frame of the mask is True.
+
+        Args:
+            proposed: (V, T) bool.
+            momentum: of the first tensor that is trained, of its shape; None before its first step.
+        """
         assert not proposed.any()
 
     def mean_keyframes(self) -> float:
@@ -119,21 +124,35 @@ class Method(ABC):
 class KeyFrameVideos(Videos):
     """Interpolated key-frames, dense (V, T, C, h, w) and normalised, with a mask of those that count.
 
-    Gradients do not reach the other frames, so neither does momentum, and a newly inserted one starts with none.
+    Gradients do not reach the other frames, so neither does momentum.
     """
 
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
         super().__init__({"frames": frames}, labels, frames.shape[1], config)
-        self.frames, self.scale = frames, config.keyframe_scale
+        self.frames, self.scale, self.metric = frames, config.keyframe_scale, config.metric
         self._mark(mask)
 
     def render(self, iteration: int = 0) -> Tensor:
-        """Normalised clips (V, T, C, H, W), differentiable in the key-frames (equation 3)."""
-        return enlarge(render(self.frames, self.mask), self.scale)
+        """Normalised clips (V, T, C, H, W), differentiable in the key-frames (equation 3).
+
+        In the metric of the clip (WᵀW)⁻¹ multiplies the gradient of the key-frames, so that a step along it moves
+        the clip along the part of its own gradient that they can express.
+        """
+        frames, inverse = self.frames, self.inverse_gram
+        if inverse is not None and torch.is_grad_enabled():
+            frames = frames.view_as(frames)
+            frames.register_hook(lambda gradient: torch.bmm(inverse, gradient.flatten(2)).view_as(gradient))
+        return enlarge(render(frames, self.mask), self.scale)
 
     @torch.no_grad()
-    def insert(self, proposed: Tensor) -> None:
-        """Promote the proposed frames (V, T) to key-frames, at their interpolated value (equation 7)."""
+    def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
+        """Promote the proposed frames (V, T) to key-frames, at their interpolated value (equation 7).
+
+        In the metric of the clip they take the momentum interpolated there, which leaves that of the clip as it
+        was; else they start with none.
+        """
+        if momentum is not None and self.metric == "clip":
+            insert(momentum, self.mask, proposed)
         self._mark(insert(self.frames, self.mask, proposed))
 
     def mean_keyframes(self) -> float:
@@ -142,6 +161,8 @@ class KeyFrameVideos(Videos):
     def _mark(self, mask: Tensor) -> None:
         # Counted when it changes: a GPU would be waited for in every iteration.
         self.mask, self.num_keyframes = mask, int(mask.sum())
+        is_free = self.metric == "parameter" or bool(mask.all())
+        self.inverse_gram = None if is_free else inverse_gram(mask)
 
     def state(self) -> dict[str, Tensor]:
         return super().state() | {"mask": self.mask}
