@@ -100,8 +100,6 @@ def export(
     fps: float = 8.0,
     quality: int = 65,
     lossless: bool = False,
-    shard_videos: int = 1000,
-    video: int = 0,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Export: ...

@@ -123,8 +123,7 @@ def test_info_prints_facts_or_json(prism, store, chosen):
         "evaluate SET --data STORE --epochs 1 --seeds 1 --width 2 -o OUT --resume --protocol clean",
         "condense STORE -o OUT --model cnn-gru --iterations 2 --width 2 --batch-real 2",
         "export SET -o OUT --to videofolder --fps 8 --quality 65 --lossless",
-        "export SET -o OUT --to webdataset --shard-videos 1",
-        "export SET -o OUT --to mp4 --video 1",
+        "export SET -o OUT --to webdataset",
         "info SET --json",
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import check_output_kind
-from prism.config import as_dict, as_path
+from prism.config import as_path
 from prism.errors import ConfigError
 from prism.exports.format import Format, Loss
 from prism.exports.options import FORMATS, ExportConfig
@@ -29,7 +29,6 @@ from prism.machine.text_io import canonical_json, parse_json, read_text
 from prism.reports.text import counted, in_bytes, printable
 
 MARK, MADE_BY = "prism.json", "prism export"
-"""Marks a folder as an export; `prism ingest` reads in it whether a flip keeps the labels."""
 PAGE = """---
 license: unknown  # to be filled in: that of the videos which the set was made from
 task_categories: [video-classification]
@@ -70,7 +69,7 @@ def export(
 
     Args:
         condensed: the set, or its file.
-        output: the folder to make, or the file for the formats `gif` and `mp4`; it appears when it is complete.
+        output: the folder to make, or the file for `gif`; it appears when it is complete.
         config, run: the format and its options, and how it runs.
         options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of those above.
 
@@ -79,15 +78,12 @@ def export(
         OutputError: the output exists, is no export, cannot be written, or another run is writing it.
     """
     config, run = split_options(ExportConfig, config, run, options)
-    reads, form = [condensed], FORMATS.make(config.to, config)
+    output, reads, form = as_path(output, OUTPUT), [condensed], FORMATS.make(config.to, config)
     condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
-    form.check(condensed.apart())
-    output, name = as_path(output, OUTPUT), as_dict(config)["to"]
-    ending = output.suffix.lower().removeprefix(".")
-    if ending in FORMATS.registry and ending != name and (form.is_folder or name in FORMATS.registry):
-        raise ConfigError(
-            f"output '{output}' ends as another format's. Pass --to {ending}, or choose another name."
-        )
+    condensed = condensed.apart()
+    if form.is_folder and output.suffix.lower() == ".gif":
+        raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
+    loss = Loss()
     with lock(output):
         discard_older(output)
         if form.is_folder:
@@ -97,47 +93,51 @@ def export(
             check_output_kind(output, "a file of prism export", run.overwrite, reads)
         partial = partial_path(output)
         try:
-            with writing(output):
+            with (
+                writing(output),
+                progress_bar("Exporting", len(condensed), "videos", enabled=run.progress) as step,
+            ):
                 _remove(partial)
-                made = _write(condensed, form, partial, run.progress)
+                if form.is_folder:
+                    partial.mkdir()
+                for clip, shown in form.write(condensed, partial):
+                    loss.add(clip, shown)
+                    step()
+                if form.is_folder:
+                    _describe(condensed, form, partial, loss)
                 (replace_folder if form.is_folder else replace_atomically)(partial, output)
         finally:
             _remove(partial)
-    return Export(output, *made)
+    num_bytes = sum(file.stat().st_size for file in ([output] if output.is_file() else _files(output)))
+    return Export(output, len(condensed), num_bytes, loss)
 
 
-def _write(condensed: CondensedSet, form: Format, path: Path, progress: bool) -> tuple[int, int, Loss]:
-    """Fill the folder, or write the file; returns the number of videos, the bytes and the loss."""
-    videos, loss = condensed.apart(), Loss()
-    if form.is_folder:
-        path.mkdir()
-    with progress_bar("Exporting", len(videos), "videos", enabled=progress) as advance:
-        for clip, shown in form.write(videos, path):
-            loss.add(clip, shown)
-            advance()
-    if not form.is_folder:
-        return loss.num_clips or len(videos), path.stat().st_size, loss
-    write_synced(path / "classes.txt", "".join(f"{printable(name)}\n" for name in condensed.classes).encode())
+def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: Loss) -> None:
+    """Write the class names, the page for the Hub, and the mark of an export."""
+    names = "".join(f"{printable(name)}\n" for name in condensed.classes)
+    write_synced(folder / "classes.txt", names.encode())
     # Without its files named, `datasets` would take a class that is called `test` for a split.
     files = {"split": "train", "path": form.data_files}
     page = PAGE.format(
         configs=json.dumps([{"config_name": "default", "data_files": [files]}] if form.data_files else []),
-        videos=counted(len(videos), "video"),
+        videos=counted(len(condensed), "video"),
         classes=counted(len(condensed.classes), "class", "classes"),
         loss=loss,
         # JSON writes line ends as escapes, so no name ends the block.
         source=json.dumps(condensed.source, ensure_ascii=False),
     )
-    write_synced(path / "README.md", page.encode())
-    entries = sorted({MARK, *(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())})
+    write_synced(folder / "README.md", page.encode())
+    entries = sorted({MARK, *(file.relative_to(folder).as_posix() for file in _files(folder))})
     mark = {"entries": entries, "flip": condensed.flip, "made_by": MADE_BY}
-    write_synced(path / MARK, (canonical_json(mark) + "\n").encode())
-    sync_folder(path)
-    return loss.num_clips, sum((path / entry).stat().st_size for entry in entries), loss
+    write_synced(folder / MARK, (canonical_json(mark) + "\n").encode())
+    sync_folder(folder)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [file for file in folder.rglob("*") if file.is_file()]
 
 
 def _entries(output: Path) -> list[str] | None:
-    """The files of an earlier export; None where its mark does not say."""
     try:
         return list(map(str, parse_json(read_text(output / MARK))["entries"]))
     except (OSError, ValueError, LookupError, TypeError):
@@ -145,7 +145,6 @@ def _entries(output: Path) -> list[str] | None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
+    if path.is_file():
+        path.unlink()

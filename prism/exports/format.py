@@ -14,22 +14,18 @@ from prism.artifacts.condensed import CondensedSet
 
 Shown = tuple[Tensor, Tensor]
 """A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
-ROUNDING = 1e-12
-"""A mean squared error below is that of float32 arithmetic: half a level in one pixel of a million is more."""
 
 
 @dataclass
 class Loss:
-    """Distance of the clips that readers see from those of the set: sums over all values that were compared."""
+    """Distance of the clips that readers see from those of the set, as sums over all values."""
 
-    num_clips: int = 0
     num_values: int = 0
     num_outside: int = 0
     squares: float = 0.0
 
     def add(self, clip: Tensor, shown: Tensor) -> None:
-        """Compare a clip with what readers see of it, both (T, 3, H, W) in units of [0, 1]."""
-        self.num_clips += 1
+        """Compare a clip with what readers see of it."""
         self.num_values += clip.numel()
         self.num_outside += num_clipped(clip)
         self.squares += float((clip - shown).double().square().sum())
@@ -38,16 +34,14 @@ class Loss:
     def psnr(self) -> float:
         """Peak signal-to-noise ratio in dB, of a peak of 1; infinite where nothing is lost."""
         error = self.squares / max(1, self.num_values)
-        return math.inf if error < ROUNDING else -10 * math.log10(error)
+        # Half a level in one pixel of a million is more than this, the error of float32 arithmetic less.
+        return math.inf if error < 1e-12 else -10 * math.log10(error)
 
     def __str__(self) -> str:
         if self.psnr == math.inf:
             return "Nothing is lost."
-        said = f"The PSNR to the clips of the set is {self.psnr:.1f} dB"
-        if self.num_outside:
-            share = 100 * self.num_outside / self.num_values
-            said += f"; {share:.2g} % of these values lie outside 0..1 and are clipped"
-        return f"{said}."
+        said, share = f"The PSNR to the clips of the set is {self.psnr:.1f} dB", self.num_outside / self.num_values
+        return f"{said}; {share:.2%} of these values lie outside 0..1 and are clipped." if share else f"{said}."
 
 
 class Format(ABC):
@@ -63,8 +57,8 @@ class Format(ABC):
 
         prism.export(condensed, "arrays", to=Arrays())
 
-    Its fields are its options; `fps`, `quality`, `lossless`, `shard_videos` and `video` are those of the verb. On
-    the command line it is `--to mymodule:Arrays`.
+    Its fields are its options; `fps`, `quality` and `lossless` are those of the verb. On the command line it is
+    `--to mymodule:Arrays`.
 
     Attributes:
         is_folder: whether it fills a folder or writes one file.
@@ -73,9 +67,6 @@ class Format(ABC):
 
     is_folder: ClassVar[bool] = True
     data_files: ClassVar[tuple[str, ...]] = ()
-
-    def check(self, condensed: CondensedSet) -> None:  # noqa: B027
-        """Raise a ConfigError for a set that cannot be written, before anything is."""
 
     @abstractmethod
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:

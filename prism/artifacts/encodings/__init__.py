@@ -134,10 +134,6 @@ class Encoding(ABC):
         """(V,) int64, colour images stored for each video."""
         return self.mask.sum(dim=1)
 
-    def stream(self, video: int) -> list[bytes] | None:
-        """The packets of H.264 that are the clip of a video as they stand; None where it has to be rendered."""
-        return None
-
     def holding(
         self, tensors: Mapping[str, Tensor], num_frames: int, size: tuple[int, int], scale: int = 1
     ) -> Self:

@@ -82,19 +82,6 @@ def decode(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
     return _to_levels(torch.from_numpy(np.stack(planes)))[:, :, : size[0], : size[1]]
 
 
-def places(packets: Sequence[bytes], size: tuple[int, int]) -> list[int]:
-    """The place of each packet's picture in the order of time; UndecodableError if they have not one each."""
-    numbers = [-1 if frame.pts is None else frame.pts for frame in _frames(packets, *map(_padded, size))]
-    if sorted(numbers) != list(range(len(packets))):
-        raise UndecodableError(f"there are {len(numbers)} pictures in {len(packets)} packets")
-    return [numbers.index(number) for number in range(len(packets))]
-
-
-def holds_exactly(size: tuple[int, int]) -> bool:
-    """Whether a picture of this height and width is stored without an edge around it."""
-    return all(_padded(side) == side for side in size)
-
-
 def _frames(packets: Sequence[bytes], height: int, width: int) -> Iterator[av.VideoFrame]:
     context = _context(DECODER, "r")
     # A stream may name any size. FFmpeg compares it, rounded up to whole blocks, before it allocates a picture.
@@ -103,11 +90,8 @@ def _frames(packets: Sequence[bytes], height: int, width: int) -> Iterator[av.Vi
     context.options = {"max_pixels": str(most), "err_detect": "explode"}
     try:
         # A packet gives one picture at most, so that few bytes cannot fill the memory with pictures.
-        for number, data in enumerate(packets):
-            packet = av.Packet(data)
-            # A picture comes out with the number of its packet, for `places`.
-            packet.pts = number
-            yield from context.decode(packet)
+        for data in packets:
+            yield from context.decode(av.Packet(data))
         yield from context.decode(None)
     except (FFmpegError, OSError, ValueError) as error:
         raise UndecodableError(f"FFmpeg says '{_reason(error)}'") from None

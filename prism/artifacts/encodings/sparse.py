@@ -203,13 +203,6 @@ class H264(KeyFrameEncoding):
         packets = self.tensors["packets"][start : start + sum(own)].split(own)
         return [packet.numpy().tobytes() for packet in packets]
 
-    def stream(self, video: int) -> list[bytes] | None:
-        is_whole = self.scale == 1 and int(self.keyframe_counts[video]) == self.num_frames
-        is_plain = (self.tensors["scale"][video], self.tensors["minimum"][video]) == level_ranges(
-            torch.tensor(0.0), torch.tensor(1.0)
-        )
-        return self._packets_of(video) if is_whole and is_plain and h264.holds_exactly(self.size) else None
-
     def _image_problem(self) -> str | None:
         """What is wrong with the packets; whether they decode is seen when they are."""
         sizes, packets = self.tensors["packet_sizes"], self.tensors["packets"]
