@@ -9,19 +9,20 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean, stdev, variance
 from typing import Any
+
+import numpy as np
 
 from prism.artifacts.results import SEEDS, Result, percent
 from prism.config import as_list
 from prism.errors import ArtifactError
 from prism.machine.text_io import canonical_json, first_difference
 
-LEVEL = 0.95
-"""The share of all intervals that hold the true value."""
-NO_WIDTH = 1e-9
-"""Errors below it are rounding: two scores on fewer than ten million clips differ by more."""
+LEVEL = 0.95  # The share of all intervals that hold the true value.
+NO_WIDTH = 1e-9  # Errors below it are rounding: two scores on fewer than ten million clips differ by more.
 NO_INTERVAL = (
     "A lead with [–] has no interval: all values behind it are equal. Scores are shares of the clips, so that "
     "those of a few sets can be equal by chance, and then they say nothing of their error. Make more sets."
@@ -130,14 +131,14 @@ def lead(
 ) -> Estimate:
     """How far some sets score above others: the difference of their means, with a 95 % interval over sets.
 
-    Either group holds one result for each of several sets of different seeds, and scored alike; where each network
-    draws real clips of its own (`train_vpc`), each of them is a set, and one result may do. Sets of one seed are
-    paired where both groups have the same seeds; otherwise Welch's interval is taken. The schedules of the groups
-    may differ, as they do where one has more clips to show; their networks must not.
+    Either group holds one result for each of several sets of different seeds, made and scored alike; where each
+    network draws real clips of its own (`train_vpc`), each of them is a set, and one result may do. Sets of one
+    seed are paired where both groups have the same seeds; otherwise Welch's interval is taken. The schedules of
+    the groups may differ; their networks must not.
 
-    Give the networks of each set seeds of their own (`--seed`), as `prism reproduce` does: networks that several
-    sets of a group share leave an error that no interval over sets can see. They are warned of. So are equal
-    values, which give no interval, and results with a caution, as one has that is still being written.
+    Warned of are networks that several sets of a group share, whose error no interval over sets can see (give
+    those of each set seeds of their own, `--seed`), equal values, which give no interval, and results with a
+    caution.
 
     Args:
         results: results, or their files.
@@ -153,7 +154,7 @@ def lead(
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
         for some in (results, others)
     ]
-    metric = _check_comparable(groups, metric)
+    _check_comparable(groups, metric)
     for warning in [warn_versions("The results", [*groups[0], *groups[1]]), *map(_cautions, groups)]:
         if warning:
             warnings.warn(warning, stacklevel=2)
@@ -165,8 +166,7 @@ def lead(
     return found
 
 
-def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> str:
-    """Refuse groups that must not be compared; the metric that they are compared by."""
+def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> None:
     counts = [sum(len(one.runs) if _draws_by_network(one) else 1 for one in group) for group in groups]
     if min(counts) < 2:
         raise ArtifactError(
@@ -187,7 +187,6 @@ def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> str:
             )
     if metric and metric not in first.metrics:
         raise ArtifactError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
-    return metric
 
 
 def _scored_on(result: Result) -> dict[str, Any]:
@@ -215,15 +214,7 @@ def _cautions(results: Sequence[Result]) -> str:
 
 
 def runs_by_set(results: Sequence[Result], metric: str = "") -> dict[Any, dict[int, float]]:
-    """For each set of a group the score of each network that was trained on it, by the network's seed.
-
-    Args:
-        results: one or more of each set.
-        metric: a score of their task; the leading one if empty.
-
-    Returns:
-        By the seed of the set, or by what else tells it from the others.
-    """
+    """The score of each network by its seed, for each set of a group by the set's seed or what else tells it."""
     runs: dict[Any, dict[int, float]] = {}
     for key, result in zip(_set_keys(results), results, strict=True):
         for run in result.runs:
@@ -287,32 +278,15 @@ def warn_versions(what: str, results: Iterable[Result]) -> str:
     return f"{what} are of different versions of {' and '.join(differing)}, which may change their scores."
 
 
+@cache
 def t_quantile(degrees: float, level: float = LEVEL) -> float:
-    """The t within which a share `level` of Student's distribution lies, on either side of 0, by bisection.
+    """The t within which a share `level` of Student's distribution lies, on either side of 0.
 
     Args:
         degrees: degrees of freedom, 1 or more; not always a whole number (Welch).
         level: between 0 and 1.
     """
-    low, high = 0.0, 1.0
-    while _share_within(high, degrees) < level:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if _share_within(middle, degrees) < level else (low, middle)
-    return high
-
-
-def _share_within(t: float, degrees: float) -> float:
-    return _incomplete_beta(t * t / (degrees + t * t), 0.5, degrees / 2)
-
-
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by the series of DLMF 8.17.8; its terms are all positive."""
-    if x > 0.5:
-        return 1 - _incomplete_beta(1 - x, b, a)
-    total, term, k = 1.0, 1.0, 0
-    while term > 1e-17 * total:
-        term *= x * (a + b + k) / (a + 1 + k)
-        total, k = total + term, k + 1
-    scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + b * math.log1p(-x)
-    return total * x**a / a * math.exp(scale)
+    # The angle in t = √degrees · tan(angle) has a density like cos(angle)^(degrees − 1), on a finite range.
+    angles = np.linspace(0, math.pi / 2, 200_001)
+    shares = np.cumsum(np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1))
+    return math.sqrt(degrees) * math.tan(np.interp(level, shares / shares[-1], angles[1:]))

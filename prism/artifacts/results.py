@@ -16,17 +16,12 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 
 VERSION = 1
-LARGEST = 2**60
-"""Counts in a file are below it."""
-
-SEEDS = ("seed", "embedder_seed", "network_seed")
-"""The options that differ between sets of one group."""
+LARGEST = 2**60  # Counts in a file are below it.
+SEEDS = ("seed", "embedder_seed", "network_seed")  # The options that differ between sets of one group.
 METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
 """Task: the scores of its runs, the leading one first. Of at most five classes there is no top5."""
 HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "R@10", "r20": "R@20"}
-TESTS = ("test", "test-random")
-"""Splits of the test videos, which settings are not chosen on."""
-
+TESTS = ("test", "test-random")  # Splits that settings are not chosen on.
 Score = tuple[float, float | None, int]
 """Mean, sample standard deviation (None for one run), number of runs."""
 
@@ -36,7 +31,6 @@ class NetworkRun:
     """One network, trained from one seed and scored once, after the last epoch, as the protocol says.
 
     Attributes:
-        seed: seed of initialisation, order, dropout, flips and shifts.
         scores: for each metric of the task the share of right clips, in 0..1. top1, top5: the class is
             among the 1 or 5 best guesses. r1, r5, r10, r20: one of the K nearest clips has it.
         train_loss: mean loss of the last epoch.
@@ -62,12 +56,11 @@ class Subject:
         num_bytes: bytes on disk (for a store: of the clips used, as uint8).
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
-        fingerprint: digest of the content of the set or store; empty in results of earlier versions.
-        stored_clips: clips that the set holds. With takes they are more than `num_videos`; by default as many.
+        fingerprint: digest of the set or store; empty in results of earlier versions, as is `videos`.
+        stored_clips: clips that the set holds: with takes more than `num_videos`, by default as many.
         made_from: fingerprint of the store that the set was made from, where that is not the one that scores.
         shared_videos: scored videos that seem to be among the training videos of another store.
-        videos: digest of a set apart from what it records of its making, equal for copies under two seeds; empty
-            for clips of a store, and in results of earlier versions.
+        videos: digest of a set apart from what it records of its making, equal for copies under two seeds.
 
     A file has the last four only where they are not the default.
     """
@@ -116,14 +109,11 @@ class Subject:
 
 @dataclass(frozen=True)
 class Data:
-    """The clips that networks were scored on.
+    """The clips that networks were scored on, all of one split.
 
     Attributes:
         path: the store's folder, relative to the result's folder.
         fingerprint: digest of the store's clips and labels.
-        split: the split that was scored.
-        num_clips: clips in that split.
-        num_classes: number of classes.
         chance: for each metric of the task the score of random guesses, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
         scored_classes: classes that have a clip in the split; by default, and without a place in the file, all.
@@ -221,41 +211,27 @@ class Result:
     @property
     def caution(self) -> str:
         """Sentences on leaks, classes without clips, missing and untrained networks; or nothing."""
-        subject = self.subject.warn_leaks()
-        own = (self._warn_training_clips(), self._warn_classes(), self._warn_missing(), self._warn_untrained())
-        first, *others = [text for text in (subject, *own) if text] or [""]
+        subject, data, found = self.subject, self.data, [self.subject.warn_leaks()]
+        is_real, of_store = subject.kind == "store", subject.fingerprint == data.fingerprint
+        if data.split == "train" and not subject.made_from and (of_store or not is_real):
+            seen = "the networks may have been shown" if is_real else "the set may have been made from"
+            found.append(f"scored on training clips, which {seen}: the score says little of other clips.")
+        if data.scored_classes != data.num_classes:
+            split = f"the {data.split} clips are of {data.scored_classes} of {data.num_classes} classes"
+            found.append(f"{split}: the score says nothing of the others.")
+        if self.num_missing:
+            there = f"{len(self.runs)} of {self.config['seeds']} networks are there"
+            found.append(f"{there}: the run was stopped, or the others have diverged.")
+        if self.num_untrained:
+            losses, guess = sorted(run.train_loss for run in self.runs), math.log(data.num_classes)
+            clip = "" if self.config.get("max_grad_norm") else "--max-grad-norm 20, "
+            found.append(
+                f"the training loss of {self.num_untrained} of {len(losses)} networks ended at "
+                f"{losses[-self.num_untrained]:.2f} or above, where guessing has {guess:.2f}: they have hardly "
+                f"learned the clips that they were shown. Try {clip}a smaller --lr, or more --epochs."
+            )
+        first, *others = filter(None, found) if any(found) else [""]
         return " ".join([first, *(text[0].upper() + text[1:] for text in others)])
-
-    def _warn_training_clips(self) -> str:
-        is_real, of_store = self.subject.kind == "store", self.subject.fingerprint == self.data.fingerprint
-        if self.data.split != "train" or self.subject.made_from or (is_real and not of_store):
-            return ""
-        seen = "the networks may have been shown" if is_real else "the set may have been made from"
-        return f"scored on training clips, which {seen}: the score says little of other clips."
-
-    def _warn_classes(self) -> str:
-        scored, total = self.data.scored_classes, self.data.num_classes
-        if scored == total:
-            return ""
-        split = f"the {self.data.split} clips are of {scored} of {total} classes"
-        return f"{split}: the score says nothing of the others."
-
-    def _warn_missing(self) -> str:
-        if self.num_missing == 0:
-            return ""
-        there, wanted = len(self.runs), self.config["seeds"]
-        return f"{there} of {wanted} networks are there: the run was stopped, or the others have diverged."
-
-    def _warn_untrained(self) -> str:
-        if self.num_untrained == 0:
-            return ""
-        losses, guess = sorted(run.train_loss for run in self.runs), math.log(self.data.num_classes)
-        clip = "" if self.config.get("max_grad_norm") else "--max-grad-norm 20, "
-        return (
-            f"the training loss of {self.num_untrained} of {len(losses)} networks ended at "
-            f"{losses[-self.num_untrained]:.2f} or above, where guessing has {guess:.2f}: "
-            f"they have hardly learned the clips that they were shown. Try {clip}a smaller --lr, or more --epochs."
-        )
 
     def to_json(self) -> str:
         """The text of the result file."""
@@ -264,13 +240,10 @@ class Result:
         content["summary"] = {
             m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics
         }
-        defaults = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0, "videos": ""}
-        for record, name, default in (
-            *(("subject", name, default) for name, default in defaults.items()),
-            ("data", "scored_classes", self.data.num_classes),
-        ):
-            if content[record][name] == default:
-                del content[record][name]
+        subject = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0, "videos": ""}
+        for record, defaults in {"subject": subject, "data": {"scored_classes": self.data.num_classes}}.items():
+            written = content[record].items()
+            content[record] = {name: value for name, value in written if (name, value) not in defaults.items()}
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
@@ -289,9 +262,8 @@ class Result:
             raise ArtifactError(f"result '{path}' does not exist.")
         try:
             if (found := kind_of(path)) not in (RESULT, JSON):
-                raise ArtifactError(
-                    f"'{path}' is {found}, not a result. prism evaluate and prism retrieve make one."
-                )
+                hint = "prism evaluate and prism retrieve make one."
+                raise ArtifactError(f"'{path}' is {found}, not a result. {hint}")
             content = parse_json(read_text(path))
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
@@ -299,10 +271,9 @@ class Result:
         check_format(content, "prism-result", VERSION, f"'{path}' is not a result: it", f"'{path}'")
         try:
             return replace(_checked(content), file=path)
-        except KeyError as error:
-            raise ArtifactError(f"'{path}' is not a valid result: it has no {error}.") from None
-        except (TypeError, ValueError) as error:
-            raise ArtifactError(f"'{path}' is not a valid result: {error}.") from None
+        except (KeyError, TypeError, ValueError) as error:
+            problem = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ArtifactError(f"'{path}' is not a valid result: {problem}.") from None
 
 
 def metrics_of(task: str, num_classes: int) -> tuple[str, ...]:
@@ -328,18 +299,20 @@ def _checked(content: dict[str, Any]) -> Result:
         raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
     subject, data = _built(Subject, content["subject"]), _built(Data, content["data"])
     runs = tuple(_built(NetworkRun, run) for run in _typed(list, content["runs"]))
-    for scores in (data.chance, *(run.scores for run in runs)):
-        # Files of earlier versions have top5 of few classes, too.
-        if not set(metrics_of(task, data.num_classes)) <= set(scores) <= set(METRICS[task]):
-            raise ValueError(f"the scores of {task} are {', '.join(METRICS[task])}")
-        if not all(0 <= _typed(float, score) <= 1 for score in scores.values()):
-            raise ValueError("a score lies outside 0..1")
-    if not runs:
-        raise ValueError("it holds no run")
-    if not all(0 <= run.seconds < LARGEST for run in runs):
-        raise ValueError("the seconds of a run are not between 0 and 2^60")
-    if subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes:
-        raise ValueError("stored_clips is below num_videos, or scored_classes above num_classes")
+    every, whole = [data.chance, *(run.scores for run in runs)], set(METRICS[task])
+    # Files of earlier versions have top5 of few classes, too.
+    needed = set(metrics_of(task, data.num_classes))
+    shares = [_typed(float, share) for scores in every for share in scores.values()]
+    too_few = subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
+    for problem, is_so in {
+        "it holds no run": not runs,
+        f"the scores of {task} are {', '.join(METRICS[task])}": not all(needed <= set(s) <= whole for s in every),
+        "a score lies outside 0..1": not all(0 <= share <= 1 for share in shares),
+        "the seconds of a run are not between 0 and 2^60": not all(0 <= run.seconds < LARGEST for run in runs),
+        "stored_clips is below num_videos, or scored_classes above num_classes": too_few,
+    }.items():
+        if is_so:
+            raise ValueError(problem)
     texts = [_typed(str, content[name]) for name in ("label", "protocol")]
     config, provenance = (_typed(dict, content[name]) for name in ("config", "provenance"))
     return Result(texts[0], task, texts[1], subject, data, config, runs, provenance)

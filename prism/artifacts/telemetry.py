@@ -32,11 +32,7 @@ def telemetry_path(output: str | Path) -> Path:
 
 
 class TelemetryWriter:
-    """Appends records to a telemetry file.
-
-    Args:
-        path: the file; what an interrupted run left in it stays until `keep` is called.
-    """
+    """Appends records to a telemetry file; what an interrupted run left in it stays until `keep` is called."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,12 +105,11 @@ class Telemetry:
         """
         path = Path(path)
         try:
-            lines = read_text(path).split("\n")[:-1]
-            records = tuple(parse_json(line) for line in lines)
+            records = tuple(parse_json(line) for line in read_text(path).split("\n")[:-1])
+            if not all(isinstance(record, dict) for record in records):
+                raise ValueError("a line is not an object")
         except (OSError, ValueError) as error:
             raise ArtifactError(f"'{path}' is not a telemetry file: {error}.") from None
-        if not all(isinstance(record, dict) for record in records):
-            raise ArtifactError(f"'{path}' is not a telemetry file: a line is not an object.")
         return cls(records)
 
     def is_of(self, condensed: CondensedSet) -> bool:

@@ -1,7 +1,7 @@
 """The comparison: every number of the paper beside ours, with what both cost."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from prism.artifacts.results import HEADINGS, TESTS, Result
 from prism.artifacts.telemetry import seconds_to_make
 from prism.machine.text_io import csv_text
 from prism.reports.plots import Trade, trade_plot
-from prism.reports.tables import Column, Picture, Sheet, markdown, terminal_table
+from prism.reports.tables import Column, Picture, Sheet, grouped, markdown, terminal_table
 from prism.reports.text import in_bytes, in_seconds, significant
 from prism.reproduction.paper import FLOOR, STORAGE, Cell, Exhibit
 from prism.reproduction.plan import Place
@@ -27,28 +27,23 @@ LEAD, DISK = f"lead over {FLOOR}", "on disk"
 
 @dataclass(frozen=True)
 class Made:
-    """The numbers of a set; the set itself may take a gigabyte. `seconds` are 0 where they are not recorded."""
+    """The numbers of a set (which may itself take a gigabyte), or means of several; 0 where they are not known."""
 
-    clips: int
-    stored_clips: int
-    keyframes: float
-    float32_bytes: int
-    num_bytes: int
-    seconds: float
-    fingerprint: str
+    clips: float = 0
+    stored_clips: float = 0
+    keyframes: float = 0
+    float32_bytes: float = 0
+    num_bytes: float = 0
+    seconds: float = 0
+    fingerprint: str = ""
 
     @classmethod
     def of(cls, condensed: CondensedSet, path: Path) -> "Made":
         """The numbers of a set and its file."""
-        return cls(
-            len(condensed),
-            condensed.stored_clips,
-            condensed.num_keyframes / len(condensed),
-            condensed.float32_bytes,
-            path.stat().st_size,
-            seconds_to_make(path, condensed),
-            condensed.fingerprint,
-        )
+        clips, keyframes = len(condensed), condensed.num_keyframes / len(condensed)
+        sizes = (condensed.float32_bytes, path.stat().st_size)
+        seconds = seconds_to_make(path, condensed)
+        return cls(clips, condensed.stored_clips, keyframes, *sizes, seconds, condensed.fingerprint)
 
 
 @dataclass
@@ -62,13 +57,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Line:
-    """A number of the paper beside ours; costs are means over the sets, and 0 where they are not known yet.
+    """A number of the paper beside ours.
 
     Attributes:
         store: the shortest end of the store's path that no other store of the table has.
         ours: the scores of the networks of each set, by the set's seed; None where there is none yet, where a
             set or network diverged, and in a table of storage.
-        clips, stored_clips, shown: clips of an epoch, of the set, and of all epochs of a network.
+        made: means over the sets.
+        shown: clips of all epochs of a network.
         failure: why there is no number.
         lead: over random selection of the same data, videos per class, network and score, for several sets.
     """
@@ -80,26 +76,19 @@ class Line:
     protocol: str
     split: str
     ours: Sample | None
-    keyframes: float
-    float32_bytes: int
-    num_bytes: int
-    clips: int
-    stored_clips: int
-    shown: int
+    made: Made
     full_float32_bytes: int
-    condense_seconds: float
-    run_seconds: float
-    failure: str
+    shown: int = 0
+    run_seconds: float = 0.0
+    failure: str = ""
     caution: str = ""
     lead: Estimate | None = None
 
     @property
     def mark(self) -> str:
         """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
-        printed = self.cell.printed
-        if not self.is_same_data or self.split not in TESTS or self.ours is None:
-            return ""
-        if printed is None or printed.std is None:
+        printed, is_comparable = self.cell.printed, self.is_same_data and self.split in TESTS
+        if not is_comparable or self.ours is None or printed is None or printed.std is None:
             return ""
         # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
         distance = round(100 * self.ours.mean, 1) - printed.mean
@@ -113,20 +102,49 @@ class Line:
         if self.failure:
             return "diverged"
         if self.cell.metric == STORAGE:
-            return significant(self.float32_bytes / 2**20) if self.float32_bytes else "–"
+            return self.mib or "–"
         return self.ours.in_percent if self.ours else "–"
+
+    @property
+    def mib(self) -> str:
+        """Stored frames as float32, in MiB."""
+        return significant(self.made.float32_bytes / 2**20) if self.made.float32_bytes else ""
 
     @property
     def share_percent(self) -> float:
         """Stored frames as float32, of all training clips."""
-        return 100 * self.float32_bytes / self.full_float32_bytes
+        return 100 * self.made.float32_bytes / self.full_float32_bytes
+
+    @property
+    def raw(self) -> dict[str, object]:
+        """The row of the CSV file; None is empty. `n` are networks; `std` is theirs, and only one set has it."""
+        cell, made, ours, lead = self.cell, self.made, self.ours, self.lead
+        printed, (low, high) = cell.printed, (lead and lead.interval) or (None, None)
+        where = {"exhibit_row": cell.label, "data": self.store, "paper_data": self.data}
+        how = {"is_same_data": self.is_same_data, "protocol": self.protocol, "split": self.split}
+        which = {"vpc": cell.vpc, "network": cell.network, "metric": cell.metric}
+        paper = {"paper_mean": printed and printed.mean, "paper_std": printed and printed.std}
+        score = {"mean": ours and ours.mean, "standard_error": ours and ours.error}
+        score |= {
+            "sets": ours and len(ours.scores),
+            "std": ours and ours.deviation,
+            "n": ours and ours.num_networks,
+        }
+        leads = {"lead": lead and lead.mean, "lead_low": low, "lead_high": high, "mark": self.mark}
+        storage = {"paper_mib": cell.storage and cell.storage.mean}
+        storage |= {"paper_share_percent": cell.storage and cell.storage_share}
+        size = {"float32_bytes": round(made.float32_bytes), "full_float32_bytes": self.full_float32_bytes}
+        size |= {"num_bytes": round(made.num_bytes), "stored_clips": round(made.stored_clips), "shown": self.shown}
+        cost = {"keyframes_per_video": made.keyframes, "condense_seconds": made.seconds}
+        last = {"run_seconds": self.run_seconds, "failure": self.failure}
+        return {**where, **how, **which, **paper, **score, **leads, **storage, **size, **cost, **last}
 
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
     """A line for each place, as far as its sets and results are there, with its lead over random selection."""
     names = _names([place.store.path for place in places])
     lines = [_line(place, names[place.store.path], done) for place in places]
-    columns = [(p.store.path, p.data, p.cell.vpc, p.cell.network, p.cell.metric) for p in places]
+    columns = [(one.store, one.data, one.cell.vpc, one.cell.network, one.cell.metric) for one in lines]
     floors = {column: line.ours for column, line in zip(columns, lines, strict=True) if line.cell.label == FLOOR}
     return tuple(
         replace(line, lead=line.ours.lead(floor))
@@ -165,7 +183,8 @@ def _line(place: Place, name: str, done: Progress) -> Line:
     full = 4 * store.clip_bytes * num_train
     if not place.sets:
         # All real clips are no set: they are counted as the store holds them.
-        made = [Made(num_train, num_train, store.num_frames, full, full // 4, 0, "")]
+        made = [Made(num_train, num_train, store.num_frames, full, full // 4)]
+    numbers = zip(*(astuple(one)[:5] for one in made), strict=True)
     return Line(
         cell=cell,
         data=place.data,
@@ -175,14 +194,9 @@ def _line(place: Place, name: str, done: Progress) -> Line:
         split=" and ".join(sorted({result.data.split for result in results})),
         # Of a row some of whose sets diverged, the mean would be of the others alone.
         ours=Sample(scores) if scores and not failures else None,
-        keyframes=_mean(one.keyframes for one in made),
-        float32_bytes=round(_mean(one.float32_bytes for one in made)),
-        num_bytes=round(_mean(one.num_bytes for one in made)),
-        clips=round(_mean(one.clips for one in made)),
-        stored_clips=round(_mean(one.stored_clips for one in made)),
-        shown=round(_mean(result.shown for result in results)),
+        made=Made(*map(_mean, numbers), seconds=_mean(one.seconds for one in made if one.seconds)),
         full_float32_bytes=full,
-        condense_seconds=_mean(one.seconds for one in made if one.seconds),
+        shown=round(_mean(result.shown for result in results)),
         run_seconds=_mean(run.seconds for one in results for run in one.runs),
         failure=failures[0] if failures else "",
         caution=" ".join(filter(None, [*cautions, warn_copies(cell.label, results)])),
@@ -194,7 +208,16 @@ def _mean(values: Iterable[float]) -> float:
     return fmean(found) if found else 0.0
 
 
-STORED = Column("stored clips", lambda line: f"{line.stored_clips:,}" if line.stored_clips else "")
+def _column(heading: str, value: Callable[[Line], float], text: Callable[[float], str]) -> Column:
+    """A column of numbers; 0, which is not known, is empty."""
+    return Column(heading, lambda line: text(value(line)) if value(line) else "")
+
+
+def _with_share(mib: object, share: float) -> str:
+    return f"{mib} ({share:.1f} %)" if mib else "–"
+
+
+STORED = _column("stored clips", lambda line: line.made.stored_clips, "{:,.0f}".format)
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
     Column("data", lambda line: line.store, False),
@@ -205,58 +228,16 @@ COLUMNS = (
     Column("ours", lambda line: line.score),
     Column("", lambda line: line.mark, False),
     Column(LEAD, lambda line: str(line.lead or "–")),
-    Column(
-        "paper's MiB",
-        lambda line: f"{line.cell.storage} ({line.cell.storage_share:.1f} %)" if line.cell.storage else "–",
-    ),
-    Column(
-        "our float32 MiB",
-        lambda line: (
-            f"{significant(line.float32_bytes / 2**20)} ({line.share_percent:.1f} %)" if line.float32_bytes else ""
-        ),
-    ),
-    Column(DISK, lambda line: in_bytes(line.num_bytes) if line.num_bytes else ""),
+    Column("paper's MiB", lambda line: _with_share(line.cell.storage, line.cell.storage_share)),
+    Column("our float32 MiB", lambda line: _with_share(line.mib, line.share_percent)),
+    _column(DISK, lambda line: line.made.num_bytes, lambda size: in_bytes(round(size))),
     STORED,
-    Column("trained on", lambda line: f"{line.shown:,}" if line.shown else ""),
-    Column("key-frames", lambda line: f"{line.keyframes:.2f}" if line.keyframes else ""),
-    Column("to condense", lambda line: in_seconds(line.condense_seconds) if line.condense_seconds else ""),
-    Column("time/run", lambda line: in_seconds(line.run_seconds) if line.run_seconds else ""),
+    _column("trained on", lambda line: line.shown, "{:,}".format),
+    _column("key-frames", lambda line: line.made.keyframes, "{:.2f}".format),
+    _column("to condense", lambda line: line.made.seconds, in_seconds),
+    _column("time/run", lambda line: line.run_seconds, in_seconds),
 )
 TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "")
-RAW: dict[str, Callable[[Line], object]] = {
-    "exhibit_row": lambda line: line.cell.label,
-    "data": lambda line: line.store,
-    "paper_data": lambda line: line.data,
-    "is_same_data": lambda line: line.is_same_data,
-    "protocol": lambda line: line.protocol,
-    "split": lambda line: line.split,
-    "vpc": lambda line: line.cell.vpc,
-    "network": lambda line: line.cell.network,
-    "metric": lambda line: line.cell.metric,
-    "paper_mean": lambda line: line.cell.printed and line.cell.printed.mean,
-    "paper_std": lambda line: line.cell.printed and line.cell.printed.std,
-    "mean": lambda line: line.ours and line.ours.mean,
-    "standard_error": lambda line: line.ours and line.ours.error,
-    "sets": lambda line: line.ours and len(line.ours.scores),
-    "std": lambda line: line.ours and line.ours.deviation,
-    "n": lambda line: line.ours and line.ours.num_networks,
-    "lead": lambda line: line.lead and line.lead.mean,
-    "lead_low": lambda line: line.lead and line.lead.interval and line.lead.interval[0],
-    "lead_high": lambda line: line.lead and line.lead.interval and line.lead.interval[1],
-    "mark": lambda line: line.mark,
-    "paper_mib": lambda line: line.cell.storage and line.cell.storage.mean,
-    "paper_share_percent": lambda line: line.cell.storage and line.cell.storage_share,
-    "float32_bytes": lambda line: line.float32_bytes,
-    "full_float32_bytes": lambda line: line.full_float32_bytes,
-    "num_bytes": lambda line: line.num_bytes,
-    "stored_clips": lambda line: line.stored_clips,
-    "shown": lambda line: line.shown,
-    "keyframes_per_video": lambda line: line.keyframes,
-    "condense_seconds": lambda line: line.condense_seconds,
-    "run_seconds": lambda line: line.run_seconds,
-    "failure": lambda line: line.failure,
-}
-"""The columns of the CSV file; None is empty. `n` are networks; `std` is theirs, and only one set has it."""
 
 
 @dataclass(frozen=True)
@@ -279,7 +260,7 @@ class Comparison:
         texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
         same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]
         used = [c for c in COLUMNS if c not in same and set(texts[c]) - {"", "–"}]
-        if all(line.stored_clips == line.clips for line in self.lines):
+        if all(line.made.stored_clips == line.made.clips for line in self.lines):
             used = [c for c in used if c is not STORED]
         everywhere = [f"{c.heading} {texts[c][0]}" for c in same if texts[c][0]]
         notes = [f"All lines: {', '.join(everywhere)}."] if everywhere else []
@@ -303,9 +284,7 @@ class Comparison:
         if splits := sorted({line.split for line in self.lines} - {"", *TESTS}):
             notes.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
         if others := [line for line in self.lines if not line.is_same_data]:
-            stores, guides = (
-                sorted(set(names)) for names in zip(*((x.store, x.data) for x in others), strict=True)
-            )
+            stores, guides = (sorted({getattr(line, name) for line in others}) for name in ("store", "data"))
             notes.append(
                 f"{', '.join(stores)} is not the paper's data: the paper's numbers are those of "
                 f"{' and '.join(guides)}, for their order only."
@@ -320,7 +299,6 @@ class Comparison:
 
     @property
     def _spreads(self) -> str:
-        """The meaning of ± and of the parentheses."""
         numbers = {len(line.ours.scores) > 1 for line in self.lines if line.ours}
         one = "mean ± sample deviation (networks), which says nothing of other sets"
         many = "mean ± standard error of the mean over sets (sets × networks of each)"
@@ -331,14 +309,13 @@ class Comparison:
     @property
     def plots(self) -> dict[str, Picture]:
         """Scores against each cost for each store, by a name for a file, where the videos per class vary."""
-        cells = [line.cell for line in self.lines]
-        if any(cell.metric == STORAGE for cell in cells) or len({cell.vpc for cell in cells} - {0}) < 2:
+        cells, stores = [line.cell for line in self.lines], grouped(self.lines, lambda line: line.store)
+        if cells[0].metric == STORAGE or len({cell.vpc for cell in cells} - {0}) < 2:
             return {}
-        stores = list(dict.fromkeys(line.store for line in self.lines))
         found = {}
         for name, (axis, _) in COSTS.items():
-            for number, store in enumerate(stores, 1):
-                if trades := trades_of([line for line in self.lines if line.store == store], name):
+            for number, lines in enumerate(stores, 1):
+                if trades := trades_of(lines, name):
                     of_store = f"{name}-{number}" if len(stores) > 1 else name
                     found[of_store] = trade_plot(trades, axis, HEADINGS[cells[0].metric])
         return found
@@ -357,12 +334,13 @@ class Comparison:
 
     def to_csv(self) -> str:
         """The table with unrounded numbers; ours are shares in 0..1, the paper's in percent as printed."""
-        return csv_text(RAW, ([value(line) for value in RAW.values()] for line in self.lines))
+        rows = [line.raw for line in self.lines]
+        return csv_text(rows[0], (row.values() for row in rows))
 
 
 COSTS: dict[str, tuple[str, Callable[[Line], float]]] = {
     "float32": ("stored frames as float32 (% of the full set)", lambda line: line.share_percent),
-    "disk": ("bytes on disk (MiB)", lambda line: line.num_bytes / 2**20),
+    "disk": ("bytes on disk (MiB)", lambda line: line.made.num_bytes / 2**20),
     "shown": ("clips trained on, over all epochs", lambda line: line.shown),
 }
 """Costs of a set, by a name for files. The paper prints the first one alone."""
@@ -371,14 +349,13 @@ COSTS: dict[str, tuple[str, Callable[[Line], float]]] = {
 def trades_of(lines: Sequence[Line], cost: str) -> list[Trade]:
     """Each row as measured, and on the paper's own data as printed."""
     found, of = [], COSTS[cost][1]
-    for label in dict.fromkeys(line.cell.label for line in lines):
-        row = [line for line in lines if line.cell.label == label]
+    for row in grouped(lines, lambda line: line.cell.label):
         measured = [(of(line), 100 * line.ours.mean, 100 * line.ours.spread) for line in row if line.ours]
         printed = [
             (line.cell.storage_share, line.cell.printed.mean, line.cell.printed.std or 0.0)
             for line in row
             if cost == "float32" and line.is_same_data and line.cell.printed and line.cell.storage
         ]
-        both = ((False, measured), (True, printed))
+        both, label = ((False, measured), (True, printed)), row[0].cell.label
         found += [Trade(label, is_printed, tuple(points)) for is_printed, points in both if points]
     return found

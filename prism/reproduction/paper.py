@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from prism.config import nearest
 from prism.errors import ConfigError
@@ -14,10 +14,8 @@ STORAGE = "storage"
 """The metric of a table that counts bytes and trains nothing."""
 FLOOR, CEILING = "Random", "Whole Dataset"
 """Rows that every table of scores gets, whether the paper prints them there or not."""
-WHOLE = "whole"
-"""The name of the ceiling in files."""
-NETWORK = "convnet3d"
-"""The paper's network where a table names no other."""
+WHOLE = "whole"  # The name of the ceiling in files.
+NETWORK = "convnet3d"  # Where a table names no other.
 
 
 @dataclass(frozen=True)
@@ -42,15 +40,11 @@ class Cell:
     """One number of a table.
 
     Attributes:
-        label: the row's name in the paper.
-        name: the row's name in files.
-        recipe: the recipe of its set; empty for all real training clips.
-        vpc: videos per class; 0 for all real training clips.
-        network: the network that is trained.
+        label, name: the row's name in the paper, and in files.
+        recipe, vpc: of its set; empty and 0 for all real training clips.
         metric: a score of `results.METRICS`, or `storage`.
-        printed: the paper's number, if it has one.
-        storage: the paper's storage of that set, if it has one.
-        storage_share: the same in percent of the paper's storage of all training clips.
+        printed, storage: the paper's number and storage, where it has them.
+        storage_share: the storage in percent of that of all training clips.
     """
 
     label: str
@@ -92,9 +86,7 @@ def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
     known = {}
-    for name, content in _content().items():
-        if name == "data":
-            continue
+    for name, content in ((name, content) for name, content in _content().items() if name != "data"):
         rows, found = _rows(name), {}
         for data in content.get("data", data_sets()):
             if any(row.get(data) for row in rows):
@@ -127,8 +119,7 @@ def _rows(name: str) -> list[dict[str, Any]]:
     return joined
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(NamedTuple):
     vpc: int
     network: str
     metric: str

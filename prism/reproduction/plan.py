@@ -26,18 +26,16 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SetStep:
-    """A set to make by a verb, `condense` or `select`, and its file."""
+    """A set to make, and its file."""
 
-    verb: str
     path: Path
     config: CondenseConfig | SelectConfig
 
 
 @dataclass(frozen=True)
 class ScoreStep:
-    """A set to score by `evaluate` or `retrieve` (`made` None: all real clips), and the result's file."""
+    """A set to score (`made` None: all real clips), and the result's file."""
 
-    verb: str
     path: Path
     config: EvaluateConfig | RetrieveConfig
     made: SetStep | None
@@ -95,11 +93,8 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
     if type(seeds) is not int or seeds < 1:
         raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
-    for count in vpc:
-        if type(count) is not int or count < 1:
-            raise ConfigError(
-                f"vpc = {count!r}, but it must be at least 1: training on all clips is there anyway."
-            )
+    if any(type(count) is not int or count < 1 for count in vpc):
+        raise ConfigError(f"vpc = {vpc!r}, but each must be at least 1: training on all clips is there anyway.")
     last, places = read_recipe(*recipes), []
     for store in stores:
         data, is_same = _data_of(store, exhibit)
@@ -152,22 +147,18 @@ class _Options:
 
 
 def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep:
-    path = folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors"
-    of_row = replace(options, last={})
-    if "select" in read_recipe(cell.recipe):
-        chosen = options.of("select", cell, {"select": {"vpc": cell.vpc}}) | {"seed": seed}
-        choice = with_options(SelectConfig(), chosen)
-        _check_row("vpc", choice.vpc, cell.vpc, cell)
-        _check_row("method", choice.method, of_row.of("select", cell, {}).get("method", SelectConfig.method), cell)
-        if SELECTIONS.make(choice.method, choice).needs_embeddings:
-            # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
-            choice = replace(choice, embedder_seed=seed)
-        return SetStep("select", path, choice)
-    chosen = options.of("condense", cell, {"condense": {"vpc": cell.vpc}}) | {"seed": seed}
-    config = with_options(CondenseConfig(), chosen)
+    default = SelectConfig() if "select" in read_recipe(cell.recipe) else CondenseConfig()
+    verb = default.section
+    config = with_options(default, options.of(verb, cell, {verb: {"vpc": cell.vpc}}) | {"seed": seed})
+    of_row = replace(options, last={}).of(verb, cell, {})
     _check_row("vpc", config.vpc, cell.vpc, cell)
-    _check_row("method", config.method, of_row.of("condense", cell, {}).get("method", CondenseConfig.method), cell)
-    return SetStep("condense", path, resolve(config))
+    _check_row("method", config.method, of_row.get("method", default.method), cell)
+    if isinstance(config, CondenseConfig):
+        config = resolve(config)
+    elif SELECTIONS.make(config.method, config).needs_embeddings:
+        # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
+        config = replace(config, embedder_seed=seed)
+    return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", config)
 
 
 def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
@@ -178,24 +169,25 @@ def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
 
 
 def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
-    verb = "retrieve" if cell.metric in METRICS["retrieval"] else "evaluate"
+    default = RetrieveConfig() if cell.metric in METRICS["retrieval"] else EvaluateConfig()
+    verb = default.section
     own = {"model": cell.network} | options.scale.get("networks", {}).get(cell.network, {})
     own |= {} if made else options.scale.get("whole", {})
-    options_of = RetrieveConfig if verb == "retrieve" else EvaluateConfig
-    config = with_options(options_of(), options.of(verb, cell, {verb: own}))
+    config = with_options(default, options.of(verb, cell, {verb: own}))
     _check_row("model", config.model, cell.network, cell)
     if made:
         # No two sets share networks: what a network's seed does would be in all of them, and not between them.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)
     stem = made.path.stem if made else cell.name
     path = folder / f"{stem}.{'retrieval' if verb == 'retrieve' else cell.network}.json"
-    return ScoreStep(verb, path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
+    return ScoreStep(path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
 
 
 def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
+    """The command line of a step."""
     given = as_arguments(chosen(step.config))
     if isinstance(step, SetStep):
-        return shlex.join(["prism", step.verb, str(store.path), "-o", str(step.path), *given])
+        return shlex.join(["prism", step.config.section, str(store.path), "-o", str(step.path), *given])
     what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
     places = ["--data", str(store.path), "-o", str(step.path), "--label", step.label]
-    return shlex.join(["prism", step.verb, *what, *places, *given])
+    return shlex.join(["prism", step.config.section, *what, *places, *given])

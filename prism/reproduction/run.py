@@ -1,6 +1,6 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.machine.text_io import first_difference
 from prism.reports.page import report
+from prism.reports.tables import Picture
 from prism.reproduction.compare import Comparison, Made, Progress, lines_of
 from prism.reproduction.paper import exhibit
-from prism.reproduction.plan import Place, ScoreStep, SetStep, command, plan
+from prism.reproduction.plan import ScoreStep, SetStep, command, plan
 from prism.selection.options import SelectConfig
 from prism.selection.select import select
 
@@ -73,7 +74,9 @@ def reproduce(
     of = [*(store.fingerprint[:8] for store in stores), *(f"vpc{count}" for count in sorted(set(vpc)))]
     of += [f"seeds{seeds}"] if seeds > 1 else []
     done, table = Progress(), folder / "-".join((name, scale, *of))
-    steps = _steps(places)
+    # A set before what scores it, each once.
+    steps = [(step, place.store) for place in places for step in (*place.sets, *place.scores)]
+    steps = list({step.path: (step, store) for step, store in reversed(steps)}.values())[::-1]
     missing = [pair for pair in steps if not _take(*pair, done)]
     if dry_run:
         if not missing:
@@ -86,20 +89,13 @@ def reproduce(
         if (step, store) in missing and not _take(step, store, done):
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
             _run(step, store, done, run)
-            _write(Comparison(chosen, scale, lines_of(places, done), table))
+            _write(Comparison(chosen, scale, lines_of(places, done), table), {})
     found = Comparison(chosen, scale, lines_of(places, done), table)
-    _write(found)
-    _write_page(found, done)
+    plots = found.plots
+    _write(found, plots)
+    sheet = replace(found.sheet, plots=list(plots.values()))
+    report(list(done.results), found.file(".html"), sheets=[sheet], overwrite=True)
     return found
-
-
-def _steps(places: Sequence[Place]) -> list[tuple[SetStep | ScoreStep, ClipStore]]:
-    """Every step once, a set before what scores it."""
-    steps: dict[Path, tuple[SetStep | ScoreStep, ClipStore]] = {}
-    for place in places:
-        for step in (*place.sets, *place.scores):
-            steps.setdefault(step.path, (step, place.store))
-    return list(steps.values())
 
 
 def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
@@ -147,9 +143,8 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
         elif isinstance(step.config, SelectConfig):
             done.sets[step.path] = Made.of(select(store, step.config, replace(how, executor=None)), step.path)
         else:
-            how = replace(
-                how, resume=True, executor=run.executor if Setup(store, step.config).independent_classes else None
-            )
+            executor = run.executor if Setup(store, step.config).independent_classes else None
+            how = replace(how, resume=True, executor=executor)
             done.sets[step.path] = Made.of(condense(store, step.config, how), step.path)
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
@@ -159,19 +154,8 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
         raise Interrupted("stopped; run the same command again to go on.") from None
 
 
-def _write(found: Comparison) -> None:
-    for suffix, text in ((".md", found.to_markdown()), (".csv", found.to_csv())):
-        _replace(found.file(suffix), text.encode())
-
-
-def _write_page(found: Comparison, done: Progress) -> None:
-    plots = found.plots
-    for cost, plot in plots.items():
-        _replace(found.file(f"-{cost}.svg"), plot.svg)
-    sheet = replace(found.sheet, plots=list(plots.values()))
-    report(list(done.results), found.file(".html"), sheets=[sheet], overwrite=True)
-
-
-def _replace(path: Path, content: bytes) -> None:
-    check_output_file(path, overwrite=True)
-    write_atomically(path, content)
+def _write(found: Comparison, plots: Mapping[str, Picture]) -> None:
+    texts = {".md": found.to_markdown().encode(), ".csv": found.to_csv().encode()}
+    for ending, content in (texts | {f"-{cost}.svg": plot.svg for cost, plot in plots.items()}).items():
+        check_output_file(found.file(ending), overwrite=True)
+        write_atomically(found.file(ending), content)
