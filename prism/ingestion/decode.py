@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import av
 import numpy as np
-from av.error import FFmpegError
+from av.error import FFmpegError, InvalidDataError
 from av.stream import Disposition
 from av.video.reformatter import VideoReformatter
 from PIL import Image
@@ -109,7 +109,7 @@ def read_clips(
     Raises:
         VideoError: the video cannot be used; the reason is its message.
     """
-    video = _Images(path, size, limits, root) if path.is_dir() else _Video(path, size, limits)
+    video = _Images(path, size, limits, root, whole) if path.is_dir() else _Video(path, size, limits)
     # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
     guess = video.num_frames
     scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read_in_order(())
@@ -163,59 +163,54 @@ class _Video:
         if path.stat().st_size == 0:
             raise VideoError("the file is empty.")
         with _opened(path) as (container, stream):
-            self._survey(container, stream)
+            codec, unit = stream.codec_context, stream.time_base or Fraction(1, 25)
+            if codec.width and codec.height:
+                _check_frame(codec.width, codec.height, limits)
+            # Before a frame is decoded, which may change it.
+            reorders = codec.has_b_frames
+            stamps, end, is_whole = self._survey(container, stream)
+            times = sorted(time for pts, dts in stamps if (time := dts if pts is None else pts) is not None)
+            declared = stream.average_rate or stream.guessed_rate
+            span = (times[-1] - times[0]) * unit if times else Fraction(0)
+            seconds = float(span or len(stamps) / (declared or 25))
+            if seconds > limits.max_seconds:
+                raise VideoError(f"it plays for {seconds:.0f} seconds, more than {limits.max_seconds:g}.")
+            self.num_frames = len(stamps)
+            self.rate = _rate(declared, span, len(times))
+            # The last frame counts too, which may have no duration.
+            end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
+            self.cut = _early_end(container, stream, end)
+            is_stamped = len({pts for pts, _ in stamps} - {None}) == len(stamps) > 1
+            is_stamped = is_stamped and is_whole and container.format.name in STAMPED
+            is_invented = reorders and all(pts == dts for pts, dts in stamps)
+            self.times = times if is_stamped and not (self.cut or is_invented) else []
 
-    def _survey(self, container: "InputContainer", stream: "VideoStream") -> None:
-        codec, unit = stream.codec_context, stream.time_base or Fraction(1, 25)
-        if codec.width and codec.height:
-            _check_frame(codec.width, codec.height, self.limits)
-        declared = stream.average_rate or stream.guessed_rate
-        promised = float(stream.duration * unit) if stream.duration else (container.duration or 0) / av.time_base
-        if container.format.name == "avi" and declared:
-            # FFmpeg cuts the duration of a file that is shorter than its header says.
-            promised = max(promised, float(stream.frames / declared))
-        shown: list[int | None] = []
-        stamps: list[int] = []
-        last, length, is_whole, is_invented = 0, 0.0, True, codec.has_b_frames
+    def _survey(
+        self, container: "InputContainer", stream: "VideoStream"
+    ) -> tuple[list[tuple[int | None, int | None]], float, bool]:
+        """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
+        stamps, end, is_whole, has_begun = [], 0.0, True, False
         # Only a length of the whole file is that of its longest stream.
         for packet in _packets(container, stream if stream.duration else None):
             if packet is None or packet.is_corrupt:
                 is_whole = False
                 continue
-            time = packet.dts if packet.pts is None else packet.pts
-            if packet.stream_index != stream.index:
-                length = max(length, float((time or 0) * packet.time_base))
-                continue
-            if not (shown or packet.is_keyframe):
-                continue
-            if not shown:
+            is_ours = packet.stream_index == stream.index
+            if is_ours and packet.is_keyframe and not has_begun:
+                has_begun = True
                 # The matrix of the first frame, from the container or from the stream, which may never repeat it.
-                for frame in (_decode(codec, packet) or _decode(codec, None) or ())[:1]:
+                # A copy of the packet, for one that an edit list discards gives no frame.
+                codec = stream.codec_context
+                for frame in (_decode(codec, av.Packet(bytes(packet))) or _decode(codec, None) or ())[:1]:
                     self.matrix = _matrix(frame)
-            if time is not None:
-                last = max(last, time + (packet.duration or 0))
-            if not packet.is_discard:
-                shown.append(packet.pts)
-                if time is not None:
-                    stamps.append(time)
-                is_invented = is_invented and packet.dts == packet.pts
-        stamps.sort()
-        span = (stamps[-1] - stamps[0]) * unit if stamps else Fraction(0)
-        seconds = float(span or len(shown) / (declared or 25))
-        if seconds > self.limits.max_seconds:
-            raise VideoError(f"it plays for {seconds:.0f} seconds, more than {self.limits.max_seconds:g}.")
-        # Frame counts of AVI are off by a few, and a length may be an end.
-        length = max(length, float(last * unit), seconds * len(shown) / max(1, len(shown) - 1))
-        is_cut = 10 * length < 9 * promised
-        self.cut = f"it ends after {length:.1f} of the {promised:.1f} seconds that its header promises." * is_cut
-        self.num_frames = len(shown)
-        is_stamped = container.format.name in STAMPED and len(set(shown) - {None}) == len(shown) > 1
-        self.times = stamps if is_stamped and is_whole and not (is_cut or is_invented) else []
-        self.rate = declared if declared and declared > 0 else None
-        # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames. A rate
-        # stays that is off by a frame in the whole video: times are rounded, and the last frame may last longer.
-        if span and (not declared or abs(declared * span - (len(stamps) - 1)) > 1):
-            self.rate = (len(stamps) - 1) / span
+            if is_ours and not has_begun:
+                continue
+            time = packet.dts if packet.pts is None else packet.pts
+            if time is not None and packet.time_base:
+                end = max(end, float((time + (packet.duration or 0) * is_ours) * packet.time_base))
+            if is_ours and not packet.is_discard:
+                stamps.append((packet.pts, packet.dts))
+        return stamps, end, is_whole
 
     def read_by_time(self, wanted: Collection[int]) -> Frames | None:
         """Seek to the key frame before the first wanted frame and decode up to the last.
@@ -308,17 +303,45 @@ class _Images:
 
     rate, times = None, ()
 
-    def __init__(self, folder: Path, size: int, limits: Limits, root: Path) -> None:
-        self.images, self.size, self.limits, self.root = frame_files(folder), size, limits, root
+    def __init__(self, folder: Path, size: int, limits: Limits, root: Path, whole: bool) -> None:
+        self.images, self.size, self.limits, self.root, self.whole = frame_files(folder), size, limits, root, whole
         self.num_frames = len(self.images)
         _require_one_series(self.images)
 
     def read_in_order(self, wanted: Collection[int]) -> _Scan:
-        frames = {k: _read_image(self.images[k], self.size, self.limits, self.root) for k in wanted}
+        frames = {}
+        for number in range(self.num_frames) if self.whole else wanted:
+            frame = _read_image(self.images[number], self.size, self.limits, self.root)
+            if number in wanted:
+                frames[number] = frame
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
 
     def upright(self, frame: Array) -> Array:
         return frame
+
+
+def _rate(declared: Fraction | None, span: Fraction, num_frames: int) -> Fraction | None:
+    """Frames per second: what is declared, unless the time from the first frame to the last contradicts it.
+
+    Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames. A rate stays
+    that is off by a frame in the whole video: times are rounded, and the last frame may last longer.
+    """
+    if span and (not declared or abs(declared * span - (num_frames - 1)) > 1):
+        return (num_frames - 1) / span
+    return declared if declared and declared > 0 else None
+
+
+def _early_end(container: "InputContainer", stream: "VideoStream", end: float) -> str:
+    """A sentence, if the video ends before nine tenths of the seconds that its header promises."""
+    unit, declared = stream.time_base or Fraction(1, 25), stream.average_rate or stream.guessed_rate
+    promised = float(stream.duration * unit) if stream.duration else (container.duration or 0) / av.time_base
+    if container.format.name == "avi" and declared:
+        # FFmpeg cuts the duration of a file that is shorter than its header says.
+        promised = max(promised, float(stream.frames / declared))
+    # Frame counts of AVI are off by a few, and a length may be an end.
+    if 10 * end >= 9 * promised:
+        return ""
+    return f"it ends after {end:.1f} of the {promised:.1f} seconds that its header promises."
 
 
 def _matrix(frame: "av.VideoFrame") -> list[int] | None:
@@ -460,9 +483,25 @@ def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
     try:
         with Image.open(path) as image:
             _check_frame(image.width, image.height, limits)
-            return fit(as_rgb(image), size)
+            frame = fit(as_rgb(image), size)
+            if image.format == "JPEG":
+                _check_jpeg(path.read_bytes())
+            return frame
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise VideoError(f"frame '{path.name}' cannot be read: {_reason(error)}.") from None
+
+
+def _check_jpeg(data: bytes) -> None:
+    """Refuse a picture that is damaged: Pillow fills what it cannot decode with grey, and does not say so."""
+    codec = cast("VideoCodecContext", av.CodecContext.create("mjpeg", "r"))
+    codec.options = {"err_detect": "explode"}
+    try:
+        codec.decode(av.Packet(data))
+    except InvalidDataError:
+        raise ValueError("it is damaged") from None
+    except FFmpegError:
+        # A kind that only Pillow decodes.
+        return
 
 
 def as_rgb(image: Image.Image) -> Array:

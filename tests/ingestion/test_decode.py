@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import struct
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Sequence
@@ -350,6 +351,19 @@ def test_a_video_that_is_cut_between_key_frames_starts_at_the_first_of_them_what
     assert numbers(cut, window) == [[20 + index for index in window.indices(6, 40)]]
 
 
+def test_frames_before_the_start_of_an_edit_list_are_not_counted_whatever_is_read(tmp_path):
+    path = write_numbered(tmp_path / "a.mp4", 60, options={"preset": "ultrafast", "g": "12", "bf": "2"})
+    # The only edit plays 42 frames, counted in thousandths of a second, from frame 18 on, in 1/12800.
+    data = bytearray(path.read_bytes())
+    at = data.index(b"elst") + 12
+    start = int.from_bytes(data[at + 4 : at + 8]) + 18 * 512
+    data[at : at + 8] = struct.pack(">2I", 42 * 40, start)
+    path.write_bytes(data)
+    for start in (0, 2, 6, 20, 30):
+        assert numbers(path, Window(start, 1)) == [[*range(18 + start, 24 + start)]]
+    assert read(path, Window(0, 1))[0] == 42
+
+
 def write_timed(path: Path, times: Iterable[int], rate: Fraction, last: int = 0) -> Path:
     """Encode frames at these thousandths of a second into a file that declares a rate."""
     with av.open(str(path), "w") as output:
@@ -457,6 +471,27 @@ def test_a_broken_image_is_named(tmp_path):
     shutil.copy(folder / "frame1.png", folder / "frame3.png")
     Image.fromarray(numbered(0)).convert("L").save(folder / "frame3.png")
     assert numbers(folder, Window(0, 1)) == [[0, 1, 0, 3, 4, 5]]
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x55" * 300])
+def test_a_jpeg_of_which_a_part_is_missing_is_no_frame(tmp_path, damage):
+    (folder := tmp_path / "video").mkdir()
+    noise = np.random.default_rng(0).integers(0, 256, (2, SIZE, SIZE, 3), np.uint8)
+    for k in range(2):
+        Image.fromarray(noise[k]).save(folder / f"{k}.jpg")
+    assert len(read(folder, Window(0, 1), num_frames=2)[1]) == 1
+    data = (folder / "1.jpg").read_bytes()
+    (folder / "1.jpg").write_bytes(data[: len(data) // 2] + damage + b"\xff\xd9")
+    with pytest.raises(VideoError, match=r"^frame '1\.jpg' cannot be read: it is damaged"):
+        read(folder, Window(0, 1), num_frames=2)
+
+
+def test_a_picture_outside_of_all_clips_that_is_broken_counts_where_all_must_be_whole(tmp_path):
+    folder = write_numbered_images(tmp_path / "video", 8)
+    (folder / "frame8.png").write_bytes(b"no picture")
+    assert outcome_of(folder, Window(0, 1)).damage == ""
+    with pytest.raises(VideoError, match=r"^frame 'frame8\.png' cannot be read"):
+        outcome_of(folder, Window(0, 1), whole=True)
 
 
 def test_a_link_to_itself_is_skipped_with_its_reason(tmp_path):
