@@ -25,8 +25,8 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.prepare import Setup, check_first_use
 from prism.config import with_options
 from prism.errors import OutputError, PrismError
+from prism.ingestion.listing import Listing
 from prism.ingestion.options import LAYOUTS
-from prism.ingestion.splits import check_listing
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 from prism.networks.build import build
@@ -184,7 +184,7 @@ def check_layout(layout: Any, source: Path) -> None:
     with _in_a_sentence():
         check_name(LAYOUTS, layout)
         listing = layout.videos_of(source)
-        check_listing(listing, LAYOUTS.name_of(layout))
+        assert isinstance(listing, Listing), "videos_of must give a Listing"
         assert listing.videos, f"the layout finds no video in '{source}'"
         for video in listing.videos:
             assert (listing.root / video.relative).exists(), f"'{video.relative}' is not there"

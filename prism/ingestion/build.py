@@ -1,7 +1,6 @@
 """The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
 import os
-import re
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 from prism.artifacts.store import ENTRIES, ClipStore
 from prism.config import as_path
 from prism.errors import Interrupted, SourceError
-from prism.ingestion.listing import DataSet
+from prism.ingestion.listing import DataSet, why_skipped
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.plan import Plan, make_plan
 from prism.ingestion.pool import Shard, decode_all, decode_shard
@@ -33,7 +32,6 @@ from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.threads import stop_signal, stoppable
 
-MOST_KINDS = 5
 SHARD_VIDEOS = 16
 """Videos that an executor decodes in one item."""
 
@@ -201,16 +199,10 @@ def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
             f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
             f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
         )
-    reasons = [*(o.reason for o in outcomes.values() if o.reason), *plan.listing.skipped.values()]
-    if reasons:
-        # Reasons that differ in numbers and names alone are of one kind, which the least of them stands for.
-        kinds = defaultdict(list)
-        for reason in sorted(reasons):
-            kinds[re.sub(r"'.*'|\d[\d.,]*", "", reason)].append(reason)
-        said = [f"{len(kind):,} because {kind[0]}" for kind in sorted(kinds.values(), key=len, reverse=True)]
-        said[MOST_KINDS:] = ["Others for other reasons."] * (len(said) > MOST_KINDS)
+    skipped = plan.listing.skipped | {name: outcome.reason for name, outcome in outcomes.items() if outcome.reason}
+    if skipped:
         total = len(outcomes) + len(plan.listing.skipped)
-        yield f"Skipped {len(reasons):,} of {total:,} videos, see skipped.csv: {' '.join(said)}"
+        yield f"Skipped {len(skipped):,} of {total:,} videos, see skipped.csv: {why_skipped(skipped)}"
     if damaged := sorted(name for name, outcome in used.items() if outcome.damage):
         yield (
             f"Used {len(damaged):,} of {len(outcomes):,} videos that are cut short or damaged outside of their "

@@ -8,7 +8,7 @@ import io
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,15 +25,16 @@ VIDEO_SUFFIXES = (
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
 CSV_NEEDED, CSV_OPTIONAL = ("path", "label"), ("split", "group")
-"""Columns that a list has, and that it may have."""
-FEW = 3
-"""Examples in a message."""
+MOST_KINDS = 5
+"""Reasons in a message."""
 
-LINKED_FOLDER = "it is a folder that is a link, which is not searched."
-NESTED = "it lies in a folder within a class folder, which is not searched."
-LOOSE = "it lies beside the class folders, so its class is not known."
+LINKED_OUT = "it is a link that leaves the source: --follow-links reads it, or copy what is behind it (cp -rL)."
+LINKED_FOLDER = "it is a folder that is a link: --follow-links searches it, or copy what is behind it (cp -rL)."
+POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there, or fetch it with git lfs pull."
+NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
+LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
 OUTSIDE = "it lies in none of the split folders."
-MISSING = "missing: a list names it, but the source does not hold it."
+MISSING = "it is missing: a list names it, but the source does not hold it."
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,13 @@ class Listing:
         """Take a video in; one whose name is not UTF-8 is skipped.
 
         Raises:
-            SourceError: the path does not begin with that of the source.
+            SourceError: the path does not begin with that of the source, or class or split are none.
         """
         relative = self.relative(path)
+        if split not in ("", *SPLIT_NAMES.values()) or not isinstance(label, str) or not label:
+            problem = f"the class {label!r} and the split {split!r}"
+            allowed = "a text, and one of train, val, test, or empty"
+            raise SourceError(f"the layout gives '{relative}' {problem}, but they must be {allowed}.")
         if relative != as_text(relative):
             self.skipped[as_text(relative)] = "its name is not valid UTF-8."
         else:
@@ -100,31 +105,42 @@ class Listing:
 
 
 class Faults:
-    """Faulty lines of lists, which are refused together: how many of each kind, and the first few."""
+    """Faulty lines of lists, which are refused together."""
 
     def __init__(self) -> None:
-        self._counts = Counter[tuple[Path, str]]()
-        self._first: dict[tuple[Path, str], list[str]] = {}
+        self._lines = defaultdict[tuple[Path, str], list[str]](list)
 
     def add(self, path: Path, kind: str, line: int, shown: str = "") -> None:
-        self._counts[path, kind] += 1
-        if self._counts[path, kind] <= FEW:
-            self._first.setdefault((path, kind), []).append(f"{line} {shown[:100]!r}" if shown else str(line))
+        unit = "entry" if path.suffix == ".json" else "line"
+        self._lines[path, kind].append(f"{unit} {line}" + f" {shown[:100]!r}" * bool(shown))
 
     def check(self) -> None:
-        if self._counts:
-            said = []
-            for (path, kind), count in self._counts.items():
-                one, many = ("entry", "entries") if path.suffix == ".json" else ("line", "lines")
-                first = few(self._first[path, kind], count)
-                where = f"{count:,} {many} ({first})" if count > 1 else f"{one} {first}"
-                said.append(f"'{path}' has {kind} in {where}")
-            raise SourceError("; ".join(said) + ".")
+        if self._lines:
+            said = (f"'{path}' has {kind}: {counted(lines)}" for (path, kind), lines in self._lines.items())
+            raise SourceError(f"{'; '.join(said)}.")
 
 
-def few(items: Sequence[str], count: int = 0) -> str:
-    """The first few of some items."""
-    return ", ".join(items[:FEW]) + ", …" * (max(count, len(items)) > FEW)
+def few(items: Sequence[str]) -> str:
+    return ", ".join(items[:3]) + ", …" * (len(items) > 3)
+
+
+def counted(items: Sequence[str]) -> str:
+    """How many things there are, and the first few."""
+    return f"{len(items):,} ({few(items)})"
+
+
+def why_skipped(skipped: Mapping[str, str]) -> str:
+    """How many paths are skipped for each kind of reason, the most frequent first."""
+    kinds = defaultdict[str, list[str]](list)
+    for path in sorted(skipped):
+        # Reasons that differ in numbers and names alone are of one kind, which the first stands for.
+        kinds[re.sub(r"'.*'|\d[\d.,]*", "", skipped[path])].append(path)
+    said = [
+        f"{counted([repr(path) for path in paths])} because {skipped[paths[0]]}"
+        for paths in sorted(kinds.values(), key=len, reverse=True)
+    ]
+    said[MOST_KINDS:] = ["Others for other reasons."] * (len(said) > MOST_KINDS)
+    return " ".join(said)
 
 
 def frame_files(folder: Path) -> list[Path]:
@@ -185,21 +201,19 @@ def csv_rows(
     A line without a wanted cell is added to `faults`; an optional cell that is not there is an empty text.
     """
     text = read_list(path)
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
     try:
-        names = [name.strip().lower() for name in next(rows, [])]
+        names = rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
         if lacking := [column for column in columns if column not in names]:
             raise SourceError(
                 f"list '{path}' has no column '{lacking[0]}', only {', '.join(names)[:200] or 'nothing'}."
             )
-        places = [names.index(column) if column in names else len(names) for column in (*columns, *optional)]
-        for row in filter(None, rows):
-            cells = [row[place].strip() if place < len(row) else "" for place in places]
-            empty = [name for name, cell in zip(columns, cells, strict=False) if not cell or "\0" in cell]
-            if empty:
+        for row in rows:
+            cells = {name: (row.get(name) or "").strip() for name in (*columns, *optional)}
+            if empty := [name for name in columns if not cells[name] or "\0" in cells[name]]:
                 faults.add(path, f"no {empty[0]}", rows.line_num)
             else:
-                yield rows.line_num, cells
+                yield rows.line_num, list(cells.values())
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
 
@@ -226,9 +240,6 @@ class Layout(ABC):
     def videos_of(self, source: Path) -> Listing:
         """Find the videos of a source.
 
-        Args:
-            source: a folder, or a CSV file.
-
         Returns:
             A listing whose `add` was called with the path, class and split of each video. A split is `train`,
             `val` or `test`, or empty where the source names none: then splits are cut.
@@ -245,7 +256,7 @@ class ClassFolders(Layout):
     follow_links: bool = False
 
     def videos_of(self, source: Path) -> Listing:
-        listing = Listing(require_folder(source))
+        listing = Listing(source)
         for folder in self._folders(listing, source):
             self._add_class(listing, folder, "")
         return listing
@@ -265,20 +276,16 @@ class ClassFolders(Layout):
     def _add_class(self, listing: Listing, folder: Path, split: str) -> None:
         before = len(listing.videos)
         for entry in entries(folder):
-            path = Path(entry)
-            try:
-                is_folder = os.path.isdir(entry)
-                if is_folder and entry.is_symlink() and not self.follow_links:
-                    listing.skip(path, LINKED_FOLDER)
-                elif is_video(entry.name) or (is_folder and are_frames(os.listdir(entry))):
-                    listing.add(path, folder.name, split)
-                elif is_folder and (nested := list(videos_under(listing, path, self.follow_links))):
-                    for video in nested:
-                        listing.skip(video, NESTED)
-                else:
-                    listing.unread.append(as_text(listing.relative(path)))
-            except OSError as error:
-                listing.skip(path, f"it cannot be read: {error.strerror}.")
+            path, is_folder = Path(entry), os.path.isdir(entry)
+            if is_folder and entry.is_symlink() and not self.follow_links:
+                listing.skip(path, LINKED_FOLDER)
+            elif is_video(entry.name) or (is_folder and are_frames([file.name for file in entries(path)])):
+                listing.add(path, folder.name, split)
+            elif is_folder and (nested := list(videos_under(listing, path, self.follow_links))):
+                for video in nested:
+                    listing.skip(video, NESTED)
+            else:
+                listing.unread.append(as_text(listing.relative(path)))
         if len(listing.videos) == before:
             listing.empty.append(as_text(listing.relative(folder)))
 
@@ -287,7 +294,7 @@ class SplitFolders(ClassFolders):
     """`root/{train,val,test}/<class>/<video>`; videos in other folders are skipped."""
 
     def videos_of(self, source: Path) -> Listing:
-        listing = Listing(require_folder(source))
+        listing = Listing(source)
         for folder in self._folders(listing, source):
             if split := SPLIT_NAMES.get(folder.name):
                 for label in self._folders(listing, folder):
@@ -308,15 +315,12 @@ class CsvList(Layout):
     follow_links: bool = False
 
     def videos_of(self, source: Path) -> Listing:
-        if source.is_dir():
-            raise SourceError(f"source '{source}' is a folder, but the csv layout needs the .csv file itself.")
         listing, faults, first = Listing(source.parent), Faults(), dict[str, int]()
         # Where the folder is reached by a link, it has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(source.parent), source.parent.resolve())]
         for line, (name, label, split, group) in csv_rows(source, CSV_NEEDED, CSV_OPTIONAL, faults):
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
-            inside = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
-            relative = inside.replace(os.sep, "/")
+            relative = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
             if not relative:
                 faults.add(source, "a path outside the list's folder", line, name)
             elif split and split not in SPLIT_NAMES:
@@ -328,7 +332,7 @@ class CsvList(Layout):
         if any(video.split for video in listing.videos):
             for video in listing.videos:
                 if not video.split:
-                    faults.add(source, "no split, as other lines have,", first[video.relative])
+                    faults.add(source, "no split, as other lines have", first[video.relative])
         faults.check()
         if first:
             # The folder that holds all that is listed: the list itself may lie far above it.
@@ -379,9 +383,3 @@ def entries(folder: Path) -> list[os.DirEntry[str]]:
     except OSError as error:
         _refuse(error)
         raise
-
-
-def require_folder(source: Path) -> Path:
-    if not source.is_dir():
-        raise SourceError(f"source '{source}' is a file, but this layout needs a folder.")
-    return source

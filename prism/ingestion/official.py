@@ -10,7 +10,7 @@ import json
 import os
 import re
 from abc import abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +24,10 @@ from prism.ingestion.listing import (
     Faults,
     Layout,
     Listing,
+    counted,
     csv_rows,
     few,
     read_list,
-    require_folder,
     videos_under,
 )
 
@@ -68,7 +68,6 @@ class OfficialLists(Layout):
     notes: ClassVar[Sequence[str]] = ()
 
     def videos_of(self, source: Path) -> Listing:
-        require_folder(source)
         faults = Faults()
         listed = self.listed(self._folders(source), faults)
         faults.check()
@@ -91,28 +90,25 @@ class OfficialLists(Layout):
         listing, found = Listing(source), defaultdict[str, list[Path]](list)
         for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)
-        again, twice, folders_of = list[str](), list[str](), defaultdict[str, set[str]](set)
-        for name, _, _ in listed:
-            folder, _, file = self._fold(name).rpartition("/")
-            again += [repr(name)] * (folder in folders_of[self._stem(file)])
-            folders_of[self._stem(file)].add(folder)
-        for name, label, split in listed:
-            folder, _, file = self._fold(name).rpartition("/")
-            paths = found.get(self._stem(file), [])
-            inside = [path for path in paths if self._fold(path.parent.name) == folder]
+        places = [(self._fold(os.path.dirname(name)), self._stem(os.path.basename(name))) for name, _, _ in listed]
+        times, folders_of = Counter(places), Counter(stem for _, stem in set(places))
+        again = [repr(name) for (name, _, _), place in zip(listed, places, strict=True) if times[place] > 1]
+        twice = list[str]()
+        for (name, label, split), (folder, stem) in zip(listed, places, strict=True):
+            inside = [path for path in found[stem] if self._fold(path.parent.name) == folder]
             # Class folders tell videos apart, but some copies have none.
-            paths = inside if inside or len(folders_of[self._stem(file)]) > 1 else paths
+            paths = inside if inside or folders_of[stem] > 1 else found[stem]
             for path in paths if split else ():
                 listing.add(path, label, split)
             if split and not paths:
                 listing.skipped[name] = MISSING
                 listing.labels.setdefault(label, name)
-            elif len(paths) > 1 and len({os.path.realpath(path) for path in paths}) > 1:
+            elif len({os.path.realpath(path) for path in paths}) > 1:
                 twice.append(" and ".join(f"'{listing.relative(path)}'" for path in paths[:2]))
-        said = [f"videos that are listed more than once: {len(again):,} ({few(again)})"] if again else []
-        said += [f"listed videos that are there more than once: {len(twice):,} ({few(twice)})"] if twice else []
-        if said:
-            raise SourceError(f"source '{source}' has {' and '.join(said)}. Keep one of each.")
+        for what, names in (("listed", again), ("there", twice)):
+            if names:
+                said = f"source '{source}' has videos that are {what} more than once: {counted(names)}"
+                raise SourceError(f"{said}. Keep one of each.")
         for stem in found.keys() - folders_of.keys():
             listing.unlisted += map(listing.relative, found[stem])
         return listing
@@ -129,46 +125,37 @@ class OfficialLists(Layout):
         return self._fold(name)
 
 
-def _files(folders: Sequence[Path], names: Sequence[Sequence[str]]) -> list[Path]:
+def _files(folders: Sequence[Path], *names: Sequence[str]) -> list[Path]:
     """The files of the first folder that has all of them; each may have several names, the official one first."""
-    best: list[Path | None] = [None] * len(names)
     for folder in folders:
-        found = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
-        if None not in found:
-            return [path for path in found if path]
-        best = max(best, found, key=lambda files: len(files) - files.count(None))
-    raise _not_found([some[0] for some, path in zip(names, best, strict=True) if path is None], folders)
-
-
-def _not_found(names: Sequence[str], folders: Sequence[Path]) -> SourceError:
-    wanted = " and ".join(f"'{name}'" for name in names)
-    looked = ", ".join(f"'{folder}'" for folder in folders)
-    verb = "are" if len(names) > 1 else "is"
-    return SourceError(f"{wanted} {verb} missing: looked in {looked}. Name the folder with --annotations.")
+        files = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
+        if None not in files:
+            return [file for file in files if file]
+    wanted, looked = ([repr(some[0]) for some in names], [f"'{folder}'" for folder in folders])
+    raise SourceError(
+        f"{' and '.join(wanted)} must lie in one of {', '.join(looked)}. Name their folder with --annotations."
+    )
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file that are not empty, with their numbers; any line ends."""
-    text = io.StringIO(read_list(path), newline=None)
-    lines = [(number, line.strip()) for number, line in enumerate(text, 1)]
-    if not any(line for _, line in lines):
-        raise SourceError(f"'{path}' is empty.")
-    return ((number, line) for number, line in lines if line)
+    lines = enumerate(io.StringIO(read_list(path), newline=None), 1)
+    return ((number, line.strip()) for number, line in lines if line.strip())
 
 
-def _json(path: Path, kind: type, what: str) -> Any:
+def _json(path: Path, kind: type) -> Any:
     try:
         content = json.loads(read_list(path))
     except (ValueError, RecursionError) as error:
         raise SourceError(f"'{path}' is not a JSON file: {error}.") from None
     if not isinstance(content, kind):
-        raise SourceError(f"'{path}' must be {what}.")
+        raise SourceError(f"'{path}' must have a {kind.__name__} in JSON, got a {type(content).__name__}.")
     return content
 
 
 @dataclass(frozen=True)
 class Ucf101(OfficialLists):
-    """UCF101: `<class>/v_<class>_g01_c01.avi`, or flat, with classInd.txt, trainlist0N.txt and testlist0N.txt."""
+    """UCF101: `<class>/v_<class>_g01_c01.avi`, or flat, with trainlist0N.txt and testlist0N.txt."""
 
     official_split: int = 1
     usual_folders = ("ucfTrainTestlist", "UCF101TrainTestSplits-RecognitionTask", "annotations", "splits")
@@ -176,35 +163,18 @@ class Ucf101(OfficialLists):
     ignores_case = True
 
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
-        numbered = [f"{name}0{self.official_split}.txt" for name in ("trainlist", "testlist")]
-        index, train, test = _files(folders, [("classInd.txt",), *((name,) for name in numbered)])
-        # Number and name of each class, by its name in one case.
-        classes: dict[str, tuple[int, str]] = {}
-        for line, text in _lines(index):
-            match = re.fullmatch(r"(\d{1,9})\s+([^/\s]+)", text, re.ASCII)
-            if match is None:
-                faults.add(index, "no number and class", line, text)
-            elif match[2].casefold() in classes or int(match[1]) in {number for number, _ in classes.values()}:
-                faults.add(index, "a number or class that it has before", line, text)
-            else:
-                classes[match[2].casefold()] = (int(match[1]), match[2])
-        faults.check()
-        return [*_ucf_list(train, "train", classes, faults), *_ucf_list(test, "test", classes, faults)]
-
-
-def _ucf_list(path: Path, split: str, classes: dict[str, tuple[int, str]], faults: Faults) -> Iterator[Listed]:
-    """A train list has a class number after each path; a test list may."""
-    form = "<class>/<video>.avi" + " and the number of the class" * (split == "train")
-    for line, text in _lines(path):
-        match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+(\d{1,9}))?", text, re.ASCII)
-        if match is None or (split == "train" and match[3] is None):
-            faults.add(path, f"no {form}", line, text)
-            continue
-        number, label = classes.get(match[1].casefold(), (None, ""))
-        if int(match[3] or number or 0) != number:
-            faults.add(path, "a class, or its number, that classInd.txt does not have", line, text)
-        else:
-            yield f"{match[1]}/{match[2]}", label, split
+        """A path in each line, and the number of its class, which says no more."""
+        names = [(f"{name}0{self.official_split}.txt",) for name in ("trainlist", "testlist")]
+        listed, labels = list[Listed](), dict[str, str]()
+        for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
+            for line, text in _lines(path):
+                match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+\d+)?", text, re.ASCII)
+                if match is None:
+                    faults.add(path, "no <class>/<video>.avi", line, text)
+                else:
+                    label = labels.setdefault(match[1].casefold(), match[1])
+                    listed.append((f"{match[1]}/{match[2]}", label, split))
+        return listed
 
 
 class MiniUcf(Ucf101):
@@ -236,11 +206,11 @@ class Hmdb51(OfficialLists):
             found = {path.name for path in folder.glob("*_test_split[123].txt") if not path.name.startswith(".")}
             if found:
                 wanted = sorted({re.sub(r"_test_split\d\.txt$", ending, name) for name in found})
-                files = _files([folder], [(name,) for name in wanted])
-                return [
-                    video for file in files for video in self._read(file, file.name.removesuffix(ending), faults)
-                ]
-        raise _not_found([f"<class>{ending}"], folders)
+                if lacking := [repr(name) for name in wanted if name not in found]:
+                    raise SourceError(f"folder '{folder}' lacks lists of classes: {counted(lacking)}.")
+                return [v for name in wanted for v in self._read(folder / name, name.removesuffix(ending), faults)]
+        _files(folders, (f"<class>{ending}",))
+        return []
 
     def _read(self, path: Path, label: str, faults: Faults) -> Iterator[Listed]:
         """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
@@ -260,27 +230,17 @@ class Kinetics400(OfficialLists):
     notes = (VALIDATION_IS_TEST,)
 
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
-        names = [("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")]
-        train, validation = _files(folders, names)
-        validating = ("validate", "val", "validation")
-        return [
-            *_kinetics_list(train, "train", ("train",), faults),
-            *_kinetics_list(validation, "test", validating, faults),
-        ]
-
-
-def _kinetics_list(path: Path, split: str, named: Sequence[str], faults: Faults) -> Iterator[Listed]:
-    columns = ("label", "youtube_id", "time_start", "time_end", "split")
-    for line, (label, video, start, end, given) in csv_rows(path, columns, (), faults):
-        if given not in named:
-            faults.add(path, f"a split that is not {named[0]}", line, given)
-        # A spreadsheet turns an id that starts with a minus sign into #NAME?.
-        elif not re.fullmatch(r"[\w-]+ (\d{1,6}(\.0*)? ?){2}", f"{video} {start} {end}", re.ASCII):
-            faults.add(path, "no youtube_id and whole seconds", line, f"{video} {start} {end}")
-        elif float(end) <= float(start):
-            faults.add(path, "an end that is not after its start", line, f"{start} {end}")
-        else:
-            yield f"{video}_{int(float(start)):06d}_{int(float(end)):06d}.mp4", label, split
+        names = ("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")
+        listed, columns = list[Listed](), ("label", "youtube_id", "time_start", "time_end")
+        for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
+            for line, (label, video, *times) in csv_rows(path, columns, (), faults):
+                # A spreadsheet turns an id that starts with a minus sign into #NAME?.
+                if re.fullmatch(r"[\w-]+( \d{1,6}(\.0*)?){2}", " ".join((video, *times)), re.ASCII):
+                    start, end = (int(float(time)) for time in times)
+                    listed.append((f"{video}_{start:06d}_{end:06d}.mp4", label, split))
+                else:
+                    faults.add(path, "no youtube_id and whole seconds", line, " ".join((video, *times)))
+        return listed
 
 
 class SomethingSomething(OfficialLists):
@@ -290,33 +250,16 @@ class SomethingSomething(OfficialLists):
     notes = (VALIDATION_IS_TEST,)
 
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
-        """The labels are numbered 0, 1, … without a gap, and every class must have a video."""
+        """The class of a video is its template without brackets."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
-        labels, train, validation = _files(folders, [(f"something-something-v2-{name}", name) for name in names])
-        classes = _json(labels, dict, "an object of classes and their numbers")
-        if sorted(map(str, classes.values())) != sorted(map(str, range(len(classes)))):
-            raise SourceError(f"'{labels}' must number its {len(classes)} classes 0, 1, … without a gap.")
-        if odd := [label for label in classes if not label.strip() or not label.isprintable()]:
-            raise SourceError(
-                f"'{labels}' has {len(odd)} classes that are no printable text: {few(list(map(repr, odd)))}."
-            )
-        listed = [
-            *_ssv2_list(train, "train", classes, faults),
-            *_ssv2_list(validation, "test", classes, faults),
-        ]
-        faults.check()
-        if unused := sorted(classes.keys() - {label for _, label, _ in listed}):
-            raise SourceError(f"'{labels}' has {len(unused)} classes without a video: {few(unused)}.")
+        labels, *lists = _files(folders, *((f"something-something-v2-{name}", name) for name in names))
+        classes, listed = _json(labels, dict), list[Listed]()
+        for path, split in zip(lists, ("train", "test"), strict=True):
+            for position, video in enumerate(_json(path, list), 1):
+                name, template = (str(video.get(k)) if isinstance(video, dict) else "" for k in ("id", "template"))
+                label = re.sub(r"[\[\]]", "", template)
+                if name.isdecimal() and label in classes:
+                    listed.append((f"{name}.webm", label, split))
+                else:
+                    faults.add(path, "no id that is a number, with a template of the labels", position, template)
         return listed
-
-
-def _ssv2_list(path: Path, split: str, classes: dict[str, Any], faults: Faults) -> Iterator[Listed]:
-    for position, video in enumerate(_json(path, list, "a list of videos"), 1):
-        name, template = (str(video.get(key)) if isinstance(video, dict) else "" for key in ("id", "template"))
-        label = re.sub(r"[\[\]]", "", template)
-        if not re.fullmatch(r"\d+", name, re.ASCII):
-            faults.add(path, "no id that is a number", position, name)
-        elif label not in classes:
-            faults.add(path, "a template that is no class of the labels", position, template)
-        else:
-            yield f"{name}.webm", label, split

@@ -9,6 +9,7 @@ from videos import write_classes, write_numbered, write_numbered_images
 from prism.artifacts.store import ClipStore
 from prism.errors import SourceError
 from prism.ingestion.build import ingest
+from prism.ingestion.listing import LINKED_FOLDER, LINKED_OUT
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import list_videos
 from prism.reports.text import printable
@@ -48,9 +49,8 @@ def test_links_that_leave_the_source_are_listed_as_skipped_whatever_they_are_cal
     found = list_videos(source, IngestConfig())
     assert {video.relative for video in found.videos} == before
     links = ("jump/link.mp4", "jump/up.mp4", "jump/chain.mp4")
-    assert found.skipped == dict.fromkeys(links, "it is a link that leaves the source.") | dict.fromkeys(
-        ("jump/frames", "stolen"), "it is a folder that is a link, which is not searched."
-    )
+    folders = dict.fromkeys(("jump/frames", "stolen"), LINKED_FOLDER)
+    assert found.skipped == dict.fromkeys(links, LINKED_OUT) | folders
 
 
 def test_devices_and_pipes_in_the_place_of_videos_are_skipped_and_nobody_waits(source, tmp_path):
@@ -69,7 +69,7 @@ def test_devices_and_pipes_in_the_place_of_videos_are_skipped_and_nobody_waits(s
     assert {video.path for video in store.sources} == {f"{c}/v{k}.mp4" for c in ("jump", "walk") for k in range(2)}
     skipped = (store.path / "skipped.csv").read_text()
     assert "jump/pipe.mp4,there is no such file." in skipped
-    assert "jump/zero.mp4,it is a link that leaves the source." in skipped
+    assert f'jump/zero.mp4,"{LINKED_OUT}"' in skipped
     assert "jump/frames,frame '1.png' is no file." in skipped
     assert "jump/linked,frame '1.png' is a link that leaves the source." in skipped
 

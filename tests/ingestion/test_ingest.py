@@ -26,7 +26,7 @@ from prism.ingestion import assemble, build, plan, pool
 from prism.ingestion.assemble import PixelStatistics
 from prism.ingestion.build import ingest
 from prism.ingestion.decode import Outcome
-from prism.ingestion.listing import VideoSource
+from prism.ingestion.listing import LINKED_OUT, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task
 from prism.ingestion.sampling import Sampling, Window
@@ -360,7 +360,7 @@ def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
         "jump/one.mp4": "there is only one frame, which cannot show a motion.",
         "jump/text.mp4": "it cannot be opened as a video: invalid data found when processing input.",
         "walk/audio.mp4": "there is no video in it, only audio.",
-        "walk/link.mp4": "it is a link that leaves the source.",
+        "walk/link.mp4": LINKED_OUT,
         "walk/truncated.mp4": "it cannot be opened as a video: invalid data found when processing input.",
     }
     assert store.header.num_skipped == 6
@@ -387,9 +387,10 @@ def test_damage_is_listed_and_the_kinds_of_reasons_are_summed_up(source, tmp_pat
     store = ingest(root, tmp_path / "store", **options)
     text = " ".join(capfd.readouterr().err.split())
     assert (
-        "Skipped 3 of 14 videos, see skipped.csv: 2 because it cannot be opened as a video: invalid data found "
-        "when processing input. 1 because there is only one frame, which cannot show a motion. Used 1 of 14 "
-        "videos that are cut short or damaged outside of their clips, see damaged.csv, such as 'jump/0.mp4': "
+        "Skipped 3 of 14 videos, see skipped.csv: 2 ('walk/0.mp4', 'walk/1.mp4') because it cannot be opened as a "
+        "video: invalid data found when processing input. 1 ('walk/one.mp4') because there is only one frame, "
+        "which cannot show a motion. Used 1 of 14 videos that are cut short or damaged outside of their clips, "
+        "see damaged.csv, such as 'jump/0.mp4': "
     ) in text
     assert (store.path / "damaged.csv").read_text().startswith("path,damage\njump/0.mp4,it ends after ")
     again = ingest(root, store.path, **options, damaged="skip", overwrite=True)
@@ -408,8 +409,8 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
     assert " ".join(capfd.readouterr().err.split()) == (
         "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
         "because the file is empty. Splits are settled before videos are read, and are not cut again: mend or "
-        "remove those videos and ingest again. Skipped 4 of 16 videos, see skipped.csv: 4 because the file "
-        "is empty."
+        "remove those videos and ingest again. Skipped 4 of 16 videos, see skipped.csv: 4 "
+        "('test/walk/v0.mp4', 'test/walk/v1.mp4', 'test/walk/v2.mp4', …) because the file is empty."
     )
     assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]
 
