@@ -28,7 +28,10 @@ from prism.machine.run import Run
 
 VIDEO_KEYS, LABEL_KEYS, GROUP_KEY = ("video", "frames", "clip", "pixel_values"), ("label", "labels"), "group"
 """Names of the frames, the label and the recording of an item that is a table."""
-SHAPES = "(T, H, W, 3) or (T, 3, H, W) in whole numbers of 0..255, or in floats of 0..1"
+SHAPES = (
+    "(T, H, W, 3) or (T, 3, H, W) in whole numbers of 0..255, or in floats of 0..1, with T of at least 2 and "
+    f"sides of at least {Limits.min_side}"
+)
 Clips = dict[str, tuple[Outcome, int]]
 """For each split that an item may come into its windows, and the byte where their clips begin in the file."""
 
@@ -80,40 +83,38 @@ def _read(
 ) -> Iterator[tuple[VideoSource, Clips]]:
     """Read all items, and write the clips that each may give to the file."""
     sampling = Sampling.of(config)
-    for split, items, names in _splits(source):
+    for name, items, names in _splits(source):
+        split = SPLIT_NAMES.get(name, "")
         # Others are cut from train, where the source lacks them.
         cut = ["val"] * (config.val_fraction > 0) + ["test"] * (config.test_fraction > 0)
         roles = [split or "train", *(cut if split in ("", "train") else ())]
         total = cast(Any, items).__len__() if hasattr(items, "__len__") else None
         with progress_bar("Reading", total, "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
-                name = f"{split}/{number:07}" if split else f"{number:07}"
-                where = f"item {number} of the {f'{split} data set' if split else 'data set'}"
+                path = f"{name}/{number:07}" if name else f"{number:07}"
+                where = f"item {number} of the {name} data set".replace("  ", " ")
                 frames, label, recording = _parts_of(item, names, where)
                 frames, clips = as_frames(frames, where), Clips()
                 for role in roles:
-                    windows = tuple(sampling.windows(len(frames), name, role, None))
+                    windows = tuple(sampling.windows(len(frames), path, role, None))
                     clips[role] = Outcome(windows, len(frames)), spool.tell()
                     for window in windows:
                         indices = window.indices(config.num_frames, len(frames))
                         with writing(output):
                             spool.write(np.stack([fit(frames[index], config.size) for index in indices]).data)
-                yield VideoSource(Path(), name, label, split, recording), clips
+                yield VideoSource(Path(), path, label, split, recording), clips
                 advance()
 
 
 def _splits(source: DataSet) -> Iterator[tuple[str, Iterable[Any], Sequence[str] | None]]:
-    """The split of each data set, its items, and the names of its classes if it has some."""
-    parts = source if isinstance(source, Mapping) else {"": source}
-    if {"val", "validation"} <= parts.keys():
-        raise SourceError("the data set has the splits 'val' and 'validation', which are one split. Join them.")
-    for name, items in parts.items():
+    """The name of each split, its items, and the names of its classes if it has some."""
+    for name, items in source.items() if isinstance(source, Mapping) else [("", source)]:
         if name and name not in SPLIT_NAMES:
             allowed = ", ".join(SPLIT_NAMES)
             raise SourceError(f"the data set has the split {name!r}, but it must be one of {allowed}. Rename it.")
         features = getattr(items, "features", None) or {}
         named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
-        yield SPLIT_NAMES.get(name, ""), items, next(filter(None, named), getattr(items, "classes", None))
+        yield name, items, next(filter(None, named), getattr(items, "classes", None))
 
 
 def _each(items: Any) -> Iterator[Any]:
@@ -141,22 +142,16 @@ def _parts_of(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, 
             )
     frames, label = found
     if not isinstance(label, str) or not label:
-        number, most = _whole(label), len(names) if names is not None else 2**31
-        if number is None or not 0 <= number < most:
+        most = len(names) if names is not None else 2**31
+        number = -1
+        with contextlib.suppress(TypeError):
+            number = operator.index(label)
+        if not 0 <= number < most:
             range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
             problem = f"the label {str(label)[:80]!r}, but it must be a name or one of {range_}"
             raise ClipError(f"{where} has {problem}.")
         label = str(number if names is None else names[number])
-    recording = (group or "").strip() if group is None or isinstance(group, str) else _whole(group)
-    if recording is None:
-        raise ClipError(f"{where} has the group {str(group)[:80]!r}, but it must be a name or a whole number.")
-    return frames, label, str(recording)
-
-
-def _whole(value: Any) -> int | None:
-    with contextlib.suppress(TypeError):
-        return None if isinstance(value, bool) else operator.index(value)
-    return None
+    return frames, label, "" if group is None else str(group).strip()
 
 
 def as_frames(video: Any, where: str) -> Array:
@@ -183,15 +178,9 @@ def as_frames(video: Any, where: str) -> Array:
         raise ClipError(f"{where} has frames that cannot be read: {problem}. They must be {SHAPES}.") from None
     if frames.ndim == 4 and frames.shape[-1] != 3 and frames.shape[1] == 3:
         frames = frames.transpose(0, 2, 3, 1)
-    if frames.ndim != 4 or frames.shape[-1] != 3:
+    if frames.ndim != 4 or frames.shape[-1] != 3 or len(frames) < 2 or min(frames.shape[1:3]) < Limits.min_side:
         hint = " Is this (C, T, H, W)?" if frames.ndim == 4 and frames.shape[0] == 3 else ""
         raise ClipError(f"{where} has frames of shape {frames.shape}, but they must be {SHAPES}.{hint}")
-    num_frames, height, width, _ = frames.shape
-    if num_frames < 2 or min(height, width) < Limits.min_side or height * width > Limits.max_pixels:
-        raise ClipError(
-            f"{where} has {num_frames} frames of {height}×{width} pixels, but there must be 2 or more, "
-            f"with sides of at least {Limits.min_side} and at most {Limits.max_pixels} pixels in all."
-        )
     most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind)
     if most is None or not (frames.min() >= 0 and frames.max() <= most):
         raise ClipError(f"{where} has frames of {frames.dtype} that are no pixels; they must be {SHAPES}.")

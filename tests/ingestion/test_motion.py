@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prism.errors import ConfigError, OutputError
+from prism.errors import OutputError
 from prism.ingestion import drawings
-from prism.ingestion.build import ingest
 from prism.ingestion.drawings import (
     DIRECTIONS,
     GLYPH_CLASSES,
@@ -26,6 +25,7 @@ from prism.ingestion.drawings import (
 )
 from prism.ingestion.motion import KINDS, write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
+from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import list_videos
 from prism.machine.files import partial_path
 
@@ -59,6 +59,7 @@ def test_a_data_set_has_the_layout_of_any_users_data_and_the_bytes_of_its_seed(t
     counts = Counter((video.label, video.split) for video in listing.videos)
     assert counts == {(label, split): n for label in KINDS[kind][0] for split, n in (("train", 2), ("test", 1))}
     assert (listing.skipped, listing.notes) == ({}, [])
+    assert not make_plan(tmp_path / "a", IngestConfig()).flip
     assert first.items() <= content(write_motion(tmp_path / "b", replace(small, train_per_class=3))).items()
     other = content(write_motion(tmp_path / "c", replace(small, seed=1), progress=False))
     assert first.keys() == other.keys()
@@ -111,12 +112,6 @@ def test_a_data_set_that_cannot_be_finished_leaves_nothing(tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_options_are_refused():
-    for wrong in ({"size": 33}, {"size": 16}, {"num_frames": 4}, {"train_per_class": 0}, {"kind": "letters"}):
-        with pytest.raises(ConfigError, match="motion"):
-            MotionConfig(**wrong)
-
-
 # Drawings
 
 
@@ -165,6 +160,7 @@ def test_a_pair_is_its_opposite_played_backwards(label, opposite):
     # The phase is random, so time runs backwards where the cycles count down.
     cycles = np.linspace(-2, 2, 1001)
     np.testing.assert_allclose(wave(-cycles), other_wave(cycles), atol=1e-9)
+    assert np.median(np.diff(pairs_course("left", 24, random(0))["x"])) < 0
 
 
 def test_a_glyph_is_its_opposite_played_backwards_and_its_place_tells_nothing():
@@ -178,22 +174,6 @@ def test_a_glyph_is_its_opposite_played_backwards_and_its_place_tells_nothing():
     width = GLYPH_PLACES[1] - GLYPH_PLACES[0]
     uniform = GLYPH_PLACES[0] + width * (np.arange(1000) + 0.5) / 1000
     assert np.abs(middles - uniform).max() < UNIFORM * width
-
-
-def flow(clip: np.ndarray) -> float:
-    """The horizontal velocity that explains the changes of (T, H, W, 3) best, by least squares on brightness."""
-    slope = (np.roll(clip, -1, axis=2) - np.roll(clip, 1, axis=2))[:-1] / 2
-    # The median passes over the jump back.
-    return float(np.median(-(slope * np.diff(clip, axis=0)).sum((1, 2, 3)) / (slope * slope).sum((1, 2, 3))))
-
-
-def test_the_order_of_frames_tells_a_pair_from_its_opposite():
-    for label, sign in (("left", -1), ("right", 1), ("growing", 1), ("shrinking", -1)):
-        clips = [draw_pairs(label, 16, 32, random(seed)).astype(np.float32) / 255 for seed in range(20)]
-        # Objects are brighter than the background.
-        of_size = label in ("growing", "shrinking")
-        found = [np.median(np.diff(clip.mean((1, 2, 3)))) if of_size else flow(clip) for clip in clips]
-        assert np.mean(sign * np.array(found) > 0) > 0.9
 
 
 def blocks(pictures: np.ndarray) -> np.ndarray:
@@ -211,7 +191,7 @@ def largest_difference(first: np.ndarray, second: np.ndarray) -> float:
     return float((np.abs(first.mean(0) - second.mean(0)) / error).max())
 
 
-@pytest.mark.parametrize("glyph", GLYPHS)
+@pytest.mark.parametrize("glyph", ["ring", "times"])
 def test_frames_without_their_order_tell_the_sign_and_not_how_it_moves(glyph):
     # Other seeds for either motion: these are independent videos, as those of a data set are.
     left, right = (
@@ -241,22 +221,18 @@ def frame_features(frames: np.ndarray) -> np.ndarray:
     return np.concatenate([coarse, np.reshape(colours, (len(frames), -1)) / 1024], axis=1)
 
 
-def test_a_single_frame_does_not_tell_the_class_of_a_pair_and_nothing_is_mirrored(tmp_path):
-    write_motion(tmp_path / "videos", train_per_class=30, test_per_class=20, size=32, progress=False)
-    config = IngestConfig(num_frames=8, stride=2, size=32, val_fraction=0)
-    store = ingest(tmp_path / "videos", tmp_path / "store", config, progress=False)
-    assert (store.header.splits, store.header.num_skipped, store.flip) == (
-        {"train": 300, "val": 0, "test": 200},
-        0,
-        False,
-    )
+def test_a_single_frame_does_not_tell_the_class_of_a_pair():
     accuracies = []
+    clips = {
+        split: np.stack([draw_pairs(m, 8, 32, random(100 * k + s)) for k, m in enumerate(MOTIONS) for s in seeds])
+        for split, seeds in (("train", range(30)), ("test", range(30, 50)))
+    }
     for time in (0, 3, 7):
-        train, test = (frame_features(store.clips(split).frames.numpy()[:, time]) for split in ("train", "test"))
+        train, test = (frame_features(clips[split][:, time].transpose(0, 3, 1, 2)) for split in ("train", "test"))
         mean, std = train.mean(0), train.std(0) + 1e-6
         train, test = ((np.c_[(x - mean) / std, np.ones(len(x))]) for x in (train, test))
-        targets = np.eye(10)[store.clips("train").labels.numpy()]
+        targets = np.eye(10).repeat(30, axis=0)
         weights = np.linalg.solve(train.T @ train + 100 * np.eye(train.shape[1]), train.T @ targets)
-        accuracies.append(((test @ weights).argmax(1) == store.clips("test").labels.numpy()).mean())
+        accuracies.append(((test @ weights).argmax(1) == np.arange(10).repeat(20)).mean())
     # Chance is 10 %; one accuracy of 200 clips deviates by 2.1 %.
     assert np.mean(accuracies) < 0.16
