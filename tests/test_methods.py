@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import CrashingAt, MakeStore
+from conftest import MakeStore
 from settings import PAPER, started
 
 from prism.artifacts.condensed import CondensedSet
@@ -167,9 +167,8 @@ def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(store, tmp_p
 
 
 @every_method
-@pytest.mark.parametrize("storage", DTYPES)
-def test_bytes_are_those_of_the_file_and_four_for_each_stored_value(store, tmp_path, method, storage):
-    condensed = make(store, method, tmp_path / "set", storage=storage)
+def test_bytes_are_those_of_the_file_and_four_for_each_stored_value(store, tmp_path, method):
+    condensed = make(store, method, tmp_path / "set", storage="uint8")
     tensors = condensed.encoding.tensors
     values = {name: part for name, part in tensors.items() if not name.endswith(("scale", "minimum"))}
     indices = {"times", "offsets"}
@@ -195,16 +194,14 @@ def test_an_output_that_exists_is_refused_before_the_first_step_unless_overwriti
 
 
 @every_method
-@pytest.mark.parametrize("verb", [evaluate, retrieve])
-def test_both_tasks_train_on_it_and_from_one_seed_alike(make_store, tmp_path, method, verb):
+def test_both_tasks_train_on_it_and_from_one_seed_alike(make_store, tmp_path, method):
     store = make_store(train=10, val=0)
     made = make(store, method, tmp_path / "set")
-    results = [
-        verb(source, store, width=2, epochs=3, seeds=1, device="cpu") for source in (made, tmp_path / "set")
-    ]
+    tasks = [(evaluate, made), (evaluate, tmp_path / "set"), (retrieve, made)]
+    *results, found = [verb(given, store, width=2, epochs=3, seeds=1, device="cpu") for verb, given in tasks]
     (first,), (second,) = (result.runs for result in results)
     assert (first.scores, first.train_loss) == (second.scores, second.train_loss)
-    assert np.isfinite(first.train_loss)
+    assert np.isfinite([first.train_loss, found.runs[0].train_loss]).all()
     subject = results[1].subject
     assert (subject.method, subject.num_videos, subject.num_keyframes) == (method, 2, made.num_keyframes)
     assert (subject.num_bytes, subject.float32_bytes) == (made.num_bytes, made.float32_bytes)
@@ -212,16 +209,6 @@ def test_both_tasks_train_on_it_and_from_one_seed_alike(make_store, tmp_path, me
 
 
 # Methods that have steps.
-
-
-@every_condensation
-@pytest.mark.parametrize("iteration", [1, 3])
-def test_a_run_that_died_resumes_to_the_same_bytes(store, tmp_path, crashing_at: CrashingAt, method, iteration):
-    with crashing_at(iteration):
-        make(store, method, tmp_path / "set", checkpoint_seconds=0)
-    make(store, method, tmp_path / "set", resume=True)
-    assert (tmp_path / "set").read_bytes() == make(store, method).to_bytes()
-    assert len(os.listdir(tmp_path)) == 2
 
 
 @every_condensation

@@ -9,7 +9,6 @@ from prism import testing
 from prism.condensation.objectives import MatchLoss, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule
-from prism.errors import OutputError
 from prism.ingestion.options import LAYOUTS
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
@@ -75,24 +74,12 @@ class Comparing(InsertionRule):
         return (energy == energy.max()) & ~state.mask
 
 
-class Nothing(InsertionRule):
-    def propose(self, state):
-        return None
-
-
-class Raising(InsertionRule):
-    def propose(self, state):
-        raise KeyError("no frame")
-
-
 @pytest.mark.parametrize(
     ("rule", "sentence"),
     [
         (Forgetful(), "from the generator alone|the bytes of one that was not stopped"),
         (Counting(), "the bytes of one that was not stopped|another part"),
         (Comparing(), "or independent_classes be False"),
-        (Nothing(), r"must give \(V, T\) = \(2, 8\) booleans, got a None"),
-        (Raising(), "KeyError: 'no frame'"),
     ],
 )
 def test_a_rule_that_breaks_a_promise_is_caught_with_a_sentence(tiny, rule, sentence):
@@ -227,7 +214,5 @@ def test_a_layout_that_finds_nothing_is_caught(tmp_path):
         testing.check_layout(LAYOUTS.make("classes"), tmp_path)
 
 
-def test_a_tiny_store_may_have_more_than_ten_classes_and_replaces_nothing(tmp_path):
+def test_a_tiny_store_may_have_more_than_ten_classes(tmp_path):
     assert len(testing.tiny_store(tmp_path / "store", classes=11, clips=1, size=8).classes) == 11
-    with pytest.raises(OutputError, match=r"store '.*' exists already\. Delete it, or choose another path\.$"):
-        testing.tiny_store(tmp_path)

@@ -114,14 +114,12 @@ NAN = float("nan")
     ("given", "sentence"),
     [
         (lambda losses, clips: None, "a MatchLoss, got a NoneType"),
-        (lambda losses, clips: MatchLoss(losses.tolist(), clips), r"losses \(C,\) = \(2,\), got a list"),
         (lambda losses, clips: MatchLoss(losses.sum(), clips), r"losses \(C,\) = \(2,\), got \(\)"),
         (lambda losses, clips: MatchLoss(losses, clips[:1]), r"gradients \(2, 8, 3, 48, 48\) .*, got \(1, 8,"),
         (
             lambda losses, clips: MatchLoss(losses, clips.double()),
             r"gradients .* of torch\.float32, got .*float64",
         ),
-        (lambda losses, clips: MatchLoss(losses, clips.detach().mul_(0.5)), "its losses without a change"),
     ],
 )
 def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(store, tmp_path, given, sentence):
@@ -183,7 +181,6 @@ class Proposing(InsertionRule):
 @pytest.mark.parametrize(
     ("given", "got"),
     [
-        (lambda mask: None, "a NoneType"),
         (lambda mask: mask[:1], r"\(1, 8\) of torch.bool"),
         (lambda mask: mask.float(), r"\(2, 8\) of torch.float32"),
     ],

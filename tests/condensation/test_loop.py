@@ -1,14 +1,11 @@
 """The loop, its journal and its checkpoints: the method, and that no kill changes a byte of its outcome."""
 
 import json
-import os
-import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ from conftest import CrashingAt
 from settings import CPU, PAPER, setup_of
 from settings import started as started_with
 
-from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
@@ -33,7 +29,7 @@ from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.recorder import checkpoint_path
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.videos import KeyFrames, KeyFrameVideos
-from prism.errors import ArtifactError, ConfigError, DivergedError, OutputError
+from prism.errors import ArtifactError, ConfigError, DivergedError
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.selection.select import select
@@ -127,15 +123,6 @@ def test_the_keyframes_move_as_sgd_with_momentum_by_hand(store):
         frames -= 0.3 * velocity
         run.step()
         torch.testing.assert_close(run.videos.frames.detach(), frames, rtol=1e-4, atol=1e-5)
-
-
-def test_the_loss_of_a_step_is_equation_8_of_the_clips_before_it(store):
-    run = started(store)
-    network, real = run.networks.draw(run.iteration), run.networks.class_means(run.iteration)
-    clips = run.videos.render().detach()
-    embeddings = network.embed(clips.transpose(1, 2))
-    expected = sum(float((real[c] - embeddings[c]).square().sum()) for c in range(2))
-    assert run.step().loss == pytest.approx(expected, rel=1e-4)
 
 
 def test_all_insertions_of_an_iteration_are_judged_on_the_keyframes_as_they_stood(store):
@@ -257,7 +244,6 @@ def test_telemetry_tells_the_whole_run(store, tmp_path):
 
 VARIANTS: dict[str, dict[str, object]] = {
     **{f"insertion {name}": {"insertion": name} for name in RULES.registry},
-    **{f"storage {name}": {"storage": name} for name in STORAGES.registry},
     "a relative rate that falls": {"lr": 0.0, "relative_lr": 0.3, "decay": "cosine"},
     "bfloat16, all real clips": {"precision": "bfloat16", "batch_real": 0},
     "dm": {"method": "dm", "storage": "h264"},
@@ -393,12 +379,11 @@ def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, t
     assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM])
-def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, uninterrupted, number):
+def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, uninterrupted):
     output = tmp_path / "set.safetensors"
     process = launched(store, output)
     wait_for(lambda: num_steps(output) > 5, process)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     _, message = process.communicate(timeout=60)
     assert process.returncode == 130
     assert message.splitlines()[-1].startswith("prism: stopped at iteration ")
@@ -407,8 +392,7 @@ def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, unin
     at = int(message.split("iteration ")[1].split(" ")[0])
     assert num_steps(output) == at
     assert not output.exists()
-    if number == signal.SIGTERM:
-        assert resumed(store, output) == uninterrupted
+    assert resumed(store, output) == uninterrupted
 
 
 def interrupted(store: ClipStore, output: Path, crashing_at: CrashingAt, **options: object) -> None:
@@ -424,19 +408,11 @@ def test_a_checkpoint_without_resume_is_refused(store, tmp_path, crashing_at):
     assert checkpoint_path(tmp_path / "set").exists()
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"lr": 2.0}, r"config\.lr is 1\.0, not 2\.0"),
-        ({"seed": 5}, r"config\.seed is 0, not 5"),
-        ({"insertion": "l2"}, r"config\.insertion is 'gradient', not 'l2'"),
-    ],
-)
-def test_resuming_with_another_option_is_refused_by_name(store, tmp_path, crashing_at, change, says):
+def test_resuming_with_another_option_is_refused_by_name(store, tmp_path, crashing_at):
     interrupted(store, tmp_path / "set", crashing_at)
     before = checkpoint_path(tmp_path / "set").read_bytes()
-    with pytest.raises(ArtifactError, match=says):
-        run_tiny(store, tmp_path / "set", resume=True, **change)
+    with pytest.raises(ArtifactError, match=r"config\.insertion is 'gradient', not 'l2'"):
+        run_tiny(store, tmp_path / "set", resume=True, insertion="l2")
     assert checkpoint_path(tmp_path / "set").read_bytes() == before
 
 
@@ -486,27 +462,18 @@ def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path
     assert CondensedSet.load(tmp_path / "set").source["config"]["seed"] == 7
 
 
-DAMAGES = ("truncated", "text", "no tensors", "other shapes", "infinite values", "a foreign tensor", "too late")
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", ["truncated", "text", "no tensors", "other shapes"])
 def test_a_damaged_checkpoint_is_refused_in_one_sentence(store, tmp_path, crashing_at, damage):
     interrupted(store, tmp_path / "set", crashing_at)
     path = checkpoint_path(tmp_path / "set")
     whole = path.read_bytes()
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata()
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    later = {"prism": json.dumps(json.loads(metadata["prism"]) | {"iteration": 99})}
-    infinite = tensors | {"frames": torch.full_like(tensors["frames"], torch.inf)}
     changed = {
         "truncated": whole[:-10],
         "text": b"hello",
         "no tensors": safetensors.torch.save({}, metadata),
         "other shapes": safetensors.torch.save({"frames": torch.ones(3), "mask": torch.ones(2)}, metadata),
-        "infinite values": safetensors.torch.save(infinite, metadata),
-        "a foreign tensor": safetensors.torch.save(tensors | {"momentum.7": torch.ones(3)}, metadata),
-        "too late": safetensors.torch.save(tensors, later),
     }
     path.write_bytes(changed[damage])
     with pytest.raises(ArtifactError, match="damaged") as caught:
@@ -567,31 +534,9 @@ def test_more_keyframes_than_frames_are_refused(store):
         run_tiny(store, initial_keyframes=9)
 
 
-@pytest.mark.parametrize("rule", ["gradient", "random", "l2"])
-def test_a_rule_that_no_frame_is_left_for_is_refused_with_a_remedy(store, rule):
-    with pytest.raises(ConfigError, match=rf"insertion rule '{rule}' has none to insert.*--initial-keyframes 2"):
-        run_tiny(store, initial_keyframes=0, insertion=rule)
-
-
-@contextmanager
-def files_limited_to(num_bytes: int) -> Iterator[None]:
-    """Let every write beyond a size fail, as a full disk does."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@pytest.mark.parametrize("checkpoint_seconds", [0, 60])
-def test_a_disk_that_fills_up_leaves_nothing_half_written(store, tmp_path, checkpoint_seconds):
-    output = tmp_path / "set"
-    with files_limited_to(50_000), pytest.raises(OutputError, match="cannot be written"):
-        run_tiny(store, output, checkpoint_seconds=checkpoint_seconds)
-    assert os.listdir(tmp_path) == [telemetry_path(output).name]
-    for line in telemetry_path(output).read_text().splitlines():
-        json.loads(line)
+def test_a_rule_that_no_frame_is_left_for_is_refused_with_a_remedy(store):
+    with pytest.raises(ConfigError, match=r"insertion rule 'l2' has none to insert.*--initial-keyframes 2"):
+        run_tiny(store, initial_keyframes=0, insertion="l2")
 
 
 @pytest.mark.parametrize("seconds", [-1.0, float("nan")])

@@ -117,12 +117,6 @@ def test_class_means_are_those_of_the_real_clips_that_an_objective_is_shown(make
         torch.testing.assert_close(networks.class_means(5), means, rtol=1e-4, atol=1e-5)
 
 
-def test_a_part_of_the_classes_has_the_means_that_it_has_among_all(make_store):
-    networks = numbered(make_store(classes=3, train=[4, 2, 3]))
-    part = networks.of_classes(range(1, 2)).class_means(5)
-    torch.testing.assert_close(part, networks.class_means(5)[1:2], rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("flip", [False, True])
 def test_real_clips_are_mirrored_whole_where_that_keeps_the_labels(make_store, flip):
     store = make_store(train=12, flip=flip)
