@@ -24,12 +24,10 @@ Wave = Callable[[Array], Array]
 Stroke = tuple[tuple[float, float], ...]
 """The points of a line, (x, y) in radii from the centre, x to the right and y down."""
 
-# Pairs; lengths are in picture sizes.
+# Smallest and largest values of pairs; lengths are in picture sizes, the time of one cycle in frames.
 PERIODS = (20.0, 28.0)
-"""Shortest and longest time of one cycle, in frames."""
 PLACES = (0.375, 0.625)
 SPREADS = (0.13, 0.3)
-"""Smallest and largest distance of an object from the pair's centre."""
 RADII = (0.09, 0.2)
 SHAPES = (4, 6, 64)
 """Corners of an object; one with 64 is a disc."""
@@ -73,25 +71,18 @@ GLYPHS: dict[str, tuple[Stroke, ...]] = {
 }
 DIRECTIONS = {"left": -1, "right": 1}
 GLYPH_CLASSES = tuple(f"{glyph}-{motion}" for glyph in GLYPHS for motion in DIRECTIONS)
+# Smallest and largest values of glyphs: the place in the middle of a video, the way through it, size, angle in
+# radians, width of a stroke, each channel of the background, and the light on a whole video.
 GLYPH_PLACES = (0.44, 0.56)
-"""Smallest and largest place of a sign in the middle of its video."""
 TRAVELS = (0.18, 0.36)
-"""Shortest and longest way of a sign through its video."""
 GLYPH_RADII = (0.28, 0.34)
 TILT = 0.15
-"""Largest angle of a sign, in radians."""
 WIDTHS = (0.06, 0.1)
-"""Thinnest and thickest stroke of a sign."""
 SHADES = (0.0, 0.6)
-"""Darkest and brightest of each channel of the background, before its texture."""
+LIGHTS = (0.7, 1.0)
 TEXTURE = 0.14
 """Largest amplitude of a wave of the texture."""
-LIGHTS = (0.7, 1.0)
-"""Darkest and brightest light on a whole video."""
-STRAYS = 2
-"""Stray strokes in a video."""
-STRAY_LENGTH = 0.24
-STRAY_WIDTHS = (0.02, 0.06)
+STRAYS, STRAY_LENGTH, STRAY_WIDTHS = 2, 0.24, (0.02, 0.06)
 STRAY_SPEED = 0.02
 """Fastest stray stroke in each direction, per video frame."""
 
@@ -211,14 +202,7 @@ def _squared_distance(u: Array, v: Array, start: tuple[float, float], end: tuple
 
 
 def _texture(size: int, random: np.random.Generator, *, cycles: int, strength: float) -> Array:
-    """(H, W, 3) sum of six plane waves that fit the picture's edges.
-
-    Args:
-        size: H and W.
-        random: draws directions, phases and colours.
-        cycles: most of a wave, across and down the picture.
-        strength: largest amplitude of a wave in a colour.
-    """
+    """(H, W, 3) sum of six plane waves of at most `cycles` across and down, which fit the picture's edges."""
     waves = 6
     across, down = random.integers(-cycles, cycles + 1, (2, waves, 1, 1))
     phase = random.random((waves, 1, 1))

@@ -145,7 +145,7 @@ def _parts_of(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, 
         most = len(names) if names is not None else 2**31
         number = -1
         with contextlib.suppress(TypeError):
-            number = operator.index(label)
+            number = operator.index(cast(Any, label))
         if not 0 <= number < most:
             range_ = f"0..{most - 1}" if names is not None else "0, 1, …"
             problem = f"the label {str(label)[:80]!r}, but it must be a name or one of {range_}"

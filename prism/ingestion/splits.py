@@ -38,14 +38,7 @@ NAMED = r"_(g\d+)_c\d+"
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
-    """Find the videos of a source with the layout that the options name.
-
-    Args:
-        source: a folder, or a CSV file whose paths are relative to its own folder.
-        config: options of `prism ingest`; the defaults for None.
-
-    Returns:
-        The listing, its videos sorted by their relative path.
+    """Find the videos of a source with the layout that the options name, sorted by their relative path.
 
     Raises:
         SourceError: the source is missing, has no videos, or its lists are missing or faulty.
@@ -116,17 +109,10 @@ def _is_pointer(path: str) -> bool:
 
 def _left_out(listing: Listing) -> Iterator[str]:
     """Sentences on what `skipped.csv` does not have."""
-    capitals = Counter(label.casefold() for label in listing.labels)
-    for what, names in (
-        ("videos that no list names are left out", listing.unlisted),
-        ("folders of classes without a video, which are no part of the task", listing.empty),
-        (
-            "classes whose names differ only in capitals are different ones",
-            [label for label in listing.labels if capitals[label.casefold()] > 1],
-        ),
-    ):
-        if names:
-            yield f"Caution: {what}: {_named(names)}."
+    if listing.unlisted:
+        yield f"Caution: videos that no list names are left out: {_named(listing.unlisted)}."
+    if listing.empty:
+        yield f"Caution: folders of classes without a video: {_named(listing.empty)}."
     if listing.unread:
         yield f"Passed over in class folders, as no videos: {_suffixes(listing.unread)}."
 
@@ -159,14 +145,7 @@ def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
 
 
 def split_videos(listing: Listing, config: IngestConfig) -> list[VideoSource]:
-    """Give every video of a listing its split, and add cautions on the splits to the listing's notes.
-
-    Returns:
-        The videos in the order of a store.
-
-    Raises:
-        SourceError: as in `assign_splits`.
-    """
+    """The videos of a listing with their splits, in the order of a store; cautions are added to the notes."""
     try:
         videos = assign_splits(listing.videos, config)
     except SourceError as error:
@@ -241,13 +220,7 @@ def _found(pattern: str, video: VideoSource) -> str:
 
 
 def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> Iterator[str]:
-    """Sentences on test videos that were set apart, and on recordings and files that are in several splits.
-
-    Args:
-        listed: the videos with the splits that the source names.
-        videos: the same with all their splits.
-        config: the options.
-    """
+    """Sentences on test videos that were set apart, and on recordings and files that are in several splits."""
     if not any(video.split == "test" for video in listed):
         num_test = sum(video.split == "test" for video in videos)
         said = (

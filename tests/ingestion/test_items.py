@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from videos import numbered, shown_number, write_numbered_images
+from videos import numbered, shown_number
 
 from prism.artifacts.store import ClipStore
-from prism.errors import ClipError, ConfigError, OutputError, SourceError
+from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.build import ingest
 
 CLIP = {"num_frames": 4, "stride": 1, "size": 32, "progress": False}
@@ -63,17 +63,6 @@ def test_pairs_become_a_store_like_a_folder_without_splits(tmp_path, capsys):
         assert numbers == list(range(10 * item + source.start, 10 * item + source.start + 4))
         assert source.split == "train" or source.start == 2
     assert ClipStore.open(store.path).fingerprint == store.fingerprint
-
-
-def test_the_clips_are_those_of_the_same_frames_in_a_folder(tmp_path):
-    items = pairs()
-    for number, (_, label) in enumerate(items):
-        write_numbered_images(tmp_path / "videos" / label / f"{number:07}", 8)
-    of_objects = ingest([(video(0), label) for _, label in items], tmp_path / "objects", **WHOLE)
-    of_files = ingest(tmp_path / "videos", tmp_path / "files", workers=1, **WHOLE)
-    assert torch.equal(of_objects.clips("train").frames, of_files.clips("train").frames)
-    assert of_objects.normalisation == of_files.normalisation
-    assert of_objects.header.settings == of_files.header.settings
 
 
 def test_splits_by_name_are_kept_with_every_window_that_is_wanted(tmp_path):
@@ -216,17 +205,3 @@ def test_a_source_that_cannot_be_used_gets_one_sentence(tmp_path, source, option
     with pytest.raises(error, match=re.escape(says)):
         ingest(source, tmp_path / "store", **(CLIP | options))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_error_of_the_data_set_itself_comes_out_and_the_older_store_stays(tmp_path):
-    def broken():
-        yield GOOD[0]
-        raise KeyError("my own")
-
-    before = ingest(GOOD, tmp_path / "store", **CLIP).fingerprint
-    with pytest.raises(OutputError, match="exists already"):
-        ingest(GOOD, tmp_path / "store", **CLIP)
-    with pytest.raises(KeyError, match="my own"):
-        ingest(broken(), tmp_path / "store", overwrite=True, **CLIP)
-    assert ClipStore.open(tmp_path / "store").fingerprint == before
-    assert [path.name for path in tmp_path.iterdir()] == ["store"]

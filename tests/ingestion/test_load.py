@@ -1,11 +1,10 @@
 """`prism.load`: a set, a store, or videos as they lie in a folder."""
 
 import pickle
-import re
 
 import pytest
 import torch
-from videos import shown_number, write_classes, write_numbered, write_numbered_images
+from videos import shown_number, write_classes, write_numbered_images
 
 import prism
 from prism.errors import ArtifactError, ConfigError, SourceError
@@ -48,16 +47,6 @@ def test_splits_of_the_folder_are_kept_and_others_cut_where_it_is_said(videos, t
     assert len(prism.load(tmp_path, split="test", **CLIP)) == 2
 
 
-def test_a_list_of_videos_will_do(videos):
-    names = [path.relative_to(videos).as_posix() for path in sorted(videos.rglob("*.mp4"))]
-    rows = "".join(f"{name},{name.split('/')[0]},train\n" for name in names if "v1" not in name)
-    (videos / "some.csv").write_text("path,label,split\n" + rows)
-    try:
-        assert len(prism.load(videos / "some.csv", **CLIP)) == 2
-    finally:
-        (videos / "some.csv").unlink()
-
-
 def test_an_exported_set_is_loaded_again(store, tmp_path):
     chosen = select(store, vpc=2)
     prism.export(chosen, tmp_path / "out", lossless=True)
@@ -65,15 +54,6 @@ def test_an_exported_set_is_loaded_again(store, tmp_path):
     assert loaded.targets == chosen.labels.tolist()
     clips = torch.stack([video for video, _ in loaded])
     assert torch.equal((255 * clips).round(), (255 * chosen.render()).round())
-
-
-def test_a_video_that_is_skipped_is_named(videos, tmp_path, capsys):
-    for number in range(2):
-        write_numbered(tmp_path / "a" / f"{number}.mp4", 6)
-        write_numbered(tmp_path / "b" / f"{number}.mp4", 6)
-    (tmp_path / "a" / "0.mp4").write_bytes(b"nothing")
-    assert len(prism.load(tmp_path, **CLIP)) == 3
-    assert re.search(r"Skipped 1 of 4 videos.* it cannot be opened as a video", capsys.readouterr().err)
 
 
 def test_what_is_neither_is_refused(store, tmp_path):

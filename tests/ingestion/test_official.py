@@ -1,6 +1,5 @@
 """Official layouts: miniature trees exactly as the authors publish them, with their awkward names and lines."""
 
-import csv
 import json
 import re
 from collections import Counter
@@ -8,14 +7,12 @@ from pathlib import Path
 from unicodedata import normalize
 
 import pytest
-from videos import shown_number, write_numbered
 
 from prism.errors import SourceError
-from prism.ingestion.build import ingest
 from prism.ingestion.listing import MISSING, Listing, VideoSource
 from prism.ingestion.official import MINIUCF, VALIDATION_IS_TEST
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.splits import assign_splits, list_videos, recording
+from prism.ingestion.splits import list_videos, recording
 from prism.recipes import read_recipe
 
 
@@ -215,12 +212,6 @@ def test_hmdb51_leaves_out_the_videos_marked_0_and_reads_every_name(hmdb, above)
     assert splits == ["train", "test", "train", "train", "test"]
 
 
-def test_a_name_that_two_classes_list_is_told_by_its_folder(hmdb):
-    lists = {HMDB + f"{label}_test_split1.txt": "same.avi 1\n" for label in ("brush_hair", "clap")}
-    touch(write(hmdb, lists), "a/brush_hair/same.avi", "a/clap/same.avi")
-    assert found(hmdb, "hmdb51") == [(f"a/{label}/same.avi", label, "train") for label in ("brush_hair", "clap")]
-
-
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_a_listed_name_is_found_in_either_unicode_form(hmdb, form):
     name = "Café_clap_u_nm_np1_fr_goo_0.avi"
@@ -286,28 +277,6 @@ def test_kinetics_videos_lie_flat_or_in_folders_under_any_suffixes_and_validatio
         VALIDATION_IS_TEST,
         "Caution: videos that no list names are left out: 1 ('_DBCJUKJQNS_000040_000050.mp4').",
     ]
-
-
-def test_kinetics_becomes_a_store_that_lists_missing_and_broken_videos(k400, tmp_path, capfd):
-    for first, name in enumerate(K400_VIDEOS):
-        (k400 / name).unlink()
-        codec = "libvpx" if name.endswith("webm") else "libx264"
-        write_numbered(k400 / name, 50, codec, {"g": "12"}, first=first)
-    lists = k400 / "annotations/train.csv"
-    lists.write_text(lists.read_text() + "abseiling,broken,0,10,train,0\n")
-    write(k400, {"broken_000000_000010.mp4": "no video"})
-    options = {**read_recipe("kinetics400")["ingest"], "num_frames": 4, "fps": 5.0, "size": 32}
-    store = ingest(k400, tmp_path / "store", **options)
-    assert VALIDATION_IS_TEST in capfd.readouterr().err
-    assert store.classes == ("abseiling", "air drumming")
-    assert store.header.splits == {"train": 2, "val": 0, "test": 1}
-    assert {(source.start, source.stride) for source in store.sources} == {(17, 5)}
-    assert [shown_number(clip[0]) for clip in store.clips("train").frames.numpy()] == [17, 18]
-    with (store.path / "skipped.csv").open(newline="") as file:
-        reasons = {row["path"]: row["reason"] for row in csv.DictReader(file)}
-    assert reasons.pop("broken_000000_000010.mp4").startswith("it cannot be opened as a video")
-    assert list(reasons.values()) == [MISSING] * 2
-    assert store.header.num_skipped == 3
 
 
 # Something-Something V2
@@ -397,13 +366,3 @@ def test_faulty_lines_get_one_sentence_that_names_them(tmp_path, layout, name, t
     (place,) = tmp_path.rglob(name)
     place.write_bytes(text.encode("latin-1"))
     assert message in refused(tmp_path, layout)
-
-
-@pytest.mark.parametrize("name", ["ucf101", "miniucf", "hmdb51", "kinetics400", "ssv2"])
-def test_every_data_set_has_a_recipe_that_trains_on_all_its_training_videos(name, ucf):
-    options = read_recipe(name)["ingest"]
-    config = IngestConfig(**options)
-    assert config.layout == name
-    assert (config.num_frames, config.size) == ((8, 64) if name in ("kinetics400", "ssv2") else (16, 112))
-    kept = assign_splits(listing(ucf, "ucf101").videos, config)
-    assert Counter(video.split for video in kept) == {"train": 2, "test": 1}

@@ -157,11 +157,3 @@ def test_copies_in_two_splits_are_counted_and_two_are_named(alike):
         "'train/a/1.mp4' (train), 'test/b/3.mp4' (test) of 'train/b/2.mp4' (train)). A network is then scored on "
         "what it has seen. Remove one."
     )
-
-
-def test_neither_links_nor_empty_files_are_compared(alike, tmp_path):
-    shutil.copy(alike / "train/a/1.mp4", tmp_path / "elsewhere.mp4")
-    (alike / "test/a/3.mp4").symlink_to(tmp_path / "elsewhere.mp4")
-    for split in ("train", "test"):
-        (alike / split / "a/empty.mp4").touch()
-    assert cautions(list_videos(alike, IngestConfig(follow_links=True)).videos, IngestConfig(val_fraction=0)) == []
