@@ -1,23 +1,26 @@
 """The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
+import hashlib
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from prism.artifacts.store import ENTRIES, ClipStore
-from prism.config import as_path
+from prism.config import as_dict, as_path
 from prism.errors import Interrupted, SourceError
-from prism.ingestion.listing import DataSet, why_skipped
+from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.plan import Plan, make_plan
-from prism.ingestion.pool import Shard, decode_all, decode_shard
-from prism.ingestion.working import WorkingFolder, discard_named, working_folder
+from prism.ingestion.pool import Shard, Task, decode_all, decode_shard
+from prism.ingestion.splits import list_videos, split_videos
+from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import (
     check_output,
@@ -30,8 +33,10 @@ from prism.machine.files import (
 )
 from prism.machine.progress import Advance, note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
+from prism.machine.text_io import canonical_json, parse_json, read_text
 from prism.machine.threads import stop_signal, stoppable
 
+PLAN_VERSION = 4
 SHARD_VIDEOS = 16
 """Videos that an executor decodes in one item."""
 
@@ -96,6 +101,98 @@ def ingest(
             with stoppable("stopped. Run the same command again to go on."):
                 _build(plan, output, run.executor or workers or usable, run.progress)
     return ClipStore.open(output, verify=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be decoded into which bytes, settled before the first frame is.
+
+    Attributes:
+        config: the options.
+        listing: the videos that the layout found.
+        videos: the same with their splits, in the order of the store.
+        flip: whether a horizontal flip keeps the labels.
+    """
+
+    config: IngestConfig
+    listing: Listing
+    videos: Sequence[VideoSource]
+    flip: bool
+
+    @cached_property
+    def stamps(self) -> list[str]:
+        """For every video a digest of its files' names, sizes and times when the run began."""
+        return [_stamp(video.path) for video in self.videos]
+
+    def check_unchanged(self) -> None:
+        """Refuse to make a store of videos that changed while they were decoded."""
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            if _stamp(video.path) != stamp:
+                change = f"video '{video.relative}' was changed or moved since the run began."
+                raise SourceError(f"{change} Run the same command again; it starts again.")
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        """For every video the byte where its slots start, and at the end their whole size."""
+        return slot_offsets(self.videos, self.config)
+
+    def to_json(self) -> str:
+        """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
+        digest = hashlib.sha256()
+        for video, stamp in zip(self.videos, self.stamps, strict=True):
+            digest.update(canonical_json([video.relative, video.label, video.split, stamp]).encode())
+        content = {
+            "version": PLAN_VERSION,
+            "settings": as_dict(self.config),
+            "flip": self.flip,
+            # They decide the pixels of a clip.
+            "versions": {name: metadata.version(name) for name in ("prism-condense", "av", "pillow")},
+            "videos": digest.hexdigest(),
+        }
+        return canonical_json(content, indent=1)
+
+    def task(self, number: int, slots: Path) -> Task:
+        """The order to decode a video into its slots in a file."""
+        return Task.of(self.videos[number], self.config, slots, self.offsets[number])
+
+
+def make_plan(source: Path, config: IngestConfig) -> Plan:
+    """Find the videos, give each its split, and put them in the order of the store."""
+    listing = list_videos(source, config)
+    videos = split_videos(listing, config)
+    flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
+    return Plan(config, listing, videos, flip)
+
+
+def read_flip(root: Path) -> bool:
+    """Whether a horizontal flip keeps the labels, as the `prism.json` of a source says; true without one.
+
+    The file may also say what it was `made_by`, and its `entries`.
+    """
+    file = root / "prism.json"
+    if not file.exists():
+        return True
+    try:
+        content = parse_json(read_text(file))
+    except (OSError, ValueError) as error:
+        raise SourceError(f"'{file}' cannot be read: {error}.") from None
+    keys = set(content) - {"entries", "made_by"} if isinstance(content, dict) else set()
+    if keys != {"flip"} or type(content["flip"]) is not bool:
+        raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
+    return content["flip"]
+
+
+def _stamp(path: Path) -> str:
+    """A digest of name, size and time of change of a video's files."""
+    digest = hashlib.sha256()
+    for file in frame_files(path) if path.is_dir() else [path]:
+        try:
+            found = file.stat()
+            size, time = found.st_size, found.st_mtime_ns
+        except OSError:
+            size, time = -1, 0
+        digest.update(canonical_json([file.name, size, time]).encode())
+    return digest.hexdigest()
 
 
 def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:

@@ -53,17 +53,8 @@ CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
 """Decoders that refuse what is damaged; FFmpeg's own of these codecs show it."""
 EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of one video; those of its decoding are options of `IngestConfig`."""
-
-    max_decode_seconds: float
-    max_decode_bytes: int
-    min_side: int = 8
-    max_pixels: int = 2**25
-    max_seconds: float = 4 * 3600.0
+MIN_SIDE, MAX_PIXELS, MAX_SECONDS = 8, 2**25, 4 * 3600.0
+"""Least side and most pixels of a frame, and longest video; `ingestion/pool.py` limits memory and time."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +70,13 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Outcome":
-        """Read `to_dict`'s values.
-
-        Raises:
-            KeyError, TypeError, ValueError: they are not such values.
-        """
+        """Read `to_dict`'s values; others raise KeyError, TypeError or ValueError."""
         windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
         return cls(windows, count(values["video_frames"]), str(values["reason"]), str(values["damage"]))
 
 
 def read_clips(
-    path: Path, choose: Choose, num_frames: int, size: int, limits: Limits, root: Path, whole: bool = False
+    path: Path, choose: Choose, num_frames: int, size: int, root: Path, whole: bool = False
 ) -> tuple[Outcome, list[Array]]:
     """Decode the clips of one video, holding no more than their frames.
 
@@ -99,7 +86,6 @@ def read_clips(
             frames per second (None where they are not known), the windows to read, each inside a run.
         num_frames: frames of a clip (T).
         size: height and width in pixels; the short side is resized to it, then the centre is cropped.
-        limits: what the video may cost; the system keeps those of memory and time (`ingestion/pool.py`).
         root: the source; a frame that is a link may not lead out of it.
         whole: refuse a video that is damaged anywhere, for which all of it is decoded.
 
@@ -109,7 +95,7 @@ def read_clips(
     Raises:
         VideoError: the video cannot be used; the reason is its message.
     """
-    video = _Images(path, size, limits, root, whole) if path.is_dir() else _Video(path, size, limits)
+    video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size)
     # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
     guess = video.num_frames
     scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read_in_order(())
@@ -154,8 +140,8 @@ class _Video:
         cut: says that the file ends early, if it does.
     """
 
-    def __init__(self, path: Path, size: int, limits: Limits) -> None:
-        self.path, self.size, self.limits = path, size, limits
+    def __init__(self, path: Path, size: int) -> None:
+        self.path, self.size = path, size
         self.converter = VideoReformatter()
         self.matrix: list[int] | None = None
         if not path.is_file():
@@ -165,7 +151,7 @@ class _Video:
         with _opened(path) as (container, stream):
             codec, unit = stream.codec_context, stream.time_base or Fraction(1, 25)
             if codec.width and codec.height:
-                _check_frame(codec.width, codec.height, limits)
+                _check_frame(codec.width, codec.height)
             # Before a frame is decoded, which may change it.
             reorders = codec.has_b_frames
             stamps, end, is_whole = self._survey(container, stream)
@@ -173,8 +159,8 @@ class _Video:
             declared = stream.average_rate or stream.guessed_rate
             span = (times[-1] - times[0]) * unit if times else Fraction(0)
             seconds = float(span or len(stamps) / (declared or 25))
-            if seconds > limits.max_seconds:
-                raise VideoError(f"it plays for {seconds:.0f} seconds, more than {limits.max_seconds:g}.")
+            if seconds > MAX_SECONDS:
+                raise VideoError(f"it plays for {seconds:.0f} seconds, more than {MAX_SECONDS:g}.")
             self.num_frames = len(stamps)
             self.rate = _rate(declared, span, len(times))
             # The last frame counts too, which may have no duration.
@@ -286,7 +272,7 @@ class _Video:
 
     def _fit(self, frame: "av.VideoFrame") -> Array:
         """(3, size, size), as it is stored."""
-        _check_frame(frame.width, frame.height, self.limits)
+        _check_frame(frame.width, frame.height)
         self.matrix = self.matrix or _matrix(frame)
         try:
             return fit(self.converter.reformat(frame, format="rgb24").to_ndarray(), self.size)
@@ -303,15 +289,15 @@ class _Images:
 
     rate, times = None, ()
 
-    def __init__(self, folder: Path, size: int, limits: Limits, root: Path, whole: bool) -> None:
-        self.images, self.size, self.limits, self.root, self.whole = frame_files(folder), size, limits, root, whole
+    def __init__(self, folder: Path, size: int, root: Path, whole: bool) -> None:
+        self.images, self.size, self.root, self.whole = frame_files(folder), size, root, whole
         self.num_frames = len(self.images)
         _require_one_series(self.images)
 
     def read_in_order(self, wanted: Collection[int]) -> _Scan:
         frames = {}
         for number in range(self.num_frames) if self.whole else wanted:
-            frame = _read_image(self.images[number], self.size, self.limits, self.root)
+            frame = _read_image(self.images[number], self.size, self.root)
             if number in wanted:
                 frames[number] = frame
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
@@ -450,11 +436,11 @@ def _as_shown(frame: Array, matrix: list[int]) -> Array:
     return np.ascontiguousarray(frame[:, :: -1 if down < 0 else 1, :: -1 if right < 0 else 1])
 
 
-def _check_frame(width: int, height: int, limits: Limits) -> None:
-    if width * height > limits.max_pixels:
-        raise VideoError(f"its frames have {width}×{height} pixels, more than {limits.max_pixels}.")
-    if min(width, height) < limits.min_side:
-        raise VideoError(f"its frames have {width}×{height} pixels, less than {limits.min_side} on a side.")
+def _check_frame(width: int, height: int) -> None:
+    if width * height > MAX_PIXELS:
+        raise VideoError(f"its frames have {width}×{height} pixels, more than {MAX_PIXELS}.")
+    if min(width, height) < MIN_SIDE:
+        raise VideoError(f"its frames have {width}×{height} pixels, less than {MIN_SIDE} on a side.")
 
 
 def _reason(error: Exception) -> str:
@@ -475,14 +461,14 @@ def _require_one_series(images: Sequence[Path]) -> None:
         raise VideoError(f"its pictures belong to several series ({said}), of which one is wanted.")
 
 
-def _read_image(path: Path, size: int, limits: Limits, root: Path) -> Array:
+def _read_image(path: Path, size: int, root: Path) -> Array:
     if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root.resolve()):
         raise VideoError(f"frame '{path.name}' is a link that leaves the source.")
     if path.exists() and not path.is_file():
         raise VideoError(f"frame '{path.name}' is no file.")
     try:
         with Image.open(path) as image:
-            _check_frame(image.width, image.height, limits)
+            _check_frame(image.width, image.height)
             frame = fit(as_rgb(image), size)
             if image.format == "JPEG":
                 _check_jpeg(path.read_bytes())

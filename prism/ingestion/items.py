@@ -16,7 +16,7 @@ import numpy as np
 
 from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.assemble import assemble
-from prism.ingestion.decode import Array, Limits, Outcome, as_rgb, fit
+from prism.ingestion.decode import MIN_SIDE, Array, Outcome, as_rgb, fit
 from prism.ingestion.listing import SPLIT_NAMES, DataSet, Listing, VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Sampling
@@ -30,7 +30,7 @@ VIDEO_KEYS, LABEL_KEYS, GROUP_KEY = ("video", "frames", "clip", "pixel_values"),
 """Names of the frames, the label and the recording of an item that is a table."""
 SHAPES = (
     "(T, H, W, 3) or (T, 3, H, W) in whole numbers of 0..255, or in floats of 0..1, with T of at least 2 and "
-    f"sides of at least {Limits.min_side}"
+    f"sides of at least {MIN_SIDE}"
 )
 Clips = dict[str, tuple[Outcome, int]]
 """For each split that an item may come into its windows, and the byte where their clips begin in the file."""
@@ -178,7 +178,7 @@ def as_frames(video: Any, where: str) -> Array:
         raise ClipError(f"{where} has frames that cannot be read: {problem}. They must be {SHAPES}.") from None
     if frames.ndim == 4 and frames.shape[-1] != 3 and frames.shape[1] == 3:
         frames = frames.transpose(0, 2, 3, 1)
-    if frames.ndim != 4 or frames.shape[-1] != 3 or len(frames) < 2 or min(frames.shape[1:3]) < Limits.min_side:
+    if frames.ndim != 4 or frames.shape[-1] != 3 or len(frames) < 2 or min(frames.shape[1:3]) < MIN_SIDE:
         hint = " Is this (C, T, H, W)?" if frames.ndim == 4 and frames.shape[0] == 3 else ""
         raise ClipError(f"{where} has frames of shape {frames.shape}, but they must be {SHAPES}.{hint}")
     most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind)

@@ -19,10 +19,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from prism.errors import OutputError, VideoError
-from prism.ingestion.decode import Limits, Outcome, read_clips
+from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import Sampling
@@ -45,21 +44,16 @@ class Task:
     size: int
     follow_links: bool
     damaged: str
+    max_decode_seconds: float
+    max_decode_bytes: int
     sampling: Sampling
-    limits: Limits
 
     @classmethod
     def of(cls, video: VideoSource, config: IngestConfig, slots: Path, offset: int) -> "Task":
         """The task to decode a video into its slots in a file, from a byte on."""
-
-        def options(part: type) -> dict[str, Any]:
-            return {
-                field.name: getattr(config, field.name) for field in fields(part) if hasattr(config, field.name)
-            }
-
-        parts = {"sampling": Sampling.of(config), "limits": Limits(**options(Limits))}
-        path = str(video.path.absolute())
-        return cls(path, video.relative, video.split, str(slots), offset, **options(cls) | parts)
+        options = {field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)}
+        place = {"slots": str(slots), "offset": offset, "sampling": Sampling.of(config)}
+        return cls(str(video.path.absolute()), video.relative, video.split, **options | place)
 
 
 def decode(task: Task) -> Outcome:
@@ -77,7 +71,6 @@ def decode(task: Task) -> Outcome:
             lambda count, runs, rate: sampling.windows(count, task.relative, task.split, rate, runs),
             sampling.num_frames,
             task.size,
-            task.limits,
             root,
             whole=task.damaged == "skip",
         )
@@ -102,10 +95,9 @@ def main() -> None:
     print(READY, file=answers)
     for line in sys.stdin:
         values = json.loads(line)
-        parts = {"sampling": Sampling(**values["sampling"]), "limits": Limits(**values["limits"])}
-        task = Task(**values | parts)
+        task = Task(**values | {"sampling": Sampling(**values["sampling"])})
         try:
-            with _bounded(task.limits):
+            with _bounded(task):
                 answer = decode(task).to_dict()
         except OutputError as error:
             answer = {"error": str(error)}
@@ -113,7 +105,7 @@ def main() -> None:
 
 
 @contextlib.contextmanager
-def _bounded(limits: Limits) -> Iterator[None]:
+def _bounded(task: Task) -> Iterator[None]:
     """Let the system keep the limits: what needs too much memory fails, what takes too long ends this process.
 
     A library that hangs or computes for hours comes to no line of Python: only the end of the process stops it.
@@ -123,14 +115,14 @@ def _bounded(limits: Limits) -> Iterator[None]:
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = limits.max_decode_bytes if most == resource.RLIM_INFINITY else min(limits.max_decode_bytes, most)
+        wanted = min(task.max_decode_bytes, most if most != resource.RLIM_INFINITY else task.max_decode_bytes)
         # macOS has the limit, but takes no number for it.
         resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
     if not hasattr(signal, "setitimer"):
         yield
         return
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, limits.max_decode_seconds)
+    signal.setitimer(signal.ITIMER_REAL, task.max_decode_seconds)
     try:
         yield
     finally:
@@ -230,7 +222,7 @@ def decode_all(
                 if isinstance(found, Outcome):
                     yield number, found
                 elif found == "SIGALRM":
-                    most = f"max_decode_seconds = {task_of(number).limits.max_decode_seconds:g}"
+                    most = f"max_decode_seconds = {task_of(number).max_decode_seconds:g}"
                     yield number, Outcome(reason=f"decoding it takes longer than {most}.")
                 elif tries_again:
                     again.append(number)

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -22,7 +21,7 @@ from videos import shown_number, write_audio, write_classes, write_numbered, wri
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
-from prism.ingestion import assemble, build, plan, pool
+from prism.ingestion import assemble, build, pool
 from prism.ingestion.assemble import PixelStatistics
 from prism.ingestion.build import ingest
 from prism.ingestion.decode import Outcome
@@ -33,7 +32,6 @@ from prism.ingestion.sampling import Sampling, Window
 from prism.ingestion.working import WorkingFolder, working_folder
 from prism.machine import files as runtime
 from prism.machine.files import partial_path
-from prism.machine.run import Run
 
 CONFIG = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
 
@@ -86,13 +84,6 @@ def test_the_store_holds_the_frames_that_its_index_names(source, tmp_path):
     assert ClipStore.open(store.path, verify=True).header == store.header
 
 
-@pytest.fixture(scope="module")
-def with_windows(source, tmp_path_factory) -> ClipStore:
-    """The store of `expected`, with three random windows of each test video."""
-    config = replace(CONFIG, random_test_windows=3)
-    return make(source, tmp_path_factory.mktemp("windows") / "store", config)
-
-
 def test_clips_without_holes_between_them_are_not_copied_where_the_file_system_allows(
     source, expected, tmp_path, monkeypatch
 ):
@@ -110,21 +101,19 @@ def test_clips_without_holes_between_them_are_not_copied_where_the_file_system_a
     assert files(make(source, tmp_path / "copied").path) == expected
 
 
-def test_random_test_windows_are_a_split_of_their_own_and_change_no_other(source, expected, with_windows):
-    frames, rows = expected["frames.u8"], expected["clips.csv"]
-    assert (with_windows.path / "frames.u8").read_bytes().startswith(frames)
-    assert (with_windows.path / "clips.csv").read_bytes().startswith(rows)
-    assert with_windows.header.splits == json.loads(expected["store.json"])["splits"] | {"test-random": 6}
-    assert with_windows.header.mean == tuple(json.loads(expected["store.json"])["mean"])
-
-
-def test_random_test_windows_hold_the_frames_that_the_index_names_and_differ(with_windows):
-    at = with_windows.positions("test-random")
-    sources = [with_windows.sources[i] for i in at]
-    assert [s.path for s in sources] == [with_windows.sources[i].path for i in with_windows.positions("test")
-                                         for _ in range(3)]  # fmt: skip
-    for clip, index in zip(with_windows.clips("test-random").frames.numpy(), sources, strict=True):
-        first = 50 * with_windows.classes.index(index.label) + 7 * int(index.path[-5]) + index.start
+def test_random_test_windows_are_a_split_of_their_own_and_change_no_other(source, expected, tmp_path):
+    store = make(source, tmp_path / "store", replace(CONFIG, random_test_windows=3))
+    for name in ("frames.u8", "clips.csv"):
+        assert (store.path / name).read_bytes().startswith(expected[name])
+    header = json.loads(expected["store.json"])
+    assert (store.header.splits, list(store.header.mean)) == (
+        header["splits"] | {"test-random": 6},
+        header["mean"],
+    )
+    sources = [store.sources[at] for at in store.positions("test-random")]
+    assert [s.path for s in sources[::3]] == [store.sources[at].path for at in store.positions("test")]
+    for clip, index in zip(store.clips("test-random").frames.numpy(), sources, strict=True):
+        first = 50 * store.classes.index(index.label) + 7 * int(index.path[-5]) + index.start
         assert [shown_number(frame) for frame in clip] == [first, first + 2, first + 4, first + 6]
     assert all(len({(s.start, s.stride) for s in sources[k : k + 3]}) == 3 for k in (0, 3))
 
@@ -153,105 +142,22 @@ def test_an_executor_makes_the_same_bytes(source, expected, tmp_path, monkeypatc
     assert not partial_path(tmp_path / "store").exists()
 
 
-def test_what_an_engine_has_decoded_is_kept_when_the_run_stops(source, expected, tmp_path, monkeypatch, capfd):
-    seen = []
-    monkeypatch.setattr(build, "SHARD_VIDEOS", 2)
-    output, original = tmp_path / "store", build.completed
+def test_ctrl_c_leaves_what_is_done_for_the_next_run(source, expected, tmp_path, monkeypatch, capfd):
+    record = WorkingFolder.record
 
-    def stopping(*given: object) -> Iterator[object]:
-        for found in original(*given):
-            if len(seen) == 2:
-                raise KeyboardInterrupt
-            seen.append(found)
-            yield found
+    def interrupting(folder: WorkingFolder, video: int, outcome: Outcome) -> None:
+        record(folder, video, outcome)
+        if len(folder.outcomes) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
 
-    with ThreadPoolExecutor(1) as executor, monkeypatch.context() as patch:
-        patch.setattr(build, "completed", stopping)
-        with pytest.raises(Interrupted, match="Run the same command again to go on"):
-            ingest(source, output, CONFIG, executor=executor, progress=False)
-    (partial_path(output) / "shards" / "0000000-left-behind.u8").write_bytes(b"half a clip")
-    store = ingest(source, output, CONFIG, workers=1, progress=True)
-    assert "4 of 8 videos are done already: going on." in capfd.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkingFolder, "record", interrupting)
+        with pytest.raises(Interrupted, match=r"stopped after 3 of 8 videos\. Run the same command again"):
+            make(source, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    store = ingest(source, tmp_path / "store", CONFIG, workers=1, progress=True)
+    assert "3 of 8 videos are done already: going on." in capfd.readouterr().err
     assert files(store.path) == expected
-
-
-def test_an_engine_has_workers_of_its_own(source, tmp_path):
-    with ThreadPoolExecutor(1) as executor, pytest.raises(ConfigError, match=r"workers = 2, .* with an engine"):
-        ingest(source, tmp_path / "store", CONFIG, workers=2, executor=executor)
-
-
-RUN = """
-import sys
-from pathlib import Path
-from prism.ingestion.options import IngestConfig
-from prism.ingestion.build import ingest
-config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
-ingest(Path(sys.argv[1]), Path(sys.argv[2]), config, workers=2, progress=True)
-"""
-
-
-def start(source: Path, output: Path) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-c",
-        "from prism.ingestion import working; working.SYNC_SECONDS = 0.0" + RUN,
-        source,
-        output,
-    ]
-    path = os.pathsep.join(sys.path)
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
-
-
-def wait_for_journal(output: Path, lines: int) -> Path:
-    journal = partial_path(output) / "journal.jsonl"
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if journal.exists() and journal.read_bytes().count(b"\n") >= lines:
-            return journal
-        time.sleep(0.002)
-    raise AssertionError("the run wrote no journal")
-
-
-@pytest.fixture
-def slow_source(tmp_path) -> Path:
-    """Videos that take a while, so that a run can be hit in its middle."""
-    root = write_classes(tmp_path / "slow", videos=12)
-    for k in range(6):
-        write_numbered(root / "jump" / f"w{k}.mp4", 1500, options={"preset": "ultrafast", "g": "2000"})
-    return root
-
-
-def test_a_killed_ingest_resumes_to_the_same_bytes(slow_source, tmp_path, capfd):
-    complete = files(make(slow_source, tmp_path / "complete").path)
-    output = tmp_path / "store"
-    run = start(slow_source, output)
-    journal = wait_for_journal(output, 4)
-    run.send_signal(signal.SIGKILL)
-    run.communicate()
-    assert run.returncode == -signal.SIGKILL
-    assert not output.exists()
-    done = journal.read_bytes().count(b"\n")
-    assert done < 30
-    # A kill may cut a line off.
-    with journal.open("ab") as file:
-        file.write(b'{"video": 3, "outco')
-    store = ingest(slow_source, output, CONFIG, workers=2, progress=True)
-    assert f"{done} of 30 videos are done already: going on." in capfd.readouterr().err
-    assert files(store.path) == complete
-    assert not partial_path(output).exists()
-
-
-def test_ctrl_c_leaves_what_is_done_for_the_next_run(slow_source, tmp_path):
-    output = tmp_path / "store"
-    run = start(slow_source, output)
-    wait_for_journal(output, 3)
-    run.send_signal(signal.SIGINT)
-    _, text = run.communicate(timeout=20)
-    assert "prism.errors.Interrupted: stopped after" in text
-    assert "Run the same command again to go on." in text
-    assert not output.exists()
-    complete = files(make(slow_source, tmp_path / "complete").path)
-    assert files(make(slow_source, output).path) == complete
 
 
 def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,13 +323,11 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
 
 def test_videos_shorter_than_a_clip_are_counted_and_one_is_named(tmp_path, capfd):
     root = write_classes(tmp_path / "root")
-    for frames, said in ((8, False), (64, True)):
-        config = IngestConfig(num_frames=frames, size=32)
-        ingest(root, tmp_path / f"store{frames}", config, workers=1, progress=False)
-        text = " ".join(capfd.readouterr().err.split())
-        assert (
-            "8 of 8 videos have fewer than 64 frames, such as 'jump/v0.mp4'. Their clips repeat" in text
-        ) == said
+    write_numbered(root / "jump/w.mp4", 8)
+    config = IngestConfig(num_frames=9, size=32)
+    ingest(root, tmp_path / "store", config, workers=1, progress=False)
+    text = " ".join(capfd.readouterr().err.split())
+    assert "1 of 9 videos have fewer than 9 frames, such as 'jump/w.mp4'. Their clips repeat" in text
 
 
 def test_a_class_left_without_training_videos_is_named_with_the_first_reason(source, tmp_path):
@@ -506,19 +410,9 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     make(source, tmp_path / "other", IngestConfig(num_frames=5, size=16))
     assert files(make(source, tmp_path / "other", overwrite=True).path) == expected
     assert leftovers(tmp_path / "other") == ["store"]
-    # How it runs may be said in one object as well.
-    ingest(source, tmp_path / "other", IngestConfig(num_frames=5, size=16), Run(overwrite=True))
-    assert ClipStore.open(tmp_path / "other").header.num_frames == 5
-
-
-def test_a_store_with_files_of_others_is_not_replaced(source, expected, tmp_path):
-    store = make(source, tmp_path / "store").path
-    (store / "cache").mkdir()
-    (store / "set.safetensors").write_bytes(b"days of work")
-    with pytest.raises(OutputError, match=r"set\.safetensors' is no part of a clip store, so '.*store' is not"):
-        make(source, store, overwrite=True)
-    (store / "set.safetensors").unlink()
-    assert files(make(source, store, overwrite=True).path) == expected
+    (tmp_path / "other/set.safetensors").write_bytes(b"days of work")
+    with pytest.raises(OutputError, match=r"set\.safetensors' is no part of a clip store, so '.*other' is not"):
+        make(source, tmp_path / "other", overwrite=True)
 
 
 def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):
@@ -541,7 +435,7 @@ def test_whether_a_flip_keeps_the_labels_is_the_sources_or_the_users_word(source
     root = shutil.copytree(source, tmp_path / "root")
     if text is not None:
         (root / "prism.json").write_text(text)
-    assert plan.make_plan(root, IngestConfig(flip=option)).flip is flip
+    assert build.make_plan(root, IngestConfig(flip=option)).flip is flip
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"flip": 0}', '{"flip": false, "mirror": 1}', "{}", "[" * 100_000])
@@ -549,7 +443,7 @@ def test_a_word_that_is_not_understood_is_refused(source, tmp_path, text):
     root = shutil.copytree(source, tmp_path / "root")
     (root / "prism.json").write_text(text)
     with pytest.raises(SourceError, match=r"prism\.json' (must be|cannot be read)"):
-        plan.make_plan(root, IngestConfig())
+        build.make_plan(root, IngestConfig())
 
 
 def test_pixel_statistics_are_those_of_numpy_and_ignore_the_order():
@@ -591,6 +485,9 @@ def test_ingest_works_from_a_thread_and_a_script_without_a_main_guard(source, ex
     thread.start()
     thread.join()
     assert files(stores[0].path) == expected
-    run = start(source, tmp_path / "script")
-    assert run.communicate(timeout=60)[1].startswith("The source names no test videos")
+    code = (
+        "import prism, sys; prism.ingest(*sys.argv[1:], num_frames=4, stride=2, size=32, val_fraction=0.25, "
+        "test_fraction=0.25, progress=False)"
+    )
+    subprocess.run([sys.executable, "-c", code, source, tmp_path / "script"], check=True)
     assert files(tmp_path / "script") == expected

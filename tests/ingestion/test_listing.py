@@ -10,6 +10,7 @@ from videos import write_classes
 
 import prism
 from prism.errors import ConfigError, SourceError
+from prism.ingestion.build import make_plan
 from prism.ingestion.listing import (
     LINKED_FOLDER,
     LINKED_OUT,
@@ -25,7 +26,6 @@ from prism.ingestion.listing import (
     why_skipped,
 )
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import list_videos
 from prism.testing import check_layout
 

@@ -12,6 +12,7 @@ import pytest
 
 from prism.errors import OutputError
 from prism.ingestion import drawings
+from prism.ingestion.build import make_plan
 from prism.ingestion.drawings import (
     DIRECTIONS,
     GLYPH_PLACES,
@@ -24,7 +25,6 @@ from prism.ingestion.drawings import (
 )
 from prism.ingestion.motion import KINDS, write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import list_videos
 
 SMALL = MotionConfig(train_per_class=2, test_per_class=1, num_frames=8, size=32)

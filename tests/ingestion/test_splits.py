@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.errors import SourceError
+from prism.ingestion.build import make_plan
 from prism.ingestion.listing import Listing, VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.plan import make_plan
 from prism.ingestion.splits import assign_splits, list_videos, recording, split_videos
 
 GROUPS = r"_(g\d+)_"
