@@ -59,7 +59,8 @@ faults: install
 
 fuzz: install
 	$(PIP) --no-build-isolation -c constraints.txt -e '.[fuzz]'
-	OMP_NUM_THREADS=1 $(RUN)/python tests/faults/fuzz.py $(FUZZ_SECONDS)
+	for kind in set store result; do \
+	    OMP_NUM_THREADS=1 $(RUN)/python tests/faults/fuzz.py $$kind $(FUZZ_SECONDS) || exit 1; done
 
 audit: install
 	$(PIP) --no-build-isolation -c constraints.txt -e '.[audit]'

@@ -1,5 +1,8 @@
 """Settings that many tests share, and a condensation with them."""
 
+import os
+from typing import TypeVar
+
 import torch
 
 from prism.artifacts.store import ClipStore
@@ -9,6 +12,7 @@ from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.recipes import read_recipe
 
+T = TypeVar("T")
 CPU = torch.device("cpu")
 PAPER = {key: value for key, value in read_recipe("paper")["condense"].items() if key != "method"}
 """The paper's options of `prism condense`: whole key-frames, insertion, an absolute learning rate."""
@@ -22,3 +26,8 @@ def setup_of(store: ClipStore, **options: object) -> Setup:
 def started(store: ClipStore, classes: range | None = None, **options: object) -> Condensation:
     """A condensation on a CPU before its first iteration."""
     return setup_of(store, **options).start(CPU, classes)
+
+
+def either(short: T, long: T) -> T:
+    """How much the fault tests do: less with every run of the tests, more with `make faults`."""
+    return long if os.environ.get("PRISM_FAULTS") == "long" else short

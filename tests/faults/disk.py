@@ -7,6 +7,7 @@ Python's own buffers: so a write fails where a real one would, when a buffer is 
 import builtins
 import errno
 import io
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -27,18 +28,13 @@ class FailingDisk:
         self.root, self.fail_at, self.error = root.resolve(), fail_at, error
         self.operations: list[str] = []
 
-    @property
-    def failed(self) -> bool:
-        """Whether the failure has happened."""
-        return self.fail_at is not None and len(self.operations) >= self.fail_at
-
     def touch(self, what: str, path: str | os.PathLike[str]) -> None:
         """Count an operation on a path, and fail if its turn has come."""
         if not Path(os.path.abspath(path)).is_relative_to(self.root):
             return
         self.operations.append(f"{what} {os.path.relpath(path, self.root)}")
-        now = len(self.operations)
-        if now == self.fail_at or (self.error == errno.ENOSPC and self.failed):
+        past = len(self.operations) - (self.fail_at or math.inf)
+        if past == 0 or (past > 0 and self.error == errno.ENOSPC):
             raise OSError(self.error, os.strerror(self.error))
 
     def __enter__(self) -> "FailingDisk":

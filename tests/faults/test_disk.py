@@ -1,6 +1,6 @@
 """Every single write, sync and rename of every verb fails once: a sentence, nothing half done, and it goes on.
 
-The short form lets about six fail for each of two reasons, the long one lets all fail for both.
+The short form lets about four fail for each of two reasons, the long one lets all fail for both.
 """
 
 import errno
@@ -13,7 +13,7 @@ import pytest
 from conftest import write_store
 from disk import FailingDisk
 from outputs import lasting
-from scale import either
+from settings import either
 from videos import write_classes
 
 from prism.condensation.condense import condense
@@ -103,7 +103,7 @@ def test_whichever_write_fails_nothing_is_half_done_and_the_run_goes_on(name, er
     expected, names = lasting(plain / kind), sorted(path.name for path in plain.iterdir())
     total = len(counting.operations)
     assert total >= 4
-    turn, step = either((list(ERRORS).index(error), max(len(ERRORS), total // 6)), (0, 1))
+    turn, step = either((list(ERRORS).index(error), max(len(ERRORS), total // 4)), (0, 1))
     for n in range(1 + turn, total + 1, step):
         folder = prepared(tmp_path / f"n{n}", name, inputs)
         output = folder / kind
