@@ -25,7 +25,7 @@ from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
 from prism.config import as_dict
-from prism.errors import ArtifactError, BusyError, ConfigError, OutputError
+from prism.errors import BusyError, ConfigError, OutputError
 from prism.machine.executors import completed
 from prism.machine.files import discard, lock, write_atomically
 from prism.machine.progress import progress_bar
@@ -110,7 +110,7 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
             found = parse_json(read_text(file))["source"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise damaged(file, error) from None
-        return check_same_run(f"'{folder}'", found, source, ArtifactError)
+        return check_same_run(f"'{folder}'", found, source)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     write_atomically(file, canonical_json(content).encode())
@@ -138,7 +138,7 @@ def _merge(
     parts = [CondensedSet.load(path, [type(setup.example)]) for path in paths]
     source = source | {"device": parts[0].source.get("device")}
     for path, part, name in zip(paths, parts, order.store.classes, strict=True):
-        check_same_run(f"'{path}'", part.source, source | {"classes": [name]}, ArtifactError)
+        check_same_run(f"'{path}'", part.source, source | {"classes": [name]})
     labels = torch.cat([part.labels for part in parts])
     encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
     condensed = scored(CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source))

@@ -23,7 +23,7 @@ from prism.condensation.prepare import Setup, check_memory
 from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path, run_path, shards_path
 from prism.condensation.videos import suggest_lower_lr
 from prism.config import as_dict, chosen
-from prism.errors import ArtifactError, ConfigError, DivergedError
+from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, give_back_freed_memory, pick_device
 from prism.machine.files import lock
 from prism.machine.progress import note, progress_bar
@@ -201,7 +201,7 @@ def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> 
         return None
     found = CondensedSet.load(output, [type(example)])
     known = {key: found.source.get(key) for key in source}
-    check_same_run(f"set '{output}'", known, source, ArtifactError)
+    check_same_run(f"set '{output}'", known, source)
     # A kill may have left some, after what they were made for had gone.
     shutil.rmtree(shards_path(output), ignore_errors=True)
     return found

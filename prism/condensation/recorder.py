@@ -22,7 +22,7 @@ from prism.condensation.loop import Condensation, Step
 from prism.condensation.objectives import MatchScore
 from prism.condensation.videos import suggest_lower_lr
 from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted
-from prism.machine.files import discard, hidden_beside, write_atomically
+from prism.machine.files import beside, discard, write_atomically
 from prism.machine.provenance import check_same_run, peak_memory_bytes, provenance
 from prism.machine.run import Run
 from prism.machine.text_io import as_text, canonical_json, count, parse_json
@@ -32,12 +32,12 @@ FORMAT, VERSION = "prism-checkpoint", 1
 
 def checkpoint_path(output: Path) -> Path:
     """The checkpoint of a run: hidden, beside its output."""
-    return hidden_beside(output, "checkpoint")
+    return beside(output, ".{}.checkpoint")
 
 
 def shards_path(output: Path) -> Path:
     """The classes of a run on an executor until all are done: hidden, beside its output."""
-    return hidden_beside(output, "shards")
+    return beside(output, ".{}.shards")
 
 
 def run_path(output: Path) -> Path:
@@ -90,7 +90,7 @@ class Checkpoint:
             found = cls(count(content["iteration"]), dict(content["source"]), *numbers, tensors)
         except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
             raise damaged(path, error) from None
-        check_same_run(f"checkpoint '{path}'", found.source, source, ArtifactError)
+        check_same_run(f"checkpoint '{path}'", found.source, source)
         return found
 
     def check(self, run: Condensation) -> None:

@@ -15,7 +15,7 @@ from prism.artifacts.kinds import RESULT, check_output_kind
 from prism.artifacts.results import HEADINGS, Data, NetworkRun, Result, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import ArtifactError, ConfigError
+from prism.errors import ConfigError
 from prism.evaluation import training_data
 from prism.evaluation.options import ScoreConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
@@ -201,7 +201,7 @@ def _missing(result: Result, config: ScoreConfig) -> list[int]:
 def _resumed(result: Result, path: Path, config: ScoreConfig) -> Result:
     """The result with the runs that its file has; a complete file names what was moved, and what is requested."""
     found = Result.load(path)
-    check_same_run(f"result '{path}'", found.identity, result.identity, ArtifactError)
+    check_same_run(f"result '{path}'", found.identity, result.identity)
     grown = replace(result, runs=found.runs)
     if _missing(grown, config):
         return grown

@@ -88,7 +88,7 @@ def export(
         discard_older(output)
         if form.is_folder:
             what = "a folder that prism export has written"
-            check_output_folder(output, run.overwrite, MARK, what, _entries(output), MADE_BY, reads)
+            check_output_folder(output, run.overwrite, MARK, what, _entries(output))
         else:
             check_output_kind(output, "a file of prism export", run.overwrite, reads)
         partial = partial_path(output)
@@ -137,11 +137,12 @@ def _files(folder: Path) -> list[Path]:
     return [file for file in folder.rglob("*") if file.is_file()]
 
 
-def _entries(output: Path) -> list[str] | None:
+def _entries(output: Path) -> list[str]:
+    """The files of an earlier export; only its mark where that does not say."""
     try:
         return list(map(str, parse_json(read_text(output / MARK))["entries"]))
     except (OSError, ValueError, LookupError, TypeError):
-        return None
+        return [MARK]
 
 
 def _remove(path: Path) -> None:

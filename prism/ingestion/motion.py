@@ -81,7 +81,7 @@ def write_motion(
         own = re.compile(rf"prism\.json|(train|test)/({labels})/\d{{4,}}\.mp4")
         names = (found.relative_to(output).as_posix() for found in output.rglob("*"))
         owned = [name for name in names if own.fullmatch(name)]
-        check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned, MADE_BY)
+        check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned)
         partial = partial_path(output)
         try:
             with writing(output):

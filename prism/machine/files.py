@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 from filelock import FileLock, Timeout
 
 from prism.errors import BusyError, OutputError
-from prism.machine.text_io import parse_json, read_text
 
 ELSEWHERE = "Choose an output in a folder of your own."
 
@@ -23,20 +22,15 @@ def file_sha256(path: Path) -> str:
 
 
 def beside(path: Path, name: str) -> Path:
-    """A file beside an output, whose name stands for `{}`; an output without a name, such as `.`, is refused."""
+    """The file beside an output whose name, in `name`, stands for `{}`; an output such as `.` is refused."""
     if not path.name:
         raise OutputError(f"output '{path}' is a folder that is there. Name a file or a folder in it.")
     return path.with_name(name.replace("{}", path.name))
 
 
-def hidden_beside(path: Path, suffix: str) -> Path:
-    """The hidden `.NAME.SUFFIX` beside an output; errors as of `beside`."""
-    return beside(path, f".{{}}.{suffix}")
-
-
 def partial_path(path: Path) -> Path:
     """Where the unfinished `path` is written, so that a rename completes it."""
-    return hidden_beside(path, "partial")
+    return beside(path, ".{}.partial")
 
 
 def check_output(path: Path, overwrite: bool = False) -> None:
@@ -51,15 +45,7 @@ def check_output(path: Path, overwrite: bool = False) -> None:
         raise OutputError(f"output '{path}' cannot be written: its folder is read-only. {ELSEWHERE}")
 
 
-def check_output_folder(
-    path: Path,
-    overwrite: bool,
-    mark: str,
-    what: str,
-    entries: Collection[str] | None = None,
-    made_by: str = "",
-    reads: Iterable[object] = (),
-) -> None:
+def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str]) -> None:
     """Like `check_output`, for a folder: one is replaced if it has the file `mark`, and no other files are lost.
 
     Args:
@@ -67,19 +53,14 @@ def check_output_folder(
         overwrite: whether one that is there may be replaced.
         mark: a file that every folder of the kind has.
         what: a noun for such a folder.
-        entries: paths in such a folder, of files or of folders that may hold anything; None for no limits.
-        made_by: what the JSON of `mark` must say.
-        reads: the inputs, none of which may lie in the folder.
+        entries: paths in such a folder, of files or of folders that may hold anything.
     """
     check_output(path, overwrite)
-    for read in _there(reads):
-        if path.resolve() in (read.resolve(), *read.resolve().parents):
-            raise _is_read(path)
     if path.is_symlink():
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
-    if path.exists() and not _is_marked(path / mark, made_by):
+    if path.exists() and not (path / mark).is_file():
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
-    if path.exists() and entries is not None and (other := _other_than(path, entries)):
+    if path.exists() and (other := _other_than(path, entries)):
         raise OutputError(
             f"'{other}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose another "
             "path."
@@ -98,29 +79,14 @@ def _other_than(folder: Path, entries: Collection[str]) -> Path | None:
     return None
 
 
-def _is_marked(mark: Path, made_by: str) -> bool:
-    try:
-        return mark.is_file() and (not made_by or parse_json(read_text(mark))["made_by"] == made_by)
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
-
-
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:
     """Like `check_output`, for a file, which replaces neither a folder nor anything of `reads`, its inputs."""
-    for read in _there(reads):
-        if path.exists() and (path.samefile(read) or read.resolve() in path.resolve().parents):
-            raise _is_read(path)
+    there = [Path(read) for read in reads if isinstance(read, str | Path) and os.path.exists(read)]
+    if path.exists() and any(path.samefile(read) or read.resolve() in path.resolve().parents for read in there):
+        raise OutputError(f"output '{path}' is what is read. Choose another path.")
     if path.is_dir():
         raise OutputError(f"output '{path}' is a folder, but a file is to be written. Choose another path.")
     check_output(path, overwrite)
-
-
-def _there(reads: Iterable[object]) -> Iterator[Path]:
-    return (Path(read) for read in reads if isinstance(read, str | Path) and os.path.exists(read))
-
-
-def _is_read(path: Path) -> OutputError:
-    return OutputError(f"output '{path}' is what is read. Choose another path.")
 
 
 @contextlib.contextmanager
@@ -169,7 +135,7 @@ def discard_older(path: Path) -> None:
 
 def _older_path(path: Path) -> Path:
     # It is removed without a question, so its name is one that nobody else gives.
-    return hidden_beside(path, "prism-old")
+    return beside(path, ".{}.prism-old")
 
 
 def discard(path: Path) -> None:
@@ -199,11 +165,6 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-def lock_path(output: Path) -> Path:
-    """The file that a run locks while it writes an output: hidden, beside it."""
-    return hidden_beside(output, "lock")
-
-
 @contextlib.contextmanager
 def lock(output: str | Path | None) -> Iterator[None]:
     """Keep other runs off an output while the block runs; the end of a process unlocks it. None locks nothing.
@@ -214,7 +175,7 @@ def lock(output: str | Path | None) -> Iterator[None]:
     if output is None:
         yield
         return
-    output, path = Path(output), lock_path(Path(output))
+    output, path = Path(output), beside(Path(output), ".{}.lock")
     held = FileLock(path, blocking=False, thread_local=False)
     with writing(output):
         path.parent.mkdir(parents=True, exist_ok=True)

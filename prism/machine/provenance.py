@@ -81,10 +81,10 @@ def provenance() -> dict[str, Any]:
     }
 
 
-def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any], error: type[ArtifactError]) -> None:
+def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
     """Refuse to resume `what`, a file or folder with its path, where another run than the wanted one left it."""
     if found != wanted:
-        raise error(
+        raise ArtifactError(
             f"{what} belongs to another run: {first_difference(found, wanted)}. "
             "Repeat that run's options, or start again with --overwrite in place of --resume."
         )

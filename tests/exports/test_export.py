@@ -59,7 +59,7 @@ def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
     # A source of videos may say how it flips.
     (tmp_path / "precious" / "prism.json").write_text('{"flip": true}')
     for path in (tmp_path / "precious", tmp_path / "file"):
-        with pytest.raises(OutputError, match=r"is not a folder that prism export has written.*\.$"):
+        with pytest.raises(OutputError, match=r"is (not|no part of) a folder that prism export has written.*\.$"):
             export(chosen, path, overwrite=True)
     with pytest.raises(OutputError, match="is a folder, but a file is to be written"):
         export(chosen, tmp_path / "precious", to="gif", overwrite=True)
@@ -81,7 +81,7 @@ def test_an_export_never_replaces_the_set_or_the_result_that_it_is_made_of(chose
     export(chosen, tmp_path / "hub")
     inside = tmp_path / "hub" / "train" / "set.safetensors"
     chosen.save(inside)
-    with pytest.raises(OutputError, match=r"hub' is what is read\. Choose another path\."):
+    with pytest.raises(OutputError, match=r"set\.safetensors' is no part of"):
         export(inside, tmp_path / "hub", overwrite=True)
     assert inside.exists()
 
