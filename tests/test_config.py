@@ -4,16 +4,15 @@ import math
 import re
 from dataclasses import fields, replace
 from itertools import pairwise
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prism.condensation.options import CondenseConfig
-from prism.config import Field, Range, as_dict, described, with_options
+from prism.config import Field, as_dict, described, with_options
 from prism.errors import ConfigError
-from prism.parts import Parts
 from prism.recipes import SECTIONS, read_recipe
 
 FIELDS = [field for options in SECTIONS.values() for field in described(options).values()]
@@ -51,15 +50,7 @@ def test_every_option_has_a_docstring_for_its_help(section):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        ("vpc", "3"),
-        ("vpc", 3.0),
-        ("vpc", True),
-        ("lr", "1"),
-        ("lr", True),
-        ("insertion", 1),
-        ("fully_learnable", 1),
-    ],
+    [("vpc", "3"), ("vpc", 1.5), ("vpc", True), ("lr", "1"), ("insertion", 1), ("fully_learnable", 1)],
 )
 def test_a_value_of_the_wrong_type_is_refused(key, value):
     with pytest.raises(ConfigError, match=rf"condense\.{key} = .*must be of type"):
@@ -76,23 +67,13 @@ def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:
     return read_recipe(path)
 
 
-def test_a_recipe_is_a_table_of_options_for_each_verb(tmp_path):
-    read = recipe(tmp_path, '[condense]\nvpc = 5\ninit = "real"\n[evaluate]\nepochs = 20\n')
-    assert read == {"condense": {"vpc": 5, "init": "real"}, "evaluate": {"epochs": 20}}
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[condense]\nlr_img = 1.0\n", "unknown key 'condense.lr_img'. Did you mean 'condense.lr'?"),
-        ("[condense]\niteration = 10\n", "unknown key 'condense.iteration'. Did you mean 'condense.iterations'?"),
-        ("[evaluate]\nepoch = 10\n", "unknown key 'evaluate.epoch'. Did you mean 'evaluate.epochs'?"),
         ("[condens]\nvpc = 1\n", "Did you mean 'condense'?"),
         ("iterations = 3\n", "stands outside a table. Put it below [condense]."),
-        (
-            "vpc = 1\n[condense]\n",
-            "stands outside a table. Put it below [select] or [condense].",
-        ),
+        ("vpc = 1\n[condense]\n", "stands outside a table. Put it below [select] or [condense]."),
         ("iteration = 3\n", "stands outside a table. Did you mean 'iterations'?"),
         ("condense = 1\n", "must be a table, [condense]."),
         ("[condense]\nvpc = 0\n", "condense.vpc = 0, but it must be at least 1."),
@@ -125,9 +106,6 @@ def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_w
     assert read_recipe("ablations/dm")["condense"]["method"] == "dm"
     (tmp_path / "miniucf").write_text("[condense]\nvpc = 7\n")
     assert read_recipe("miniucf")["condense"] == {"vpc": 7}
-
-
-def test_an_unknown_recipe_names_the_nearest_one_that_prism_ships():
     with pytest.raises(ConfigError, match=r"recipe 'minuicf' does not exist\. Did you mean 'miniucf'\?"):
         read_recipe("minuicf")
 
@@ -189,12 +167,8 @@ def ends(field: Field) -> tuple[list[Any], list[Any]]:
     if field.range in BEYOND:
         return BEYOND[field.range]
     if field.parts:
-        return [*field.parts.registry, "any.module:Name", "any:Name(option=1)"], [
-            "",
-            "nothing",
-            ":Name",
-            "module:",
-        ]
+        wrong = ["", "nothing", ":Name", "module:"]
+        return [*field.parts.registry, "any.module:Name", "any:Name(option=1)"], wrong
     if field.choices:
         return list(field.choices), ["", "nothing"]
     limits = re.fullmatch(r"(at least|between|above) (\S+?)(?: and (?:at most )?(\S+))?", field.range)
@@ -218,22 +192,10 @@ EVERY = [(section, key) for section, config in SECTIONS.items() for key in descr
 def test_a_range_holds_what_its_words_say_and_no_more(section, key):
     defaults, field = SECTIONS[section](), described(SECTIONS[section])[key]
     inside, outside = ends(field)
+    assert field.group
     assert [value for value in inside if field.problem(value)] == []
     for value in outside:
         with pytest.raises(ConfigError) as caught:
             replace(defaults, **{key: value})
         said = f"{section}.{key} = {value!r}, but it must be {field.range}."
         assert str(caught.value).partition(" Did you mean")[0] == said
-
-
-@pytest.mark.parametrize(("section", "key"), EVERY)
-def test_every_option_says_its_range_once_and_has_a_group(section, key):
-    config = SECTIONS[section]
-    marks = getattr(get_type_hints(config, include_extras=True)[key], "__metadata__", ())
-    assert sum(isinstance(mark, Range | Parts) for mark in marks) <= 1
-    assert described(config)[key].group
-
-
-def test_a_misspelt_part_names_the_nearest():
-    with pytest.raises(ConfigError, match=r"own as module:Name\. Did you mean 'gradient'\?$"):
-        CondenseConfig(insertion="gradiant")

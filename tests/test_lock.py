@@ -64,15 +64,11 @@ def test_no_address_stands_in_what_is_pinned(constraints, lock):
     assert not re.search(r"://|--(extra-)?index|--find-links|@", constraints + lock)
 
 
-def test_whatever_the_project_asks_for_to_be_built_run_and_tested_is_pinned():
+def test_whatever_the_project_asks_for_is_pinned():
     project = tomllib.loads(text("pyproject.toml"))
+    extras = project["project"]["optional-dependencies"]
     asked = needs(project["build-system"], "requires") | needs(project["project"], "dependencies")
-    asked |= needs(project["project"]["optional-dependencies"], "dev")
-    assert asked <= pins(PAIRS["tests"][0]).keys()
-
-
-def test_whatever_docs_and_releases_ask_for_is_pinned():
-    extras = tomllib.loads(text("pyproject.toml"))["project"]["optional-dependencies"]
+    assert asked | needs(extras, "dev") <= pins(PAIRS["tests"][0]).keys()
     assert needs(extras, "docs", "release") <= pins(PAIRS["releases"][0]).keys()
 
 

@@ -171,22 +171,11 @@ def test_a_part_and_an_option_that_contradict_each_other_are_refused():
         with_options(Config(), {"rule": Theirs(epsilon=0.1), "epsilon": 0.2})
 
 
-def test_an_option_that_a_part_brings_is_checked_like_any_other():
-    with pytest.raises(ConfigError, match=r"verb\.epsilon = -1\.0, but it must be at least 0\."):
-        Config(rule=Theirs(epsilon=-1.0))  # type: ignore[arg-type]
-
-
 # Mistakes.
 
 
 def test_nothing_is_imported_before_a_part_is_made():
     assert Config(rule="no.such.module:Rule").rule == "no.such.module:Rule"
-
-
-def test_a_misspelt_name_is_told_the_names_and_the_nearest():
-    promise = r"one of ours, strict, or a part of your own as module:Name\. Did you mean 'ours'\?$"
-    with pytest.raises(ConfigError, match=rf"^verb\.rule = 'outs', but it must be {promise}"):
-        Config(rule="outs")
 
 
 @pytest.mark.parametrize("value", [1, 0.5, True, None, ["ours"], {"ours": 1}])
@@ -198,9 +187,9 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
+        ("outs", "or a part of your own as module:Name. Did you mean 'ours'?"),
         ("no.such:Rule", "the rule 'no.such:Rule' cannot be imported: No module named 'no'."),
         (f"{HERE}:Nothing", f"module '{HERE}' has no rule 'Nothing'."),
-        (f"{HERE}:Plain.Nothing", f"module '{HERE}' has no rule 'Plain.Nothing'."),
         (
             f"{HERE}:Plain(thresh=1)",
             "cannot be made: Plain.__init__() got an unexpected keyword argument 'thresh'.",
@@ -210,7 +199,10 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
         (functools.partial(Moody, 1), "Moody(mood=1)' cannot be made: KeyError: 'no such mood'."),
         (functools.partial(Moody, 2), "there is no mood 2."),
         (Without, f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
-        (Without(), f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
+        (
+            torch.nn.Linear(3, 3),
+            "the rule 'torch.nn.modules.linear:Linear' has no propose(…). docs/extending.md shows one.",
+        ),
         (function, f"the rule '{HERE}:function' has no propose(…). docs/extending.md shows one."),
         (f"{HERE}:INSTANCE(threshold=1)", "takes no options, as it is not a class."),
     ],
@@ -220,16 +212,10 @@ def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):
         made(value)
 
 
-def test_an_object_of_another_library_is_refused_by_its_class():
-    with pytest.raises(ConfigError, match=r"the rule 'torch\.nn\.modules\.linear:Linear' has no propose\(…\)\."):
-        Config(rule=torch.nn.Linear(3, 3))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "options",
     [
         "(threshold=__import__('os').getpid())",
-        "(threshold=print(1))",
         "(threshold=epsilon)",
         "(threshold={[]: 1})",
         "(threshold=[i for i in (1, 2)])",

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -23,7 +24,6 @@ from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path
 from prism.errors import ConfigError, DivergedError, EngineError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.retrieve import retrieve
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
 from prism.machine import executors as engine
@@ -110,32 +110,23 @@ def without_seconds(result: Result) -> list[NetworkRun]:
     return [replace(run, seconds=0.0) for run in result.runs]
 
 
-class Beside:
-    """Does something in another thread while the block runs, and raises what went wrong there."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._executor, self._function = ThreadPoolExecutor(1), function
-
-    def __enter__(self) -> None:
-        self._future = self._executor.submit(self._function)
-
-    def __exit__(self, kind: type | None, *error: object) -> None:
-        self._executor.shutdown()
-        if kind is None:
-            self._future.result()
+@contextmanager
+def beside(function: Callable[[], None]) -> Iterator[None]:
+    """Do something in another thread while the block runs, and raise what went wrong there."""
+    with ThreadPoolExecutor(1) as executor:
+        future = executor.submit(function)
+        yield
+        future.result()
 
 
-@pytest.mark.parametrize("verb", [evaluate, retrieve])
-def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, cluster, tmp_path, verb):
+def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, cluster, tmp_path):
     store, options = make_store(train=10), {"width": 4, "epochs": 1, "seeds": 3, "device": "cpu"}
     select(store, vpc=2, output=tmp_path / "set")
-    local = verb(tmp_path / "set", store, **options)
+    local = evaluate(tmp_path / "set", store, **options)
     with opened("dask", cluster.address) as executor:
-        result = verb(tmp_path / "set", store, executor=executor, output=tmp_path / "r.json", **options)
-        floor = verb(None, store, train_store=store, train_vpc=1, executor=executor, **options)
+        result = evaluate(tmp_path / "set", store, executor=executor, output=tmp_path / "r.json", **options)
     assert without_seconds(result) == without_seconds(local)
     assert Result.load(tmp_path / "r.json") == result
-    assert without_seconds(floor) == without_seconds(verb(None, store, train_store=store, train_vpc=1, **options))
 
 
 TINY = PAPER | {"iterations": 30, "batch_real": 2, "width": 2, "device": "cpu", "checkpoint_seconds": 0.0}
@@ -148,14 +139,11 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
 
     def kill_in_the_midst() -> None:
         files = [checkpoint_path(shards_path(output) / f"{label:05}.safetensors") for label in range(4)]
-        wait_for(lambda: all_begun(files))
+        wait_for(lambda: sum(file.exists() for file in files) >= 2)
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
 
-    def all_begun(files: list[Path]) -> bool:
-        return sum(file.exists() for file in files) >= 2
-
-    with opened("dask", cluster.address) as executor, Beside(kill_in_the_midst):
+    with opened("dask", cluster.address) as executor, beside(kill_in_the_midst):
         condense(store, output=output, executor=executor, **TINY)
     assert victim.returncode == -signal.SIGKILL
     assert output.read_bytes() == expected.to_bytes()
@@ -182,7 +170,7 @@ def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
 
-    with opened("dask", cluster.address) as executor, Beside(kill_in_the_midst):
+    with opened("dask", cluster.address) as executor, beside(kill_in_the_midst):
         store = ingest(source, output, config, executor=executor, progress=False)
     assert victim.returncode == -signal.SIGKILL
     assert files(store.path) == expected

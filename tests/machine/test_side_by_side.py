@@ -23,11 +23,6 @@ def endless(begun: threading.Event) -> None:
         begun.set()
 
 
-def test_one_network_computes_in_the_callers_thread():
-    with side_by_side(1, CPU) as threads:
-        assert threads is None
-
-
 def test_an_error_in_one_network_ends_the_others_at_their_next_layer():
     begun = threading.Event()
 
