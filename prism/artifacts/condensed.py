@@ -329,7 +329,8 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
             # A damaged name may be of a type that no mapping can look up.
             if (name := metadata.get("encoding", KeyFrameEncoding.NAME)) not in list(known):
                 said = f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}."
-                raise ArtifactError(f"{said} Update, or name a custom one: load(path, encodings=[…]).")
+                own = "evaluate(CondensedSet.load(path, encodings=[…]), …)"
+                raise ArtifactError(f"{said} Update, or read a custom one in Python, as in {own}.")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
         raise ArtifactError(f"{foreign}, or is truncated: {error}.") from None

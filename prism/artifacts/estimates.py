@@ -287,6 +287,6 @@ def t_quantile(degrees: float, level: float = LEVEL) -> float:
         level: between 0 and 1.
     """
     # The angle in t = √degrees · tan(angle) has a density like cos(angle)^(degrees − 1), on a finite range.
-    angles = np.linspace(0, math.pi / 2, 200_001)
+    angles = np.linspace(0, math.pi / 2, 20_001)
     shares = np.cumsum(np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1))
     return math.sqrt(degrees) * math.tan(np.interp(level, shares / shares[-1], angles[1:]))

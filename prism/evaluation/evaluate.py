@@ -50,8 +50,7 @@ def evaluate(
         options: fields of `config` and of `prism.machine.run.Run`.
 
     Raises:
-        ConfigError: the set and the data do not fit each other, the network or the protocol, or a GPU has too
-            little memory.
+        ConfigError: the set, the data, the network, the protocol and a GPU's memory do not fit each other.
         ArtifactError: the split is empty, a store was changed meanwhile, or `resume` finds the result of another
             run.
         OutputError: the output exists, cannot be written, or another run is writing it.
@@ -71,16 +70,13 @@ class Classification(Task):
 
     @property
     def protocol(self) -> EvaluationProtocol:
-        """The protocol that the options name."""
         return PROTOCOLS[self.config.protocol]
 
     def check(self) -> None:
-        """Refuse a store that lacks the clips of the protocol."""
         self.protocol.passes(self.store, self.config.split)
 
     @property
     def chance(self) -> dict[str, float]:
-        """The scores of random guesses."""
         return {metric: GUESSES[metric] / len(self.store.classes) for metric in self._metrics}
 
     @property
@@ -88,7 +84,6 @@ class Classification(Task):
         return metrics_of(self.NAME, len(self.store.classes))
 
     def train_and_score(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        """Train the network, then score it once."""
         store, config, protocol = self.store, self.config, self.protocol
         passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
         flip, schedule = self.training_flip(seed), config.schedule

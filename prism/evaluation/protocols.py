@@ -20,8 +20,7 @@ class EvaluationProtocol:
     """The points in which protocols differ; the defaults are those of the clean one.
 
     Attributes:
-        name: as options and results say it.
-        words: what it does, for the page of a result.
+        words: its description on the page of a result.
         standardises_batches: every batch, in training and test, is standardised by its own mean and deviation
             instead of those of the training pixels.
         test_batch: clips that are scored at a time, where that counts; 0 for as many as a training step has.
@@ -44,7 +43,7 @@ class EvaluationProtocol:
         return BatchStandardisation() if self.standardises_batches else store.normalisation
 
     def split(self, asked: str) -> str:
-        """The split of a store that is scored, where `asked` is the one in the options."""
+        """The split of a store that is scored, where the options name `asked`."""
         return "test-random" if self.num_windows else asked
 
     def passes(self, store: ClipStore, asked: str) -> list[Clips]:

@@ -76,17 +76,9 @@ def supervised_contrastive(embeddings: Tensor, labels: Tensor, temperature: floa
 def recall_at(
     queries: Tensor, query_labels: Tensor, gallery: Tensor, gallery_labels: Tensor, ks: tuple[int, ...] = KS
 ) -> dict[str, float]:
-    """Share of queries with a clip of their class among the K of the gallery with the largest cosine.
+    """Share of queries (Q, D), in 0..1, with a clip of their class among the K nearest of the gallery by cosine.
 
-    Args:
-        queries: embeddings (Q, D), of any length.
-        query_labels: (Q,).
-        gallery: embeddings (G, D); G is at least the largest K.
-        gallery_labels: (G,).
-        ks: the values of K.
-
-    Returns:
-        `r1`, `r5`, … for each K, in 0..1.
+    The gallery (G, D) has at least as many clips as the largest K. The keys are `r1`, `r5`, …, by K.
     """
     directions = functional.normalize(gallery, dim=1)
     hits = []
@@ -117,7 +109,6 @@ class Retrieval(Task):
     config: RetrieveConfig
 
     def check(self) -> None:
-        """Refuse a store without queries, or with fewer clips to search than the largest K."""
         self.store.clips(self.config.split)
         num_searched = len(self.store.clips("train"))
         if num_searched < max(KS):
@@ -128,11 +119,9 @@ class Retrieval(Task):
 
     @property
     def chance(self) -> dict[str, float]:
-        """The recall of neighbours drawn at random."""
         return chance_of_recall(self.store.clips(self.config.split).labels, self.store.clips("train").labels)
 
     def train_and_score(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
-        """Train the embedding of a network, then score it once."""
         store, config, backbone = self.store, self.config, Backbone(network)
         schedule, normalisation = config.schedule, store.normalisation
         criterion = partial(supervised_contrastive, temperature=config.temperature)

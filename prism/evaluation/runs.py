@@ -39,15 +39,12 @@ RENAMED = {"train": "train_store"}
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """Training of networks on some clips, and their scoring on a store.
+    """Training of networks on the clips of `data`, and their scoring on a store.
 
     Attributes:
         NAME: a key of `results.METRICS`.
         DOING: the verb in the progress bar.
-        store: the clips that score.
-        config: the options of the verb.
-        data: the clips that a network is trained on.
-        device: `auto`, `cpu` or `cuda` of the machine that trains it.
+        device: `auto`, `cpu` or `cuda` of the machine that trains the network.
         advance: called after every epoch.
     """
 
@@ -89,8 +86,9 @@ class Task(ABC):
             network = allocate(self.network(), device)
             end_where_stopped(network, "stopped.")
             loss, scores = self.train_and_score(network, self.data.clips(seed), seed)
-        for read in (self.store, self.data):
-            read.check_unchanged()
+        for store in (self.store, self.data.source):
+            if isinstance(store, ClipStore):
+                store.check_unchanged()
         return NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
 
 
@@ -126,10 +124,10 @@ def run_task(
         if path is not None:
             reads = [condensed, store.path, source and source.path]
             check_output_kind(path, RESULT, run.overwrite or run.resume, reads)
-        if source is not None:
+        if condensed is None:
+            assert source is not None
             trained_on = training_data.of_store(source, store, config, path)
         else:
-            assert condensed is not None
             trained_on = training_data.of_set(condensed, store, config, path)
         leaks = trained_on.subject.warn_leaks()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)

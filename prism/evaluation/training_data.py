@@ -17,13 +17,7 @@ RENDERING = Lock()
 
 
 class TrainingData:
-    """Clips of a condensed set, or training clips of a store.
-
-    Args:
-        source: a set, which is trained on as a whole, or a store.
-        subject: its record in a result.
-        train_vpc: of a store so many random clips of each class, drawn anew for each seed; 0 for all.
-    """
+    """Clips of a condensed set, or training clips of a store: all, or `train_vpc` of each class, drawn by seed."""
 
     def __init__(self, source: CondensedSet | ClipStore, subject: Subject, train_vpc: int = 0) -> None:
         self.source, self.subject, self.train_vpc = source, subject, train_vpc
@@ -43,11 +37,6 @@ class TrainingData:
             if self._rendered is None:
                 self._rendered = self.source.clips()
             return self._rendered
-
-    def check_unchanged(self) -> None:
-        """Refuse clips of a store that were changed since they were opened."""
-        if isinstance(self.source, ClipStore):
-            self.source.check_unchanged()
 
 
 def of_set(

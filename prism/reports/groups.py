@@ -3,8 +3,6 @@
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 from prism.artifacts.estimates import (
     NO_INTERVAL,
@@ -19,36 +17,19 @@ from prism.machine.text_io import canonical_json
 from prism.reports.tables import Column, Sheet, grouped, named, network_of, role_of
 
 
-@dataclass(frozen=True)
+@dataclass
 class SeedGroup:
-    """One or more results of each set of a group."""
+    """One or more results of each set of a group, with their scores (`runs`, and by set `sample`)."""
 
     results: tuple[Result, ...]
 
-    @property
-    def label(self) -> str:
-        """Its name in tables."""
-        return self.results[0].label
-
-    @property
-    def role(self) -> str:
-        """As of one of its results."""
-        return role_of(self.results[0])
-
-    @property
-    def budget(self) -> tuple[str, int]:
-        """Rivals share it: the network, and the clips of an epoch."""
-        return network_of(self.results[0]), self.results[0].subject.num_videos
-
-    @cached_property
-    def runs(self) -> dict[Any, dict[int, float]]:
-        """For each set the leading score of each network that was trained on it, by the network's seed."""
-        return runs_by_set(self.results)
-
-    @cached_property
-    def sample(self) -> Sample:
-        """These scores, by set."""
-        return Sample({key: list(scores.values()) for key, scores in self.runs.items()})
+    def __post_init__(self) -> None:
+        first = self.results[0]
+        self.label, self.role = first.label, role_of(first)
+        # Rivals share their budget: the network, and the clips of an epoch.
+        self.budget = network_of(first), first.subject.num_videos
+        self.runs = runs_by_set(self.results)
+        self.sample = Sample({key: list(scores.values()) for key, scores in self.runs.items()})
 
 
 def group_over_seeds(results: Sequence[Result]) -> list[SeedGroup]:

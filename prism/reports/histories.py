@@ -19,8 +19,7 @@ from prism.reports.plots import BLACK, BLUE, RED, SMALL, picture
 from prism.reports.tables import Picture
 
 Array = NDArray[np.float64]
-LARGEST_DRAWN = 1e100
-"""Axes of larger numbers cannot be computed in float64."""
+LARGEST_DRAWN = 1e100  # Axes of larger numbers cannot be computed in float64.
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,12 @@ class Curves:
     seconds: float | None = None
     peak_memory_bytes: int | None = None
     hardware: str = ""
+
+    @property
+    def last_iteration(self) -> float:
+        """0 for a set of no iterations."""
+        parts = (self.steps, self.cosines, self.insertions, self.unseen)
+        return max((float(part[:, 0].max()) for part in parts if len(part)), default=0.0)
 
     @classmethod
     def read(cls, telemetry: Telemetry) -> "Curves":
@@ -91,28 +96,30 @@ def binned(x: Array, y: Array, bins: int = 300) -> tuple[Array, Array, Array, Ar
 
 
 def history_plots(curves: Curves, num_frames: int) -> list[Picture]:
-    """How a set came to be: loss, key-frames, insertions, cosines; what was not recorded is left out."""
-    plots = []
-    if len(curves.steps):
-        alt = "Loss over iterations, on a logarithmic axis, and the between-class energy"
-        plots.append(picture(partial(_loss, curves=curves), (alt, "Loss and between-class energy"), SMALL))
-        words = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
-        plots.append(picture(partial(_keyframes, curves=curves, num_frames=num_frames), words, SMALL))
-    if len(curves.unseen):
-        words = (
-            f"alignment ends at {curves.unseen[-1, 1]:.2f}",
-            "On networks that the videos were not trained on",
-        )
-        plots.append(picture(partial(_unseen, curves=curves), words, SMALL))
-    if len(curves.insertions):
-        alt = "Heat map of inserted frames over iterations"
-        words = (alt, "Insertions: which frame, when (colour: how many)")
-        plots.append(picture(partial(_insertions, curves=curves, num_frames=num_frames), words, SMALL))
-    if len(curves.cosines):
-        alt = "Quantiles of the candidates' cosines over iterations"
-        words = (alt, "Cosines of the candidates with their neighbours")
-        plots.append(picture(partial(_cosines, curves=curves), words, SMALL))
-    return plots
+    """How a set came to be; what was not recorded is left out."""
+    loss = (
+        "Loss over iterations, on a logarithmic axis, and the between-class energy",
+        "Loss and between-class energy",
+    )
+    keyframes = ("Mean key-frames per video over iterations", "Key-frames per video, on average")
+    alignment = f"alignment ends at {curves.unseen[-1, 1]:.2f}" if len(curves.unseen) else ""
+    unseen = (alignment, "On networks that the videos were not trained on")
+    insertions = (
+        "Heat map of inserted frames over iterations",
+        "Insertions: which frame, when (colour: how many)",
+    )
+    cosines = (
+        "Quantiles of the candidates' cosines over iterations",
+        "Cosines of the candidates with their neighbours",
+    )
+    wanted = [
+        (curves.steps, _loss, loss),
+        (curves.steps, partial(_keyframes, num_frames=num_frames), keyframes),
+        (curves.unseen, _unseen, unseen),
+        (curves.insertions, partial(_insertions, num_frames=num_frames), insertions),
+        (curves.cosines, _cosines, cosines),
+    ]
+    return [picture(partial(draw, curves=curves), words, SMALL) for rows, draw, words in wanted if len(rows)]
 
 
 def _loss(axes: Axes, curves: Curves) -> None:
@@ -159,7 +166,7 @@ def _keyframes(axes: Axes, curves: Curves, num_frames: int) -> None:
 
 
 def _insertions(axes: Axes, curves: Curves, num_frames: int) -> None:
-    last = _last_iteration(curves) + 1
+    last = curves.last_iteration + 1
     edges = (np.linspace(0, last, 1 + int(min(50, last))), np.arange(num_frames + 1) - 0.5)
     counts = np.histogram2d(curves.insertions[:, 0], curves.insertions[:, 1], bins=edges)[0].T
     image = axes.imshow(
@@ -189,14 +196,8 @@ def _cosines(axes: Axes, curves: Curves) -> None:
     _over_iterations(axes, curves, "cosine")
 
 
-def _last_iteration(curves: Curves) -> float:
-    parts = (curves.steps, curves.cosines, curves.insertions, curves.unseen)
-    # A set of no iterations has none of them.
-    return max((float(part[:, 0].max()) for part in parts if len(part)), default=0.0)
-
-
 def _over_iterations(axes: Axes, curves: Curves, quantity: str) -> None:
-    axes.set_xlim(0, max(1.0, _last_iteration(curves)))
+    axes.set_xlim(0, max(1.0, curves.last_iteration))
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.set_xlabel("iteration")
     axes.set_ylabel(quantity)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import PAGE, check_output_kind
 from prism.artifacts.results import HEADINGS, Result, percent
 from prism.artifacts.store import ClipStore
@@ -50,10 +49,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SECONDS_PER_FRAME = 0.125
-MAX_SCALE = 4
-"""Floors and ceilings that the sentence above a table lists; more of them are in the table only."""
-ON_TERMINAL = ("clips", "stored clips", "on disk", "time/run")
-"""Costs that fit 80 characters, beside two scores; the page has them all."""
+MAX_SCALE = 4  # Floors and ceilings in the sentence above a table; more of them are in the table only.
+ON_TERMINAL = ("clips", "stored clips", "on disk", "time/run")  # They fit 80 characters beside two scores.
 
 
 def report(
@@ -120,7 +117,7 @@ class Group(Sheet):
 
     Attributes:
         seeds: the table of sets over seeds; None where every set is alone.
-        marks: the mark of each row, in the order of the rows.
+        marks: of each row.
         conclusion: the best set in one sentence; empty without a set.
         lead: the scale on which to read the table, and its protocol.
     """
@@ -159,15 +156,13 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
     """A section for each data set. Rows that must not be compared stand in different groups of it."""
     ordered = sorted(results, key=lambda one: (one.data.path, one.label, str(one.file)))
     parts = grouped(ordered, lambda one: one.data.fingerprint)
-    stores, seen, sets = [find_store(part) for part in parts], set[Path](), list[list[SetFile]]()
+    seen, found = set[Path](), []
     for part in parts:
-        found = find_sets(part)
-        sets.append([one for one in found if one.path not in seen])
-        seen.update(one.path for one in found)
-    examples = [_examples(part, some) for part, some in zip(parts, sets, strict=True)]
-    shown = galleries([(store, some) for (store, _), some in zip(stores, examples, strict=True)])
-    sections = []
-    for part, (store, problem), some, few, gallery in zip(parts, stores, sets, examples, shown, strict=True):
+        sets = [one for one in find_sets(part) if one.path not in seen]
+        seen.update(one.path for one in sets)
+        found.append((part, *find_store(part), sets, _examples(part, sets)))
+    shown, sections = galleries([(store, few) for _, store, _, _, few in found]), []
+    for (part, store, problem, some, few), gallery in zip(found, shown, strict=True):
         rows = in_order(part)
         histories = [_history(one) for one in some if one in few or one.problems]
         if len(few) < len(some):
@@ -245,9 +240,11 @@ def _scale(rows: list[Result]) -> str:
 def _history(found: SetFile) -> History:
     condensed, curves, facts, plots = found.condensed, found.curves, [], []
     if condensed is not None:
-        facts.append(f"{counted(len(condensed), 'video')}, {counted(condensed.num_keyframes, 'key-frame')}")
-        if (alignment := _alignment(condensed)) is not None:
-            facts.append(f"alignment {alignment:.2f} on networks that it was not trained on")
+        facts += [f"{counted(len(condensed), 'video')}, {counted(condensed.num_keyframes, 'key-frame')}"]
+        unseen = condensed.source.get("unseen")
+        alignment = unseen.get("alignment") if isinstance(unseen, dict) else None
+        if type(alignment) is float and math.isfinite(alignment):
+            facts += [f"alignment {alignment:.2f} on networks that it was not trained on"]
     if condensed is not None and curves is not None:
         plots = history_plots(curves, condensed.num_frames)
         facts += [f"condensed in {in_seconds(curves.seconds)}"] if curves.seconds is not None else []
@@ -255,12 +252,6 @@ def _history(found: SetFile) -> History:
         facts += [curves.hardware] if curves.hardware else []
         facts += [] if len(curves.insertions) else ["no key-frame was inserted"]
     return History(found.name, " · ".join(facts), found.problems, plots)
-
-
-def _alignment(condensed: CondensedSet) -> float | None:
-    unseen = condensed.source.get("unseen")
-    alignment = unseen.get("alignment") if isinstance(unseen, dict) else None
-    return alignment if type(alignment) is float and math.isfinite(alignment) else None
 
 
 def _details(result: Result) -> dict[str, list[tuple[str, str]]]:

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,27 +23,21 @@ from prism.reports.text import significant
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 BLUE, RED = COLOURS[:2]
-GREY, BLACK, INK, FAINT = "#7a7a7a", "#222222", "#444444", "#d9d6cf"
+GREY, BLACK = "#7a7a7a", "#222222"
 MARKERS = "osD^vpX"
 STYLE: Any = {
     "svg.hashsalt": "prism",
     "font.size": 10.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": "#8a8a8a",
     "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "grid.color": FAINT,
+    "grid.color": "#d9d6cf",
     "grid.linewidth": 0.6,
-    "xtick.color": "#8a8a8a",
-    "ytick.color": "#8a8a8a",
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
     "lines.linewidth": 1.5,
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), "#8a8a8a"),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"), "#444444"),
+    **dict.fromkeys(("axes.spines.top", "axes.spines.right"), False),
 }
 WIDE, LARGE, SMALL = (7.0, 3.8), (4.5, 3.2), (3.6, 2.9)
 """Width and height in inches."""
@@ -98,14 +93,13 @@ def series_of(results: Sequence[Result]) -> list[Series]:
         is_curve = len({one.subject.num_videos for one in members}) == len(members)
         # Two rows of one budget are no curve: they stay together only if they share a label, too.
         curves += [members] if is_curve else grouped(members, lambda one: one.label)
-    ranks: dict[str, int] = {}
-    found = []
+    ranks, found = Counter[str](), []
     for members in sorted(curves, key=lambda members: results.index(members[0])):
         role = role_of(members[0])
-        ranks[role] = ranks.get(role, -1) + 1
         name = " / ".join(sorted({one.label for one in members}))
         ordered = sorted(members, key=lambda one: (one.subject.num_videos, one.subject.num_bytes))
         found.append(Series(name, role, _mark(role, ranks[role]), tuple(ordered)))
+        ranks[role] += 1
     return found
 
 
@@ -205,12 +199,8 @@ def _level(axes: Axes, height: float, name: str, dashes: Dashes, below: bool) ->
 def _draw_points(axes: Axes, points: Sequence[Point], mark: Mark, label: str, dashes: Dashes | None) -> None:
     """Scores with their deviations, and the line that joins them (or none)."""
     costs, means, deviations = zip(*points, strict=True)
-    look: Any = {
-        "markersize": 11 if mark.marker == "*" else 7,
-        "linewidth": 1.1,
-        "elinewidth": 1.1,
-        "capsize": 2.5,
-    }
+    size = 11 if mark.marker == "*" else 7
+    look: Any = {"markersize": size, "linewidth": 1.1, "elinewidth": 1.1, "capsize": 2.5}
     look |= {"fmt": mark.marker, "linestyle": dashes or "none", "color": mark.colour, "label": label}
     # Marks of equal cost cover each other: half transparent, with shapes of their own, all of them are seen.
     if mark.filled:

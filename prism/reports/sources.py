@@ -17,31 +17,22 @@ from prism.reports.text import sentence
 
 
 def load_results(paths: Sequence[str | Path]) -> list[Result]:
-    """Read result files, each once.
-
-    Raises:
-        ConfigError: there are none, or one is no path.
-        ArtifactError: one is missing or is not a result.
-    """
+    """The results of files, each once; no file, or a `Result` in place of one, is refused."""
     if not paths:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
     if any(isinstance(given, Result) for given in paths):
-        raise ConfigError(
-            "report needs the file of a result, not the result itself: by the file's place it finds the set and "
-            "the store. The verb that made it writes one with output=."
-        )
+        needed = "report needs the file of a result, not the result itself: by the file's place it finds the set"
+        raise ConfigError(f"{needed} and the store. The verb that made it writes one with output=.")
     places = [as_path(path, "the path of a result") for path in paths]
     return [Result.load(path) for path in {path.resolve(): path for path in places}.values()]
 
 
 @dataclass
 class SetFile:
-    """A condensed set that one or more results were made of.
+    """A condensed set that one or more results were made of, as far as it can be shown.
 
     Attributes:
         name: the labels of those results, sorted, with the file's name where another set has the same.
-        condensed: the set, or None where it cannot be shown.
-        curves: how it came to be, or None.
         problems: what is missing, in sentences.
     """
 
@@ -91,13 +82,12 @@ def _open_set(found: SetFile, results: list[Result]) -> SetFile:
     try:
         telemetry = Telemetry.load(path)
         curves = Curves.read(telemetry)
+        if telemetry.is_of(condensed):
+            found.curves = curves
+        else:
+            found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
     except ArtifactError as error:
         found.problems.append(sentence(str(error)))
-        return found
-    if telemetry.is_of(condensed):
-        found.curves = curves
-    else:
-        found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
     return found
 
 

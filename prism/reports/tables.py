@@ -16,10 +16,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-LONGEST = 40
-"""Characters of a cell on a terminal; of longer texts the end is left out."""
-NUMBERS = ("float32", "float16", "uint8")
-"""Storage that keeps every number; what any other keeps depends on its quality."""
+LONGEST = 40  # Characters of a cell on a terminal.
+NUMBERS = ("float32", "float16", "uint8")  # What any other storage keeps depends on its quality.
 BUDGET_KEYS = {"vpc", "lr", "batch_real", "dynamic_lr", "hallucinator_lr"}
 """Options that change along one accuracy-against-compression curve (the paper tunes them per VPC)."""
 
@@ -129,7 +127,7 @@ def role_of(result: Result) -> str:
 
 
 def named(label: str, role: str) -> str:
-    """A label with its role, where it has one."""
+    """`label (role)`, where it has a role."""
     return f"{label} ({role})" if role else label
 
 

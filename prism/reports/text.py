@@ -36,9 +36,7 @@ def significant(value: float) -> str:
 
 
 def in_seconds(seconds: float) -> str:
-    """A duration as `12.3 s`, `4 min 5 s` or `2 h 3 min`; a saving may be negative."""
-    if seconds < 0:
-        return f"-{in_seconds(-seconds)}"
+    """A duration as `12.3 s`, `4 min 5 s` or `2 h 3 min`."""
     if seconds < 120:
         return f"{significant(seconds)} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -5,7 +5,7 @@ A strip is one picture with the frames of a clip side by side.
 
 import base64
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -69,13 +69,13 @@ def _choose(shots: Sequence[Shot], budget: int) -> Quality:
     return QUALITIES[-1]
 
 
-def _spread(length: int, num: int) -> Iterable[int]:
+def _spread(length: int, num: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, length - 1, min(num, length))})
 
 
 def shown_times(num_frames: int) -> list[int]:
     """The frames of a clip that its strip holds: all, or 64 spread evenly over a longer one."""
-    return list(_spread(num_frames, MAX_SHOWN_FRAMES))
+    return _spread(num_frames, MAX_SHOWN_FRAMES)
 
 
 def shown_frames(clip: Tensor) -> Pixels:

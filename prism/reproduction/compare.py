@@ -170,19 +170,15 @@ def _line(place: Place, name: str, done: Progress) -> Line:
         for step in place.scores
         if step.path in done.results and done.results[step.path].runs
     }
-    # Five guesses among at most five classes are no score.
-    scores = {
-        seed: [r.scores[cell.metric] for r in one.runs]
-        for seed, one in scored.items()
-        if cell.metric in one.metrics
-    }
     results = list(scored.values())
+    # Five guesses among at most five classes are no score.
+    known = {seed: one.runs for seed, one in scored.items() if cell.metric in one.metrics}
+    scores = {seed: [one.scores[cell.metric] for one in runs] for seed, runs in known.items()}
     failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
     cautions = dict.fromkeys(f"of “{one.label}” {one.caution}" for one in results if one.caution)
     num_train = len(store.positions("train"))
     full = 4 * store.clip_bytes * num_train
-    if not place.sets:
-        # All real clips are no set: they are counted as the store holds them.
+    if not place.sets:  # All real clips are no set: they are counted as the store holds them.
         made = [Made(num_train, num_train, store.num_frames, full, full // 4)]
     numbers = zip(*(astuple(one)[:5] for one in made), strict=True)
     return Line(

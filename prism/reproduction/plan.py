@@ -52,8 +52,7 @@ class Place:
     """A cell of the paper's table on one store, with the steps that fill it.
 
     Attributes:
-        data: the paper's data set whose column it stands in.
-        is_same_data: whether the store holds that data set; else the numbers must not be compared.
+        is_same_data: whether the store holds the paper's data set `data`; else numbers must not be compared.
         sets: one for each condensation seed; none for all real clips.
         scores: one for each set (one for all real clips); none in a table of storage.
     """
@@ -83,11 +82,10 @@ def plan(
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
 ) -> list[Place]:
-    """Every cell of an exhibit on every store, with the steps that fill it.
+    """Every cell of an exhibit on every store, with the steps that fill it, by the options of `prism.reproduce`.
 
     Each store is set against the paper's data set that its layout names, another one against the first of the
     exhibit, whose settings it takes. Each store, data set and scale has a folder of its own in `folder`.
-    `prism.reproduce` describes the options.
     """
     if scale not in list(scales()):
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
@@ -100,12 +98,11 @@ def plan(
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
         options = _Options(data, scales()[scale], last)
-        cells = [cell for cell in exhibit.cells[data] if not vpc or cell.vpc in vpc]
         there = {cell.vpc for cell in exhibit.cells[data]} - {0}
         if lacking := set(vpc) - there:
             known = ", ".join(map(str, sorted(there)))
             raise ConfigError(f"vpc = {min(lacking)}, but {exhibit.name} has {known}.")
-        for cell in cells + [cell for cell in exhibit.cells[data] if vpc and cell.vpc == 0]:
+        for cell in (cell for cell in exhibit.cells[data] if not vpc or cell.vpc in (0, *vpc)):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
             is_scored = cell.metric != STORAGE

@@ -43,16 +43,15 @@ def reproduce(
 ) -> Comparison:
     """Set the paper's numbers of a table or figure beside ours.
 
-    Sets and results are kept under `output` and shared by all tables. A file that is there is not made again, and
+    Sets and results are kept under `output` and shared by all tables: a file that is there is not made again, and
     an interrupted one goes on where it stopped. The table is written after every step, as Markdown and CSV; at
     the end come a page, and its plots as SVG.
 
     Args:
         name: a key of `exhibits()`.
         data: clip stores, or their folders.
-        output: the folder of everything.
-        run: its device, executor and progress, for every verb. The executor condenses the classes of a set, and
-            trains the networks of a result, side by side; a set whose classes depend on each other is made here.
+        run: its device, executor and progress, for every verb. The executor computes classes of a set that do not
+            depend on each other, and networks of a result, side by side.
         scale: `full`, the paper's settings, or `small`, for two CPU cores.
         seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated by K networks of
             its own, set s by those with seeds s·K to s·K + K − 1.
@@ -64,8 +63,7 @@ def reproduce(
     Raises:
         ConfigError: the table or an option is unknown, or the data does not fit it.
         OutputError: a set or result of that name was made with other options.
-        EngineError: the executor lost what it was to compute; the same command goes on.
-        Interrupted: Ctrl-C or SIGTERM; the same command goes on.
+        EngineError, Interrupted: the executor lost a task, or Ctrl-C or SIGTERM; the same command goes on.
     """
     chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]

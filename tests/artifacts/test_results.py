@@ -1,4 +1,4 @@
-"""Results: a number comes with its n, and a stranger's file is refused by name."""
+"""Results: a number comes with its n, and a damaged file is refused by name."""
 
 import json
 import math
@@ -43,9 +43,11 @@ def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
     assert a_result(values).summary("top5") == (1.0, 0.0, 3)
 
 
-def test_one_run_has_no_deviation():
+def test_one_run_has_no_deviation_and_scores_are_shown_in_percent_with_their_n():
     assert a_result((0.4,)).summary() == (0.4, None, 1)
     assert json.loads(a_result((0.4,)).to_json())["summary"]["top1"] == {"mean": 0.4, "std": None, "n": 1}
+    assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
+    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± – (1), top-5 100.0 ± – (1), on 20 test clips"
 
 
 def a_retrieval() -> Result:
@@ -65,11 +67,6 @@ def test_a_retrieval_is_saved_with_its_own_metrics(tmp_path):
     )
 
 
-def test_accuracies_are_shown_in_percent_with_their_n():
-    assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
-    assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± – (1), top-5 100.0 ± – (1), on 20 test clips"
-
-
 def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_said():
     guess = math.log(6)
     losses = [guess, 0.999 * guess, 0.9 * guess, 3 * guess]
@@ -78,7 +75,10 @@ def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_s
     assert "Caution: the training loss of 3 of 4 networks ended at 1.79 or above, where guessing has 1.79" in str(
         result
     )
-    assert "learned nothing" not in str(result)
+    assert "Try --max-grad-norm 20, a smaller --lr, or more --epochs." in result.caution
+    # No option is proposed that is set already.
+    clipped = replace(result, config={"max_grad_norm": 20.0})
+    assert "Try a smaller --lr, or more --epochs." in clipped.caution
     assert a_result().num_untrained == 0
     assert replace(a_retrieval(), runs=(replace(a_retrieval().runs[0], train_loss=9.0),)).num_untrained == 0
 
@@ -89,13 +89,6 @@ def test_a_result_that_lacks_networks_says_so_until_they_are_there():
     assert (
         a_result((0.1, 0.2, 0.3)).caution == replace(a_result((0.1, 0.2, 0.3)), config={"seeds": 3}).caution == ""
     )
-
-
-def test_no_option_is_proposed_that_is_set_already():
-    untrained = replace(a_result(), runs=tuple(replace(run, train_loss=9.0) for run in a_result().runs))
-    assert "Try --max-grad-norm 20, a smaller --lr, or more --epochs." in untrained.caution
-    clipped = replace(untrained, config={"max_grad_norm": 20.0})
-    assert "Try a smaller --lr, or more --epochs." in clipped.caution
 
 
 def test_five_guesses_among_five_classes_are_no_score(tmp_path):
@@ -133,45 +126,28 @@ HOSTILE = {
     "empty": "",
     "truncated": a_result().to_json()[:200],
     "not json": "accuracy: 99",
-    "a list": "[]",
-    "a number": "3",
     "deeply nested": "[" * 100_000,
     "foreign json": '{"accuracy": 0.99}',
     "another format": edited(format="prism-clip-store"),
     "newer": edited(version=2),
-    "no version": edited(version=None),
     "no label": edited(label=None),
-    "label is a number": edited(label=3),
     "no runs": edited(runs=None),
-    "runs are empty": edited(runs=[]),
     "runs are text": edited(runs="three"),
-    "a run is a list": edited(runs=[[]]),
     "a run lacks its seed": edited(runs__0__seed=None),
-    "a run has a stranger's field": edited(runs__0__evil=1),
-    "top1 is text": edited(runs__0__scores__top1="0.5"),
+    "a run has a field of its own": edited(runs__0__evil=1),
     "top1 is NaN": edited(runs__0__scores__top1=float("nan")),
     "top1 exceeds one": edited(runs__0__scores__top1=99.5),
-    "top5 is negative": edited(runs__0__scores__top5=-0.5),
-    "seed is a fraction": edited(runs__0__seed=0.5),
-    "a metric is missing": edited(runs__0__scores__top5=None),
     "a metric is another task's": edited(runs__0__scores__r1=0.5),
-    "no task": edited(task=None),
     "an unknown task": edited(task="captioning"),
     "the task of other metrics": edited(task="retrieval"),
     "chance exceeds one": edited(data__chance__top1=2.0),
-    "no chance": edited(data__chance={}),
     "subject is text": edited(subject="set"),
     "subject lacks bytes": edited(subject__num_bytes=None),
     "subject stores fewer clips than it shows": edited(subject__stored_clips=1),
     "stored clips are below zero": edited(subject__stored_clips=-2),
-    "stored clips are text": edited(subject__stored_clips="2"),
-    "subject fingerprint is a number": edited(subject__fingerprint=3),
     "subject config is a list": edited(subject__config=[]),
-    "data lacks its fingerprint": edited(data__fingerprint=None),
     "config holds infinity": edited(config__lr=float("inf")),
     "a run takes longer than the world": edited(runs__0__seconds=1e308),
-    "a run takes less than nothing": edited(runs__0__seconds=-1.0),
-    "provenance is a list": edited(provenance=[]),
     "a lone surrogate": edited(label="\ud800"),
 }
 

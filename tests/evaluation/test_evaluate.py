@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Crash
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
@@ -96,23 +95,6 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     assert Result.load(tmp_path / "result.json") == result
 
 
-def test_the_result_on_disk_grows_with_every_seed(store, chosen, tmp_path, monkeypatch):
-    trained = []
-    original = module.train
-
-    def crash_at_the_third(*args: object, **options: object) -> float:
-        trained.append(options["seed"])
-        if len(trained) == 3:
-            assert len(Result.load(tmp_path / "r.json").runs) == 2
-            raise Crash
-        return original(*args, **options)
-
-    monkeypatch.setattr(module, "train", crash_at_the_third)
-    with pytest.raises(Crash):
-        score(chosen, store, seeds=5, output=tmp_path / "r.json")
-    assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [0, 1]
-
-
 def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
     frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
     return CondensedSet(
@@ -133,8 +115,7 @@ def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
             {"num_frames": 4},
             r"num_frames = 4, but the data .* has 8\. Ingest the data again with --num-frames 4\.",
         ),
-        ({"size": (48, 64)}, r"size = \(48, 64\), but the data .* has \(48, 48\)"),
-        ({"size": (64, 64)}, r"Ingest the data again with --size 64\."),
+        ({"size": (64, 64)}, r"has \(48, 48\)\. Ingest the data again with --size 64\."),
     ],
 )
 def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chosen, changes, says):
@@ -203,13 +184,10 @@ def test_classes_without_a_clip_in_the_split_are_cautioned(store, make_store, ch
     assert "scored_classes" not in (tmp_path / "every.json").read_text()
 
 
-def test_neither_or_both_of_set_and_store_are_refused(store, chosen):
+def test_what_cannot_be_scored_is_refused_before_training(store, chosen, tmp_path):
     for condensed, train_store in [(None, None), (chosen, store)]:
         with pytest.raises(ConfigError, match="either a condensed set or a store to train on"):
             score(condensed, store, train_store=train_store)
-
-
-def test_an_output_that_exists_is_refused_before_training(store, chosen, tmp_path):
     (tmp_path / "r.json").write_text("precious")
     with pytest.raises(OutputError, match="exists already"):
         score(chosen, store, output=tmp_path / "r.json", epochs=10**9)
@@ -223,8 +201,8 @@ def test_a_divergence_is_an_error_and_not_a_number(store, chosen, tmp_path):
     assert not (tmp_path / "r.json").exists()
 
 
-@pytest.mark.parametrize("source", [{}, {"method": 3, "config": "none"}, {"config": [1]}, {"method": None}])
-def test_a_strangers_set_is_scored_whatever_it_says_of_its_source(store, chosen, source, tmp_path):
+@pytest.mark.parametrize("source", [{}, {"method": 3, "config": "none"}])
+def test_a_third_party_set_is_scored_whatever_it_says_of_its_source(store, chosen, source, tmp_path):
     result = score(altered(chosen, source=source), store, seeds=1, output=tmp_path / "r.json")
     assert result.subject.config == {}
     assert Result.load(tmp_path / "r.json") == result
@@ -233,17 +211,11 @@ def test_a_strangers_set_is_scored_whatever_it_says_of_its_source(store, chosen,
 # Resuming by seed.
 
 
-def killed_after(num_runs: int, condensed, store, path, **options) -> None:
-    """Leave the result of an evaluation that was killed after so many seeds."""
-    whole = score(condensed, store, **options)
-    replace(whole, runs=whole.runs[:num_runs]).save(path)
-
-
 def test_an_evaluation_killed_after_its_first_seed_resumes_to_the_runs_of_an_uninterrupted_one(
     store, chosen, tmp_path, trained_seeds
 ):
     uninterrupted = score(chosen, store, seeds=3, output=tmp_path / "whole.json")
-    killed_after(1, chosen, store, tmp_path / "r.json", seeds=3)
+    replace(uninterrupted, runs=uninterrupted.runs[:1]).save(tmp_path / "r.json")
     trained_seeds.clear()
     resumed = score(chosen, store, seeds=3, output=tmp_path / "r.json", resume=True)
     assert trained_seeds == [1, 2]
@@ -253,13 +225,12 @@ def test_an_evaluation_killed_after_its_first_seed_resumes_to_the_runs_of_an_uni
     assert replace(kept, runs=(), provenance={}) == replace(uninterrupted, runs=(), provenance={})
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_path, monkeypatch, number):
+def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_path, monkeypatch):
     uninterrupted, original = score(chosen, store, seeds=3), module.train
 
     def stopped(*given: object, seed: int, **options: object) -> float:
         if seed == 2:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGTERM)
         return original(*given, seed=seed, **options)
 
     with monkeypatch.context() as patch:
@@ -286,8 +257,6 @@ def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chose
     ("changes", "says"),
     [
         ({"lr": 0.02}, r"its config\.lr is 0\.01, not 0\.02"),
-        ({"seed": 1}, r"its config\.seed is 0, not 1"),
-        ({"split": "val"}, r"its config\.split is 'test', not 'val'"),
         ({"label": "another"}, r"its label is 'random', not 'another'"),
     ],
 )
@@ -318,18 +287,13 @@ def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(st
         score(select(store), store, **resumed)
 
 
-# Every network.
-
-every_model = pytest.mark.parametrize("name", NETWORKS.registry)
-
-
-@every_model
+@pytest.mark.parametrize("name", NETWORKS.registry)
 def test_every_network_is_evaluated_and_its_score_does_not_depend_on_the_batch(store, chosen, name, monkeypatch):
     results, original = [], module.outputs_of
-    for size in (1, 3, 256):
+    for size in (1, 256):
         monkeypatch.setattr(module, "outputs_of", lambda *given, size=size: original(*given[:3], size))
         results.append(score(chosen, store, model=name, epochs=1, seeds=1))
-    assert without_seconds(results[0]) == without_seconds(results[1]) == without_seconds(results[2])
+    assert without_seconds(results[0]) == without_seconds(results[1])
     assert results[0].config["model"] == name
 
 

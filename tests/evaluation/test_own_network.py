@@ -1,4 +1,4 @@
-"""Somebody else's network: evaluated like ours, as an object or by its name, and recorded by that name."""
+"""Custom networks: evaluated as an object or by name, and recorded by that name."""
 
 from collections.abc import Callable
 from functools import partial
@@ -117,7 +117,6 @@ def test_clips_are_chosen_by_its_embeddings_which_are_never_taken_from_a_cache(r
         (nn.Linear(3, 3), r"the network must be a class, or a functools\.partial of one, not a Linear\."),
         (nn.Linear, "the network '.*Linear' must be a class that derives from prism.networks.network.Network"),
         (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),
-        (f"{NAME}(depth=3.5)", r"Own\(depth=3\.5\)' cannot be made: ."),
         (f"{__name__}:Onw", f"module '{__name__}' has no network 'Onw'"),
     ],
 )
@@ -163,11 +162,9 @@ class Odd(Own):
 @pytest.mark.parametrize(
     ("says", "got"),
     [
-        (lambda logits: logits[:, :1], r"\(\d+, 1\) of torch\.float32"),
         (lambda logits: torch.cat([logits, logits], dim=1), r"\(\d+, 4\) of torch\.float32"),
         (lambda logits: logits[:1], r"\(1, 2\) of torch\.float32"),
         (lambda logits: logits.double(), r"\(\d+, 2\) of torch\.float64"),
-        (lambda logits: (logits, logits), "a tuple"),
         (lambda logits: None, "a NoneType"),
     ],
 )
@@ -181,7 +178,6 @@ def test_a_network_that_gives_no_logits_is_refused_in_one_sentence(roomy, chosen
     ("embeds", "got"),
     [
         (lambda found: found[:, :, None].repeat(1, 1, 8), r"\(\d+, 12, 8\) of torch\.float32"),
-        (lambda found: found[:, :5], r"\(\d+, 5\) of torch\.float32"),
         (lambda found: found.double(), r"\(\d+, 12\) of torch\.float64"),
         (lambda found: None, "a NoneType"),
     ],

@@ -10,9 +10,6 @@ from prism.artifacts.results import Result
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.protocols import PROTOCOLS
-from prism.machine.randomness import generator
-from prism.networks.build import build
-from prism.networks.initial import initialise
 from prism.selection.select import select
 
 RECIPE = "wang2024"
@@ -37,37 +34,24 @@ def score(condensed, store, protocol="wang2024", **options) -> Result:
     return evaluate(condensed, store, protocol=protocol, **(TINY | options))
 
 
-def judged(result: Result) -> list[tuple[int, dict[str, float], float]]:
-    return [(run.seed, run.scores, run.train_loss) for run in result.runs]
-
-
-# Batches.
-
-
-def clips_of_many_shades(num: int) -> Clips:
-    noise = torch.randint(0, 40, (num, 4, 3, 43, 43), generator=generator(0, "clips"), dtype=torch.uint8)
-    shades = (torch.arange(num) * 180 // num).to(torch.uint8).view(-1, 1, 1, 1, 1)
-    return Clips(noise + shades, torch.arange(num) % 2, ("a", "b"))
-
-
-def network() -> torch.nn.Module:
-    net = build("convnet3d", num_classes=2, num_frames=4, size=43, width=2)
-    initialise(net, generator(0, "init"))
-    return net
-
-
 @pytest.fixture
-def batches(monkeypatch) -> list[torch.Tensor]:
-    """What networks were shown, in training and test."""
+def inputs(monkeypatch) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Every batch of training and test, as it is stored and as the network sees it."""
     module, seen = sys.modules["prism.networks.training"], []
     original = module.to_model_input
-    monkeypatch.setattr(module, "to_model_input", lambda *given: seen.append(original(*given)) or seen[-1])
+
+    def watched(frames, normalisation):
+        seen.append((frames.clone(), original(frames, normalisation)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(module, "to_model_input", watched)
     return seen
 
 
-def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(windows, chosen, batches):
+def test_every_batch_of_wang2024_has_mean_0_and_deviation_1(windows, chosen, inputs):
     # Three epochs of training batches of 3 and 1 clips, then three passes over 6 clips.
     score(chosen, windows, batch_size=3)
+    batches = [batch for _, batch in inputs]
     assert [len(batch) for batch in batches] == [3, 1] * 3 + [6] * 3
     for batch in batches:
         assert batch.mean().item() == pytest.approx(0, abs=1e-4)
@@ -130,24 +114,10 @@ def test_every_network_is_scored_once_after_its_last_epoch(windows, chosen, scor
 # Which training clips are mirrored, and when.
 
 
-@pytest.fixture
-def shown(monkeypatch) -> list[torch.Tensor]:
-    """The clips of every training batch, before they are normalised."""
-    module, seen = sys.modules["prism.networks.training"], []
-    original = module.to_model_input
-
-    def watched(frames, normalisation):
-        seen.append(frames.clone())
-        return original(frames, normalisation)
-
-    monkeypatch.setattr(module, "to_model_input", watched)
-    return seen
-
-
-def ways(shown: list[torch.Tensor], stored: torch.Tensor) -> dict[int, set[bool]]:
+def ways(shown: list[tuple[torch.Tensor, torch.Tensor]], stored: torch.Tensor) -> dict[int, set[bool]]:
     """For each stored clip whether it was seen mirrored, as it is, or in both ways."""
     found: dict[int, set[bool]] = {}
-    for clip in torch.cat(shown):
+    for clip in torch.cat([frames for frames, _ in shown]):
         for at, original in enumerate(stored):
             for is_mirrored in (False, True):
                 if torch.equal(clip, original.flip(-1) if is_mirrored else original):
@@ -177,8 +147,8 @@ NEVER, EVERY_TIME = {at: {False} for at in range(8)}, {at: {False, True} for at 
 
 @pytest.mark.parametrize("of", BOTH)
 @pytest.mark.parametrize("options", [{}, {"flip": "always"}])
-def test_clean_mirrors_a_training_clip_anew_each_time(windows, shown, of, options):
-    assert of(windows, shown, **options) == EVERY_TIME
+def test_clean_mirrors_a_training_clip_anew_each_time(windows, inputs, of, options):
+    assert of(windows, inputs, **options) == EVERY_TIME
 
 
 @pytest.mark.parametrize(
@@ -190,12 +160,12 @@ def test_clean_mirrors_a_training_clip_anew_each_time(windows, shown, of, option
     ],
 )
 def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_draws_anew(
-    windows, shown, of, options
+    windows, inputs, of, options
 ):
     by_seed = []
     for seed in (0, 1):
-        shown.clear()
-        by_seed.append(of(windows, shown, seed=seed, **options))
+        inputs.clear()
+        by_seed.append(of(windows, inputs, seed=seed, **options))
     for found in by_seed:
         assert all(len(seen) == 1 for seen in found.values())
         assert set.union(*found.values()) == {False, True}
@@ -204,12 +174,9 @@ def test_mirrored_once_a_clip_stays_so_for_a_whole_training_and_each_network_dra
 
 @pytest.mark.parametrize("of", BOTH)
 @pytest.mark.parametrize("options", [{"protocol": "wang2024"}, {"flip": "once"}, {"flip": "always"}])
-def test_a_clip_whose_label_a_mirror_would_change_is_never_mirrored(make_store, shown, of, options):
+def test_a_clip_whose_label_a_mirror_would_change_is_never_mirrored(make_store, inputs, of, options):
     one_sided = make_store(test=3, random_test_windows=3, flip=False)
-    assert of(one_sided, shown, **options) == NEVER
-
-
-# What does not fit.
+    assert of(one_sided, inputs, **options) == NEVER
 
 
 @pytest.mark.parametrize("num_windows", [0, 2])

@@ -34,10 +34,6 @@ def score(condensed, store, **options) -> Result:
     return retrieve(condensed, store, **(TINY | options))
 
 
-def without_seconds(result: Result) -> list[tuple[int, dict[str, float], float]]:
-    return [(run.seed, run.scores, run.train_loss) for run in result.runs]
-
-
 def points(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=generator(seed, "points"), dtype=torch.float64)
 
@@ -85,7 +81,7 @@ def recall_by_hand(
     return hits / len(queries)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_recall_agrees_with_measuring_every_cosine(seed, monkeypatch):
     monkeypatch.setattr(module, "QUERIES", 3)
     queries, gallery = points(7, 4, seed=seed), points(25, 4, seed=seed + 100)
@@ -110,9 +106,6 @@ def test_chance_is_what_random_embeddings_score():
     ]
     for metric in ("r1", "r5"):
         assert np.mean([one[metric] for one in found]) == pytest.approx(chance[metric], abs=0.05)
-
-
-# Shifts.
 
 
 # The verb.
@@ -152,7 +145,7 @@ def test_queries_are_never_flipped_or_shifted(gallery_store, chosen, monkeypatch
         monkeypatch.setattr(
             module, "outputs_of", lambda *given, size=size: seen.append(given[-1]) or original(*given[:-1], size)
         )
-        results.append(without_seconds(score(chosen, gallery_store)))
+        results.append([(run.scores, run.train_loss) for run in score(chosen, gallery_store).runs])
     assert results[0] == results[1] == results[2]
     # Unpatched, in the batches of training, whose memory is counted: two views of each of four clips.
     assert set(seen) == {8}

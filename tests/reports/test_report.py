@@ -20,7 +20,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
 from prism.artifacts.results import Result, Subject
 from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.errors import ConfigError, OutputError, PrismError
+from prism.errors import ConfigError, OutputError
 from prism.reports import plots
 from prism.reports.groups import conclusion_of
 from prism.reports.histories import Curves, binned, history_plots
@@ -61,19 +61,11 @@ class Words(HTMLParser):
         self.text += data
 
 
-def test_the_table_holds_every_number_of_the_results(exhibit):
-    words = Words(page_of(exhibit.everything())).text
-    assert "50.0 ± 10.0 (3)" in words
-    assert "90.0 ± 10.0 (3)" in words
-    assert "6 (3.00)" in words  # 2 videos with 3 key-frames each
-    assert "a guess scores 50 %" in words
-    assert "subset (floor)" in words
-    assert "full (ceiling)" in words
-
-
 def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_table(exhibit):
     page = page_of(exhibit.everything())
     words = Words(page).text
+    for text in ("90.0 ± 10.0 (3)", "6 (3.00)", "a guess scores 50 %", "subset (floor)", "full (ceiling)"):
+        assert text in words
     said = (
         "The best set is “PRISM”: top-1 50.0 ± 10.0 (3) %, above the floor (30.0 %) and below the ceiling (90.0 %)"
     )
@@ -121,12 +113,6 @@ def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_
         assert max(map(len, said.splitlines())) <= 80
 
 
-def test_rows_do_not_depend_on_the_order_of_the_results(exhibit):
-    results = load(exhibit.everything())
-    assert in_order(results) == in_order(results[::-1])
-    assert [role_of(row) for row in in_order(results)] == ["floor", "", "ceiling"]
-
-
 def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
     path = exhibit.of_store("full", 8)
     text = path.read_text(encoding="utf-8").replace('"path": "store"', '"path": "elsewhere"', 1)
@@ -170,24 +156,17 @@ def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit)
     assert "different stratified: False (“B”) and True (“A”)" in said
 
 
-def test_rows_of_different_versions_are_pointed_out(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    paths = [exhibit.of_set(made, "old", provenance={"prism": "0.0.1"}), exhibit.of_set(made, "new")]
-    paths += [exhibit.of_set(made, "newer", provenance={"prism": "0.1.0"})]
-    results = load(paths)
-    said = "The rows are of different versions of prism (0.0.1, 0.1.0), which may change their scores."
-    assert said in notes_on(results)
-    assert said not in notes_on(results[1:])
-
-
-def test_different_training_of_rivals_is_pointed_out(exhibit):
-    made = exhibit.condensed("set.safetensors")
+def test_different_versions_and_different_training_of_rivals_are_pointed_out(exhibit):
+    made, short = exhibit.condensed("set.safetensors"), {"model": "convnet3d", "epochs": 9}
+    old, new = {"prism": "0.0.1"}, {"prism": "0.1.0"}
     paths = [
-        exhibit.of_set(made, "long"),
-        exhibit.of_set(made, "short", config={"model": "convnet3d", "epochs": 9}),
+        exhibit.of_set(made, "long", provenance=old),
+        exhibit.of_set(made, "short", config=short, provenance=new),
     ]
-    results = load(paths)
-    assert any("different epochs: 500 (“long”) and 9 (“short”)" in n for n in notes_on(results))
+    said = notes_on(load(paths))
+    assert "The rows are of different versions of prism (0.0.1, 0.1.0), which may change their scores." in said
+    assert any("different epochs: 500 (“long”) and 9 (“short”)" in note for note in said)
+    assert not any("different" in note for note in notes_on(load([paths[0], paths[0]])))
 
 
 def test_rows_that_differ_in_budget_only_are_one_series(exhibit):
@@ -273,7 +252,8 @@ def test_a_ceiling_below_the_floor_is_remarked_upon(exhibit):
 
 def test_the_same_files_give_the_same_page_in_any_order(exhibit):
     paths = exhibit.everything()
-    assert page_of(paths) == page_of(paths[::-1]) == page_of([*paths, paths[0]])
+    assert page_of(paths) == page_of([*paths[::-1], paths[0]])
+    assert [role_of(row) for row in in_order(load(paths[::-1]))] == ["floor", "", "ceiling"]
 
 
 def test_the_page_leads_nowhere_and_runs_nothing(exhibit):
@@ -290,19 +270,8 @@ def test_the_page_leads_nowhere_and_runs_nothing(exhibit):
     assert "secret-host" not in page
 
 
-def test_plots_hold_no_name_of_a_user_and_no_link(tmp_path):
-    exhibit = Exhibit.build(tmp_path / "runs", HOSTILE_NAMES, size=8)
-    page = page_of([exhibit.of_set(exhibit.condensed("set.safetensors"), HOSTILE)])
-    plots = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
-    assert len(plots) == 7
-    for plot in plots:
-        text = base64.b64decode(plot).decode()
-        assert "hurt" not in text
-        assert "<dc:date>" not in text
-        assert set(re.findall(r'href="([^#"]{5})', text)) <= {"data:"}
-
-
-def test_hostile_names_are_escaped(tmp_path):
+def test_hostile_names_are_escaped_and_stand_in_no_plot(tmp_path):
+    assert printable("\ud800 \u202e\x1b[0m é 動") == "\\ud800 \\u202e\\x1b[0m é 動"
     exhibit = Exhibit.build(tmp_path / "runs", HOSTILE_NAMES, size=8)
     page = page_of([exhibit.of_set(exhibit.condensed("set.safetensors"), HOSTILE, protocol=HOSTILE)])
     words = Words(page)
@@ -310,10 +279,13 @@ def test_hostile_names_are_escaped(tmp_path):
     for name in HOSTILE_NAMES:
         assert printable(name) in words.text
     assert not set(page) & set("\x1b\u202e\x00\r")
-
-
-def test_text_that_cannot_be_shown_is_written_out():
-    assert printable("\ud800 \u202e\x1b[0m é 動") == "\\ud800 \\u202e\\x1b[0m é 動"
+    plots = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
+    assert len(plots) == 7
+    for plot in plots:
+        text = base64.b64decode(plot).decode()
+        assert "hurt" not in text
+        assert "<dc:date>" not in text
+        assert set(re.findall(r'href="([^#"]{5})', text)) <= {"data:"}
 
 
 def test_a_missing_set_is_named(exhibit):
@@ -356,7 +328,7 @@ def test_numbers_that_no_run_has_are_not_drawn(exhibit):
     assert "50.0" in Words(page_of([exhibit.of_set(made, config=config)])).text
 
 
-@pytest.mark.parametrize("unseen", [{"a": 1}, [1], {"alignment": "x"}, 7])
+@pytest.mark.parametrize("unseen", [[1], {"alignment": "x"}])
 def test_a_set_that_says_strange_things_of_unseen_networks_has_a_page(exhibit, unseen):
     made = exhibit.condensed("set.safetensors", source={"unseen": unseen})
     assert "on networks that it was not trained on" not in page_of([exhibit.of_set(made)])
@@ -375,11 +347,9 @@ def test_missing_telemetry_is_named(exhibit):
     "record",
     [
         {"kind": "step", "iteration": 3},
-        {"kind": "step", "iteration": "x", "loss": 1, "between_class": 1, "keyframes": 2},
         {"kind": "step", "iteration": 1, "loss": float("nan"), "between_class": 1, "keyframes": 2},
         {"kind": "cosines", "iteration": 1, "quantiles": [0.1]},
         {"kind": "insertion", "iteration": -5, "frame": 1},
-        {"kind": "unseen", "iteration": 1, "alignment": 1e308, "nearest": 0.5},
         {"kind": "unseen", "iteration": 1e300, "alignment": 1.0, "nearest": 0.5},
         {"kind": "end", "seconds": [1]},
     ],
@@ -392,22 +362,17 @@ def test_strange_telemetry_is_refused_in_a_sentence(exhibit, record):
     assert "holds a record that cannot be drawn" in said or "is not a telemetry file" in said
 
 
-@pytest.mark.parametrize("other", ["other key-frames", "other options", "unfinished", "no key-frames"])
+@pytest.mark.parametrize("other", ["other options", "unfinished"])
 def test_telemetry_of_another_run_is_not_drawn(exhibit, other):
     """That of a run, say, which was to replace the set and was killed."""
     paths = exhibit.everything()
     path = telemetry_path(exhibit.folder / "set.safetensors")
     records = list(Telemetry.load(path).records)
-    if other == "other key-frames":
-        telemetry_path(exhibit.condensed("other.safetensors", keyframes=5)).rename(path)
-    elif other == "other options":
+    if other == "other options":
         records[0]["config"] = {"seed": 1}
-    elif other == "unfinished":
-        records.pop()
     else:
-        records[-1]["keyframes"] = 7
-    if other != "other key-frames":
-        path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+        records.pop()
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     page = page_of(paths)
     assert "is of another run than this set" in page
     assert page.count("data:image/svg") == 3
@@ -468,11 +433,6 @@ def test_long_curves_are_made_short():
     assert high[-1] == 9999
 
 
-def test_no_results_is_an_error(tmp_path):
-    with pytest.raises(ConfigError, match="at least one result"):
-        report([], tmp_path / "page.html")
-
-
 def test_an_existing_page_is_kept(exhibit):
     paths = exhibit.everything()
     page = exhibit.folder / "page.html"
@@ -482,29 +442,6 @@ def test_an_existing_page_is_kept(exhibit):
     assert page.read_text(encoding="utf-8") == "mine"
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (r'"num_videos": \d+', '"num_videos": 0'),
-        (r'"num_classes": \d+', '"num_classes": 0'),
-        (r'"num_bytes": \d+', '"num_bytes": ' + "9" * 400),
-        (r'"train_float32_bytes": \d+', '"train_float32_bytes": -1'),
-        (r'"top1": 0\.\d+', '"top1": NaN'),
-        (r'"top5": 0\.\d+', '"top5": 3.5'),
-        (r'"seconds": 2\.0', '"seconds": Infinity'),
-        (r'"runs": \[.*?\n \]', '"runs": []'),
-    ],
-)
-def test_impossible_numbers_are_refused(exhibit, old, new):
-    path = exhibit.everything()[0]
-    text = path.read_text(encoding="utf-8")
-    changed = re.sub(old, new, text, count=1, flags=re.DOTALL)
-    assert changed != text
-    path.write_text(changed, encoding="utf-8")
-    with pytest.raises(PrismError):
-        report([path], exhibit.folder / "page.html")
-
-
 def test_the_page_shows_a_set_of_no_iterations(store):
     unseen = np.array([[0.0, 0.7, 0.5]])
     curves = Curves(np.zeros((0, 4)), np.zeros((0, 8)), np.zeros((0, 2)), unseen)
@@ -512,9 +449,10 @@ def test_the_page_shows_a_set_of_no_iterations(store):
     assert "alignment ends at 0.70" in str(plot)
 
 
-def test_a_result_itself_is_refused_by_what_its_file_says(exhibit, tmp_path):
-    result = Result.load(exhibit.everything()[0])
+def test_no_results_and_a_result_in_place_of_its_file_are_refused(exhibit, tmp_path):
+    with pytest.raises(ConfigError, match="at least one result"):
+        report([], tmp_path / "page.html")
     with pytest.raises(
         ConfigError, match="needs the file of a result, not the result itself: by the file's place"
     ):
-        report([result], tmp_path / "page.html")  # type: ignore[list-item]
+        report([Result.load(exhibit.of_store("full", 8))], tmp_path / "page.html")  # type: ignore[list-item]
