@@ -16,7 +16,7 @@ from prism.condensation.objectives import Objective
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Videos
 from prism.machine.devices import deterministic
-from prism.machine.randomness import generator, skip
+from prism.machine.randomness import generator
 from prism.networks.sgd import SGD
 
 
@@ -116,7 +116,8 @@ class Condensation:
         conflict = Conflict.measure(gradients, mask)  # equations 4 and 5
         # Behind the numbers of the classes before these, so that no class depends on which are condensed.
         before = self.networks.classes.start * self.config.vpc * mask.shape[1]
-        draw = skip(generator(self.config.seed, "insertion", self.iteration), before)
+        draw = generator(self.config.seed, "insertion", self.iteration)
+        torch.rand(before, generator=draw)
         state = InsertionState(gradients, mask, conflict, iteration, self.config.iterations, draw)
         proposed = self.rule.propose(state) & ~mask  # equation 6
         if proposed.any():

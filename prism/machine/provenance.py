@@ -91,9 +91,7 @@ def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any]) -> 
 
 
 def peak_memory_bytes() -> int:
-    """The largest resident memory of this process so far, in bytes; 0 where the system does not tell."""
-    try:
-        import resource
-    except ImportError:
-        return 0
+    """The largest resident memory of this process so far, in bytes."""
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

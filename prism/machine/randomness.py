@@ -28,11 +28,3 @@ def generator(
     import torch
 
     return torch.Generator(device).manual_seed(derive_seed(seed, name, *indices))
-
-
-def skip(draw: "torch.Generator", num: int) -> "torch.Generator":
-    """Pass over the first `num` of a stream's uniform numbers."""
-    import torch
-
-    torch.rand(num, generator=draw, device=draw.device)
-    return draw

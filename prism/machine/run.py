@@ -54,10 +54,8 @@ class Run:
         problem = ""
         if workers is not None and self.executor is not None:
             problem = "left out with an engine, which has workers of its own"
-        elif workers is not None and not isinstance(workers, int):
-            problem = "a whole number"
-        elif workers is not None and workers < 1:
-            problem = "at least 1"
+        elif workers is not None and (not isinstance(workers, int) or workers < 1):
+            problem = "a whole number, at least 1"
         if problem:
             raise ConfigError(f"workers = {short_repr(workers)}, but it must be {problem}.")
 
@@ -69,13 +67,12 @@ def split_options(
     given: Mapping[str, Any],
     renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[AnyOptions, Run]:
-    """The options and the run of a verb, with the keyword arguments that it was given.
+    """The options and the run of a verb, defaults for None, with the keyword arguments that it was given.
 
     Args:
-        kind: of its options.
-        config: options of the verb; the defaults for None.
-        run: how it runs; the defaults for None.
-        given: keyword arguments of the verb: fields of either.
+        kind, config: the options, and their type.
+        run: how the verb runs.
+        given: fields of either.
         renamed: for each option of its command that Python calls otherwise, the name there.
 
     Raises:

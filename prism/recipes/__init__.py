@@ -17,23 +17,16 @@ from prism.selection.options import SelectConfig
 RECIPES = Path(__file__).parent
 """The folder of the recipes that PRISM ships."""
 
-SECTIONS: dict[str, type[Options]] = {
-    config.section: config
-    for config in (
-        *(MotionConfig, IngestConfig, SelectConfig, CondenseConfig),
-        *(EvaluateConfig, RetrieveConfig, ExportConfig),
-    )
-}
+VERBS = MotionConfig, IngestConfig, SelectConfig, CondenseConfig, EvaluateConfig, RetrieveConfig, ExportConfig
+SECTIONS: dict[str, type[Options]] = {config.section: config for config in VERBS}
 """The options of each verb that a recipe may have a table for."""
 
 
 def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
     """Read TOML recipes: a table of options for each verb. Of several recipes the later ones win.
 
-    A recipe may say `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid.
-
-    Args:
-        paths: files, or names of recipes that PRISM ships: `miniucf`, `ablations/dm`.
+    A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may say
+    `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid.
 
     Raises:
         ConfigError: the file is missing or not TOML, or a table or key is unknown or out of range.
@@ -54,8 +47,7 @@ def recipe_tables(*paths: str | Path) -> dict[str, dict[str, Any]]:
             if not isinstance(values, dict):
                 raise _outside(section, path)
             if section not in SECTIONS:
-                guess = nearest(section, SECTIONS)
-                raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{guess}")
+                raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{nearest(section, SECTIONS)}")
         recipe = _overlaid(recipe, tables)
     return recipe
 
@@ -95,10 +87,9 @@ def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
         own = tomllib.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
-    base = own.pop("extends", None)
-    if base is None:
+    if "extends" not in own:
         return own
-    if not isinstance(base, str):
+    if not isinstance(base := own.pop("extends"), str):
         raise ConfigError(f"extends = {base!r} in recipe '{path}', but it must be the path of a recipe.")
     return _overlaid(_extended(path.parent / base, (*below, path.resolve())), own)
 

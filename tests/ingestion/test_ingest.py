@@ -416,7 +416,7 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
 
 
 def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):
-    with pytest.raises(ConfigError, match="workers = 0, but it must be at least 1"):
+    with pytest.raises(ConfigError, match="workers = 0, but it must be a whole number, at least 1"):
         make(source, tmp_path / "store", workers=0)
     with pytest.raises(SourceError, match="does not exist"):
         make(tmp_path / "missing", tmp_path / "store")
