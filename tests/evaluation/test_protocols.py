@@ -12,7 +12,6 @@ from prism.evaluation.evaluate import evaluate
 from prism.evaluation.protocols import PROTOCOLS
 from prism.selection.select import select
 
-RECIPE = "wang2024"
 TINY = {"width": 2, "epochs": 3, "seeds": 1, "device": "cpu"}
 MODULE = sys.modules["prism.evaluation.evaluate"]
 

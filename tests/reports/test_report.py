@@ -113,15 +113,6 @@ def test_stored_clips_have_a_column_and_a_note_only_where_a_set_holds_more_than_
         assert max(map(len, said.splitlines())) <= 80
 
 
-def test_clips_of_another_store_are_neither_floor_nor_ceiling(exhibit):
-    path = exhibit.of_store("full", 8)
-    text = path.read_text(encoding="utf-8").replace('"path": "store"', '"path": "elsewhere"', 1)
-    path.write_text(text, encoding="utf-8")
-    result = Result.load(path)
-    assert (result.subject.path == "store") != (result.data.path == "store")
-    assert role_of(result) == ""
-
-
 def test_clips_of_a_copy_of_the_store_are_its_ceiling(exhibit):
     result = Result.load(exhibit.of_store("full", 8))
     copied = replace(result.subject, path="copy", fingerprint=exhibit.store.fingerprint)

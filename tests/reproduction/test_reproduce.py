@@ -97,18 +97,6 @@ def test_every_row_is_a_recipe_that_prism_ships_and_no_cell_stands_twice(name):
         assert any(cell.printed for cell in cells)
 
 
-def is_row(place: Any, label: str, vpc: int) -> bool:
-    return (place.cell.label, place.cell.vpc) == (label, vpc)
-
-
-def official(store: ClipStore, layout: str) -> ClipStore:
-    """The store as one that was ingested with an official layout."""
-    content = json.loads((store.path / "store.json").read_text())
-    content["settings"]["layout"] = layout
-    (store.path / "store.json").write_text(json.dumps(content))
-    return ClipStore.open(store.path)
-
-
 def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store, tmp_path):
     with pytest.raises(ConfigError, match="'class1' has 9 training clips"):
         reproduce("table1", [make_store(train=[30, 9])], tmp_path / "out", scale="small")
