@@ -24,7 +24,6 @@ VIDEO_SUFFIXES = (
 )
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
-CSV_NEEDED, CSV_OPTIONAL = ("path", "label"), ("split", "group")
 MOST_KINDS = 5
 """Reasons in a message."""
 
@@ -34,6 +33,7 @@ POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there,
 NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
 LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
 OUTSIDE = "it lies in none of the split folders."
+UNLISTED = "videos that no list names are left out"
 MISSING = "it is missing: a list names it, but the source does not hold it."
 
 
@@ -62,7 +62,6 @@ class Listing:
         labels: for each class that the source names the path of a video.
         skipped: paths that were left out, with the reasons.
         unread: paths in class folders that are neither videos nor folders of frames.
-        unlisted: videos that the source holds, but none of its lists names.
         empty: class folders from which no video came.
         notes: sentences that the user should read.
     """
@@ -72,7 +71,6 @@ class Listing:
     labels: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
-    unlisted: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -96,6 +94,11 @@ class Listing:
     def skip(self, path: Path, reason: str) -> None:
         """Leave a video out, for a reason that `skipped.csv` gives."""
         self.skipped[as_text(self.relative(path))] = reason
+
+    def caution(self, what: str, names: Iterable[str]) -> None:
+        """Add a note on some paths or names, where there are any."""
+        if shown := [repr(as_text(name)) for name in sorted(names)]:
+            self.notes.append(f"Caution: {what}: {counted(shown)}.")
 
     def relative(self, path: Path) -> str:
         try:
@@ -193,27 +196,22 @@ def read_list(path: Path) -> str:
         raise SourceError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def csv_rows(
-    path: Path, columns: Sequence[str], optional: Sequence[str], faults: Faults
-) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV file with their numbers: the cells of the wanted columns, then of the optional ones.
-
-    A line without a wanted cell is added to `faults`; an optional cell that is not there is an empty text.
-    """
+def csv_rows(path: Path, needed: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a CSV file with their numbers, each by its columns; one that lacks a cell is a fault."""
     text = read_list(path)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
     try:
         names = rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
-        if lacking := [column for column in columns if column not in names]:
+        if lacking := [column for column in needed if column not in names]:
             raise SourceError(
                 f"list '{path}' has no column '{lacking[0]}', only {', '.join(names)[:200] or 'nothing'}."
             )
         for row in rows:
-            cells = {name: (row.get(name) or "").strip() for name in (*columns, *optional)}
-            if empty := [name for name in columns if not cells[name] or "\0" in cells[name]]:
+            cells = {name: (row[name] or "").strip() for name in names}
+            if empty := [name for name in needed if not cells[name] or "\0" in cells[name]]:
                 faults.add(path, f"no {empty[0]}", rows.line_num)
             else:
-                yield rows.line_num, list(cells.values())
+                yield rows.line_num, cells
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
 
@@ -287,7 +285,7 @@ class ClassFolders(Layout):
             else:
                 listing.unread.append(as_text(listing.relative(path)))
         if len(listing.videos) == before:
-            listing.empty.append(as_text(listing.relative(folder)))
+            listing.empty.append(listing.relative(folder))
 
 
 class SplitFolders(ClassFolders):
@@ -318,7 +316,8 @@ class CsvList(Layout):
         listing, faults, first = Listing(source.parent), Faults(), dict[str, int]()
         # Where the folder is reached by a link, it has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(source.parent), source.parent.resolve())]
-        for line, (name, label, split, group) in csv_rows(source, CSV_NEEDED, CSV_OPTIONAL, faults):
+        for line, row in csv_rows(source, ("path", "label"), faults):
+            name, split = row["path"], row.get("split", "")
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
             relative = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
             if not relative:
@@ -328,7 +327,9 @@ class CsvList(Layout):
             elif first.setdefault(relative, line) != line:
                 faults.add(source, "a video that it has before", line, relative)
             else:
-                listing.add(source.parent / relative, label, SPLIT_NAMES.get(split, ""), group)
+                listing.add(
+                    source.parent / relative, row["label"], SPLIT_NAMES.get(split, ""), row.get("group", "")
+                )
         if any(video.split for video in listing.videos):
             for video in listing.videos:
                 if not video.split:
@@ -338,8 +339,7 @@ class CsvList(Layout):
             # The folder that holds all that is listed: the list itself may lie far above it.
             above = source.parent / os.path.commonpath([os.path.dirname(relative) for relative in first])
             found = videos_under(listing, above, self.follow_links) if above.is_dir() else ()
-            names = (listing.relative(path) for path in found)
-            listing.unlisted += [as_text(name) for name in names if name not in first]
+            listing.caution(UNLISTED, {listing.relative(path) for path in found} - first.keys())
         return listing
 
 
@@ -372,7 +372,7 @@ def _is_list(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
-    return {*CSV_NEEDED, "split"} <= {cell.strip(' "\r\n').lower() for cell in re.split("[,;]", header)}
+    return {"path", "label", "split"} <= {cell.strip(' "\r\n').lower() for cell in re.split("[,;]", header)}
 
 
 def entries(folder: Path) -> list[os.DirEntry[str]]:

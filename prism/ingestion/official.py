@@ -20,13 +20,13 @@ from unicodedata import normalize
 from prism.errors import SourceError
 from prism.ingestion.listing import (
     MISSING,
+    UNLISTED,
     VIDEO_SUFFIXES,
     Faults,
     Layout,
     Listing,
     counted,
     csv_rows,
-    few,
     read_list,
     videos_under,
 )
@@ -71,9 +71,7 @@ class OfficialLists(Layout):
         faults = Faults()
         listed = self.listed(self._folders(source), faults)
         faults.check()
-        listing = self._find(source, listed)
-        listing.notes.extend(self.notes)
-        return listing
+        return self._find(source, listed)
 
     @abstractmethod
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
@@ -87,7 +85,7 @@ class OfficialLists(Layout):
 
     def _find(self, source: Path, listed: list[Listed]) -> Listing:
         """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth."""
-        listing, found = Listing(source), defaultdict[str, list[Path]](list)
+        listing, found = Listing(source, notes=list(self.notes)), defaultdict[str, list[Path]](list)
         for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)
         places = [(self._fold(os.path.dirname(name)), self._stem(os.path.basename(name))) for name, _, _ in listed]
@@ -109,8 +107,8 @@ class OfficialLists(Layout):
             if names:
                 said = f"source '{source}' has videos that are {what} more than once: {counted(names)}"
                 raise SourceError(f"{said}. Keep one of each.")
-        for stem in found.keys() - folders_of.keys():
-            listing.unlisted += map(listing.relative, found[stem])
+        unlisted = found.keys() - folders_of.keys()
+        listing.caution(UNLISTED, (listing.relative(path) for stem in unlisted for path in found[stem]))
         return listing
 
     def _fold(self, name: str) -> str:
@@ -184,9 +182,7 @@ class MiniUcf(Ucf101):
         listed = super().listed(folders, faults)
         faults.check()
         if lacking := sorted(MINIUCF - {label for _, label, _ in listed}):
-            raise SourceError(
-                f"the lists have no videos of {len(lacking)} of MiniUCF's 50 classes: {few(lacking)}."
-            )
+            raise SourceError(f"the lists have no videos of some of MiniUCF's 50 classes: {counted(lacking)}.")
         return [(name, label, split if label in MINIUCF else "") for name, label, split in listed]
 
 
@@ -233,7 +229,8 @@ class Kinetics400(OfficialLists):
         names = ("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")
         listed, columns = list[Listed](), ("label", "youtube_id", "time_start", "time_end")
         for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
-            for line, (label, video, *times) in csv_rows(path, columns, (), faults):
+            for line, row in csv_rows(path, columns, faults):
+                label, video, *times = (row[column] for column in columns)
                 # A spreadsheet turns an id that starts with a minus sign into #NAME?.
                 if re.fullmatch(r"[\w-]+( \d{1,6}(\.0*)?){2}", " ".join((video, *times)), re.ASCII):
                     start, end = (int(float(time)) for time in times)

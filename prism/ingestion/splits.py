@@ -65,7 +65,9 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     if not listing.videos:
         raise SourceError(_none_found(source, listing, config))
     listing.videos.sort(key=lambda video: video.relative)
-    listing.notes.extend(_left_out(listing))
+    listing.caution("folders of classes without a video", listing.empty)
+    if listing.unread:
+        listing.notes.append(f"Passed over in class folders, as no videos: {_suffixes(listing.unread)}.")
     return listing
 
 
@@ -105,16 +107,6 @@ def _is_pointer(path: str) -> bool:
         is_place = "/" in text and os.path.exists(os.path.join(os.path.dirname(path), text))
         return is_place or text.startswith("version https://git-lfs.github.com/")
     return False
-
-
-def _left_out(listing: Listing) -> Iterator[str]:
-    """Sentences on what `skipped.csv` does not have."""
-    if listing.unlisted:
-        yield f"Caution: videos that no list names are left out: {_named(listing.unlisted)}."
-    if listing.empty:
-        yield f"Caution: folders of classes without a video: {_named(listing.empty)}."
-    if listing.unread:
-        yield f"Passed over in class folders, as no videos: {_suffixes(listing.unread)}."
 
 
 def _named(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from videos import write_classes
+from videos import write_classes, write_numbered_images
 
 import prism
 from prism.errors import ConfigError, SourceError
@@ -22,6 +22,7 @@ from prism.ingestion.listing import (
     VIDEO_SUFFIXES,
     Layout,
     Listing,
+    frame_files,
     videos_under,
     why_skipped,
 )
@@ -380,3 +381,13 @@ def test_a_custom_layout_that_lists_wrongly_is_named(tmp_path, options, message)
 def test_options_that_would_do_nothing_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         IngestConfig(**options)
+
+
+def test_frames_that_are_links_out_of_the_source_are_read_where_it_is_asked_for(tmp_path):
+    for label in ("jump", "walk"):
+        write_numbered_images(tmp_path / f"blobs/{label}", 4)
+        (tmp_path / f"source/{label}/one").mkdir(parents=True)
+        for image in frame_files(tmp_path / f"blobs/{label}"):
+            (tmp_path / f"source/{label}/one/{image.name}").symlink_to(image)
+    options = {"num_frames": 4, "size": 8, "workers": 1, "progress": False, "follow_links": True}
+    assert len(prism.ingest(tmp_path / "source", tmp_path / "store", **options)) == 2  # type: ignore[arg-type]

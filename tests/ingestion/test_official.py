@@ -167,7 +167,7 @@ def test_miniucf_is_its_fifty_classes_of_ucf101(tmp_path):
     assert Counter(split for _, _, split in found(root, "miniucf")) == {"train": 100, "test": 50}
     assert listing(root, "miniucf").notes == []
     less = write_ucf_of(tmp_path / "less", sorted(MINIUCF - {"Swing", "YoYo"}))
-    assert refused(less, "miniucf") == "the lists have no videos of 1 of MiniUCF's 50 classes: Swing."
+    assert refused(less, "miniucf") == "the lists have no videos of some of MiniUCF's 50 classes: 1 (Swing)."
 
 
 # HMDB51
