@@ -70,24 +70,21 @@ def completed(
         # An error of Dask, by name, because Dask need not be installed.
         if type(error).__name__ == "KilledWorker":
             raise EngineError(f"the worker of one item was lost again and again. {AGAIN}") from None
-        if module := _missing_module(error):
-            raise EngineError(
-                f"the executor cannot import '{module}'. Install it wherever its processes run, the scheduler's "
-                "included, or put its folder on their PYTHONPATH."
-            ) from None
-        raise
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, ModuleNotFoundError):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        # A custom part, for one, may be missing on another machine.
+        raise EngineError(
+            f"the executor cannot import '{cause.name}'. Install it wherever its processes run, the scheduler's "
+            "included, or put its folder on their PYTHONPATH."
+        ) from None
     finally:
         for future in futures:
             # Dask may still end a future that is cancelled, and would log a traceback.
             vars(future).update(set_result=bool, set_exception=bool)
             future.cancel()
-
-
-def _missing_module(error: BaseException | None) -> str | None:
-    """The module whose absence caused an error, as a custom part may be missing on another machine."""
-    while error is not None and not isinstance(error, ModuleNotFoundError):
-        error = error.__cause__
-    return error and error.name
 
 
 AGAIN = "Run the same command again to go on."

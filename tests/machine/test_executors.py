@@ -198,7 +198,7 @@ def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_pa
     program = "from prism.condensation.rules import Never\n\nclass Mine(Never):\n    pass\n"
     (tmp_path / "rules_of_mine.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
-    options = {"insertion": "rules_of_mine:Mine", "output": tmp_path / "set", "iterations": 1, "width": 2}
+    options = TINY | {"insertion": "rules_of_mine:Mine", "output": tmp_path / "set", "iterations": 1}
     with opened("dask", cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
         condense(make_store(), executor=executor, **options)
 
