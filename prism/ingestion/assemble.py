@@ -51,8 +51,7 @@ def assemble(
         folder: the working folder, with an outcome for every video.
         videos: all videos in the order of the store.
         unlisted: videos that were never tried, with the reasons.
-        config: the options, which are recorded.
-        flip: whether a horizontal flip keeps the labels.
+        config, flip: the options, and whether a horizontal flip keeps the labels, which are recorded.
     """
     shutil.rmtree(folder.finished, ignore_errors=True)
     folder.finished.mkdir()

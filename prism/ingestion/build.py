@@ -133,7 +133,6 @@ class Plan:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """For every video the byte where its slots start, and at the end their whole size."""
         return slot_offsets(self.videos, self.config)
 
     def to_json(self) -> str:
@@ -152,7 +151,7 @@ class Plan:
         return canonical_json(content, indent=1)
 
     def task(self, number: int, slots: Path) -> Task:
-        """The order to decode a video into its slots in a file."""
+        """The task to decode a video into its slots in a file."""
         return Task.of(self.videos[number], self.config, slots, self.offsets[number])
 
 

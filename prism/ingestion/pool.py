@@ -57,11 +57,7 @@ class Task:
 
 
 def decode(task: Task) -> Outcome:
-    """Write the clips of a video to their slots.
-
-    Raises:
-        OutputError: they cannot be written.
-    """
+    """Write the clips of a video to their slots."""
     path, sampling = Path(task.path), task.sampling
     # Frames may not lead out of the source by a link.
     root = Path(path.anchor) if task.follow_links else path.parents[len(PurePosixPath(task.relative).parts) - 1]
@@ -149,11 +145,7 @@ class Worker:
             raise RuntimeError(f"a decoding process did not start: {self.end()}.")
 
     def ask(self, task: Task) -> Outcome | str:
-        """Have a video decoded; where that ends the process, how it ended.
-
-        Raises:
-            OutputError: its clips cannot be written.
-        """
+        """Have a video decoded; where that ends the process, how it ended."""
         assert self.process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             print(json.dumps(asdict(task)), file=self.process.stdin, flush=True)
@@ -260,9 +252,6 @@ def decode_shard(shard: Shard) -> tuple[str, list[tuple[int, Outcome]]]:
 
     Returns:
         The file of their slots, whole and on disk, and the number and outcome of each video.
-
-    Raises:
-        OutputError: it cannot be written.
     """
     # A name that nobody else has: a worker that was given up may still be writing what another one does again.
     path = shard.folder / f"{shard.tasks[0][0]:07}-{uuid.uuid4().hex}.u8"

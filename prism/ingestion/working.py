@@ -107,7 +107,6 @@ class WorkingFolder:
             os.truncate(self.journal, whole)
 
     def remove(self) -> None:
-        """Delete the folder and all in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
@@ -127,11 +126,7 @@ def discard_named(store: Path) -> None:
 
 
 def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFolder:
-    """The working folder of a plan: the one that is there, or a new one with room for every clip.
-
-    Raises:
-        OutputError: something else is there, or the disk is full.
-    """
+    """The working folder of a plan: the one that is there, or a new one with room for every clip."""
     with writing(path):
         path.mkdir(exist_ok=True)
     folder, file = WorkingFolder(path, plan, offsets), path / "plan.json"
