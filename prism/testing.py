@@ -21,10 +21,11 @@ from torch.nn.functional import cross_entropy
 
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.condense import finished_set, resolve
+from prism.condensation.loop import Condensation
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.prepare import Setup, check_first_use
 from prism.config import with_options
-from prism.errors import OutputError, PrismError
+from prism.errors import PrismError
 from prism.ingestion.listing import Listing
 from prism.ingestion.options import LAYOUTS
 from prism.machine.files import file_sha256
@@ -79,8 +80,6 @@ def write_store(
     std: float = 0.25,
 ) -> ClipStore:
     """Write a store of frames (N, T, 3, H, W), uint8, whose sources are sorted by split and class."""
-    if path.exists():
-        raise OutputError(f"store '{path}' exists already. Delete it, or choose another path.")
     path.mkdir(parents=True)
     frames.tofile(path / "frames.u8")
     (path / "clips.csv").write_text(clips_csv(sources), encoding="utf-8")
@@ -127,16 +126,15 @@ def check_objective(objective: Any, store: ClipStore) -> None:
         step = 1e-3 * found.gradients / found.gradients.norm()
         ahead, behind = (objective.match(network, real, clips + s * step, run.chunk).losses.sum() for s in (1, -1))
         slope, promised = float(ahead - behind), 2e-3 * float(found.gradients.norm())
-        assert abs(slope - promised) <= 0.1 * promised + 1e-6, (
-            "the gradients are not those of the sum of the losses"
-        )
+        is_near = abs(slope - promised) <= 0.1 * promised + 1e-6
+        assert is_near, "the gradients are not those of the sum of the losses"
 
 
 def check_method(method: Any, store: ClipStore) -> None:
     """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
     with _in_a_sentence():
         check_name(METHODS, method)
-        # What a method brings counts, where we would choose a tiny number.
+        # A method's own options count, where a tiny number would be chosen.
         brought = {key: value for key, value in METHODS.options_of(method).items() if key in TINY}
         setup = _check_condensing(store, method=method, vpc=2, **brought)
         assert setup.start(CPU).render().requires_grad, "rendered clips must be differentiable in what is trained"
@@ -151,9 +149,8 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
         embeddings, logits = one.embed(clips), one(clips)
         check_output(one, "embed", embeddings, clips)
         check_output(one, "forward", logits, clips)
-        assert bool(embeddings.isfinite().all() and logits.isfinite().all()), (
-            "embeddings and logits must be finite"
-        )
+        is_finite = bool(embeddings.isfinite().all() and logits.isfinite().all())
+        assert is_finite, "embeddings and logits must be finite"
         assert torch.equal(other(clips), logits), "the same generator must give the same values"
         alone = torch.cat([one.embed(clip[None]) for clip in clips])
         assert torch.allclose(alone, embeddings, atol=1e-4), "in eval mode no clip may depend on those beside it"
@@ -174,9 +171,8 @@ def check_selection(selection: Any) -> None:
         embeddings = torch.randn((7, 5), generator=generator(0, "embeddings"), dtype=torch.float64)
         for num in (1, 3, 7):
             one, other = (selection.choose(embeddings.clone(), num, generator(0, "draw")) for _ in range(2))
-            assert checked_choice(one, selection, num, len(embeddings)) == list(other), (
-                "the same draw, the same clips"
-            )
+            one = checked_choice(one, selection, num, len(embeddings))
+            assert one == list(other), "the same draw, the same clips"
 
 
 def check_layout(layout: Any, source: Path) -> None:
@@ -196,22 +192,20 @@ def _check_condensing(store: ClipStore, **options: Any) -> Setup:
     whole, first, second = (setup.start(CPU) for _ in range(3))
     one, other = (check_first_use(setup, run) for run in (whole, second))
     assert torch.equal(one.losses, other.losses), "an iteration must not depend on those before it"
-    while whole.iteration < whole.num_iterations:
-        whole.step()
     for _ in range(2):
         first.step()
     second.restore(first.iteration, {name: tensor.clone() for name, tensor in first.tensors().items()})
-    while second.iteration < second.num_iterations:
-        second.step()
-    made, resumed = (finished_set(setup, run, {}) for run in (whole, second))
+    made, resumed = (finished_set(setup, _finished(run), {}) for run in (whole, second))
     assert resumed.to_bytes() == made.to_bytes(), "a resumed run must give the bytes of one that was not stopped"
     if setup.independent_classes and len(store.classes) > 1:
-        alone = setup.start(CPU, range(1, 2))
-        while alone.iteration < alone.num_iterations:
-            alone.step()
+        alone = _finished(setup.start(CPU, range(1, 2)))
         own, among_others = (run.videos.render(alone.num_iterations) for run in (alone, whole))
-        near = torch.allclose(among_others[len(own) : 2 * len(own)], own, atol=1e-4)
-        assert near, (
-            "a class alone must give the videos that it gives among others, or independent_classes be False"
-        )
+        said = "a class alone must give the videos that it gives among others, or independent_classes be False"
+        assert torch.allclose(among_others[len(own) : 2 * len(own)], own, atol=1e-4), said
     return setup
+
+
+def _finished(run: Condensation) -> Condensation:
+    while run.iteration < run.num_iterations:
+        run.step()
+    return run

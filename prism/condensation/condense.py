@@ -107,11 +107,9 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
                 condensed = finished_set(setup, condensation, source)
                 if held_out is not None:
                     condensed = scored(condensed, held_out)
-            except DivergedError:
-                raise
-            except BaseException:
+            except BaseException as error:
                 # A storage may be a custom one: the iterations are not lost with what is wrong in it.
-                if recorder is not None:
+                if recorder is not None and not isinstance(error, DivergedError):
                     recorder.save_checkpoint()
                 raise
             if recorder is not None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from prism.artifacts.clips import mirror, to_model_input
 from prism.artifacts.store import ClipStore
@@ -94,11 +95,10 @@ class Chunk:
             last = min(first + max(1, self.size // clips), end)
             try:
                 found.append(work(first, last))
-            except torch.OutOfMemoryError:
-                pass
-            else:
                 first = last
                 continue
+            except torch.OutOfMemoryError:
+                pass
             # After the handler: the error holds on to what the work had allocated.
             self._halve(last - first, clips)
         return found
@@ -106,11 +106,8 @@ class Chunk:
     def _halve(self, units: int, clips: int) -> None:
         if units == 1:
             what = "one clip" if clips == 1 else f"the {clips} videos of one class"
-            smaller = "--width" if clips == 1 else "--vpc or --width"
-            raise ConfigError(
-                f"{self.device.type} has no memory left for {what}. Pass a smaller {smaller}, or ingest smaller "
-                "clips."
-            )
+            said = f"{self.device.type} has no memory left for {what}."
+            raise ConfigError(f"{said} Pass a smaller --vpc or --width, or ingest smaller clips.")
         self.size = units // 2 * clips
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -197,22 +194,24 @@ class RandomNetworks:
         """(C, D) float32 class means under the network of a number."""
         self.draw_number(number)
         batch, network = self._batch(number, held), self.real_network
+        labels = self.real.labels[batch[0]] - self.classes.start
 
-        def embed(first: int, last: int) -> Tensor:
+        def embed(first: int, last: int) -> tuple[Tensor, Tensor]:
             # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
             shown = self._shown(*(rows[first:last] for rows in batch)).to(PRECISIONS[self.config.precision])
             embeddings = network.embed(shown)
             check_output(network, "embed", embeddings, shown)
-            return embeddings.float()
+            # The sums of its few classes: all embeddings of a network would be a matrix of thousands of rows.
+            own, row = labels[first:last].unique(return_inverse=True)
+            return own, send(one_hot(row).double(), self.device).T @ embeddings.double()
 
-        embeddings = torch.cat(self.chunk.map(len(batch[0]), embed))
-        labels = self.real.labels[batch[0]] - self.classes.start
-        sums = torch.zeros(len(self.classes), embeddings.shape[1], device=self.device, dtype=torch.float64)
-        # One by one, in their order: neither the device's scheduling nor the chunks change a bit.
+        sums = torch.zeros(len(self.classes), self.network.embed_dim, device=self.device, dtype=torch.float64)
+        parts, counts = self.chunk.map(len(labels), embed), torch.bincount(labels, minlength=len(self.classes))
+        # In one thread: for so few numbers others would only be waited for.
         with deterministic(self.device):
-            for label, row in zip(labels.tolist(), embeddings, strict=True):
-                sums[label].add_(row)
-            counts = torch.bincount(labels, minlength=len(self.classes))
+            for own, part in parts:
+                # Each class once: the order of the additions does not depend on a GPU's scheduling.
+                sums.index_add_(0, send(own, self.device), part)
             return (sums / send(counts, self.device)[:, None]).float()
 
     def draw_number(self, number: int) -> Network:

@@ -204,18 +204,15 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     store, config, classes = setup.store, setup.config, run.networks.classes
     network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
     if not len(clips) or len(clips) % len(classes) or clips[0].shape != shape:
-        _refuse(
-            METHODS, config.method, f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes", clips
-        )
+        wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes"
+        _refuse(METHODS, config.method, wanted, clips)
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
     check_output(network, "embed", network.embed(some), some)
     found = run.objective.match(network, run.objective.real(run.networks, 0), clips, run.chunk)
     if not isinstance(found, MatchLoss):
         _refuse(OBJECTIVES, config.objective, "a MatchLoss", found)
     if not torch.equal(clips, before):
-        _refuse(
-            OBJECTIVES, config.objective, "its losses without a change of the clips, as of clips.clone()", clips
-        )
+        _refuse(OBJECTIVES, config.objective, "its losses without a change of the clips, as of a clone", clips)
     if _shape(found.losses) != (len(classes),):
         _refuse(OBJECTIVES, config.objective, f"losses (C,) = {(len(classes),)}", found.losses)
     if _shape(found.gradients) != clips.shape or found.gradients.dtype != clips.dtype:

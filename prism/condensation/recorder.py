@@ -6,14 +6,13 @@ the same bytes.
 
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
-from torch import Tensor
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import SET, check_output_kind
@@ -28,6 +27,8 @@ from prism.machine.run import Run
 from prism.machine.text_io import as_text, canonical_json, count, parse_json
 
 FORMAT, VERSION = "prism-checkpoint", 1
+DAMAGES = safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError, RuntimeError
+"""Errors of a checkpoint that cannot be read or does not hold what its run needs."""
 
 
 def checkpoint_path(output: Path) -> Path:
@@ -59,54 +60,7 @@ def check_free(output: Path, store: Path, run: Run, *, on_engine: bool) -> None:
         raise ConfigError(f"'{output}' has the {what} of an unfinished run. Continue it with --resume, {again}")
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A run before an iteration, identified by its source, with the length of its telemetry file so far."""
-
-    iteration: int
-    source: dict[str, Any]
-    telemetry_bytes: int
-    seconds: float
-    tensors: dict[str, Tensor]
-
-    def save(self, path: Path) -> None:
-        """Write the checkpoint in place of the one before, or leave that one."""
-        content = {"format": FORMAT, "version": VERSION} | {
-            key: vars(self)[key] for key in self.__match_args__[:4]
-        }
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.tensors.items()}
-        write_atomically(path, safetensors.torch.save(tensors, metadata={"prism": canonical_json(content)}))
-
-    @classmethod
-    def load(cls, path: Path, source: dict[str, Any]) -> "Checkpoint":
-        """Read the checkpoint of the run that `source` identifies, or raise ArtifactError."""
-        try:
-            with safetensors.safe_open(path, framework="pt") as file:
-                content = parse_json((file.metadata() or {})["prism"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            if (content["format"], content["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
-            numbers = count(content["telemetry_bytes"]), float(content["seconds"])
-            found = cls(count(content["iteration"]), dict(content["source"]), *numbers, tensors)
-        except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-            raise damaged(path, error) from None
-        check_same_run(f"checkpoint '{path}'", found.source, source)
-        return found
-
-    def check(self, run: Condensation) -> None:
-        """Refuse, by a KeyError or a ValueError, a checkpoint that does not hold what a run saves."""
-        wanted = dict(run.videos.state()) | {f"momentum.{i}": part for i, part in run.trained()}
-        for name, found in self.tensors.items():
-            if found.shape != wanted[name].shape or found.dtype != wanted[name].dtype:
-                raise ValueError(f"its {name} has another shape or type")
-            if not found.isfinite().all():
-                raise ValueError(f"its {name} is not finite")
-        if self.iteration > run.num_iterations:
-            raise ValueError(f"it is of iteration {self.iteration} of {run.num_iterations}")
-
-
 def damaged(path: Path, error: Exception) -> ArtifactError:
-    """The refusal of a checkpoint that cannot be read or does not hold what its run needs."""
     return ArtifactError(f"checkpoint '{path}' is damaged: {error}. Start again with --overwrite.")
 
 
@@ -140,14 +94,18 @@ class RunRecorder:
 
     def _continue(self) -> int:
         """Take up the checkpoint; return how much of the telemetry belongs to it, in bytes."""
-        found = Checkpoint.load(self.checkpoint, self.source)
         try:
-            found.check(self.run)
-            self.run.restore(found.iteration, found.tensors)
-        except (KeyError, ValueError) as error:
+            with safetensors.safe_open(self.checkpoint, framework="pt") as file:
+                content = parse_json((file.metadata() or {})["prism"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if (content["format"], content["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
+            check_same_run(f"checkpoint '{self.checkpoint}'", dict(content["source"]), self.source)
+            self.seconds = float(content["seconds"])
+            self.run.restore(count(content["iteration"]), tensors)
+            return count(content["telemetry_bytes"])
+        except DAMAGES as error:
             raise damaged(self.checkpoint, error) from None
-        self.seconds = found.seconds
-        return found.telemetry_bytes
 
     def __enter__(self) -> "RunRecorder":
         return self
@@ -197,8 +155,11 @@ class RunRecorder:
                 f"the values of {', '.join(spoiled)} are not finite after iteration {self.run.iteration - 1}. "
                 f"{suggest_lower_lr(self.run.videos.trainable)} The last checkpoint, if any, stays."
             )
-        length = self.telemetry.sync()
-        Checkpoint(self.run.iteration, self.source, length, self.seconds, tensors).save(self.checkpoint)
+        content = {"format": FORMAT, "version": VERSION, "iteration": self.run.iteration, "source": self.source}
+        content |= {"telemetry_bytes": self.telemetry.sync(), "seconds": self.seconds}
+        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        metadata = {"prism": canonical_json(content)}
+        write_atomically(self.checkpoint, safetensors.torch.save(tensors, metadata))
 
     def finish(self, condensed: CondensedSet) -> None:
         """Write the set under its final name, then drop the checkpoint."""

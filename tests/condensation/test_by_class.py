@@ -43,7 +43,7 @@ def uneven(make_store):
 
 VARIANTS = {
     "prism": {},
-    "dm": {"method": "dm", "lr": 0.0},
+    "dm": {"method": "dm"},
     "random insertion": {"insertion": "random"},
     "small frames": {"storage": "h264", "keyframe_scale": 2, "init": "real", "vpc": 1},
 }
