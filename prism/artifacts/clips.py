@@ -11,7 +11,6 @@ from torch import Tensor
 from prism.errors import ClipError
 from prism.machine.devices import send
 
-HALF_LEVEL = 1 / 510
 PIXELS = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -24,18 +23,15 @@ class Normalisation:
 
     def __post_init__(self) -> None:
         mean, std = self.mean, self.std
-        in_range = len(mean) == len(std) == 3 and all(0 <= m <= 1 for m in mean) and all(0 < s <= 1 for s in std)
-        if not in_range:
+        if not (len(mean) == len(std) == 3 and all(0 <= m <= 1 for m in mean) and all(0 < s <= 1 for s in std)):
             raise ClipError(f"normalisation needs three means in 0..1 and three deviations in (0, 1], got {self}.")
 
     def apply(self, frames: Tensor) -> Tensor:
         """Pixels in [0, 1] (..., C, H, W) to zero mean and unit variance over the training set."""
         mean, std = self._as_tensors(frames)
-        # Dividing in place spares memory, and the time to get it.
         return (frames - mean).div_(std)
 
     def invert(self, frames: Tensor) -> Tensor:
-        """The inverse of `apply`."""
         mean, std = self._as_tensors(frames)
         return frames * std + mean
 
@@ -104,18 +100,10 @@ class Clips:
         """Height and width in pixels."""
         return self.frames.shape[3], self.frames.shape[4]
 
-    def subset(self, indices: Tensor | Sequence[int]) -> "Clips":
-        """The clips at the given positions, in that order."""
-        index = as_positions(indices)
+    def subset(self, positions: Tensor | Sequence[int]) -> "Clips":
+        """The clips at the given positions, in that order, or where a mask is True."""
+        index = torch.as_tensor(positions)
         return Clips(self.frames[index], self.labels[index], self.classes)
-
-
-def as_positions(given: Tensor | Sequence[int]) -> Tensor:
-    """Positions as int64; a mask is a ClipError."""
-    found = torch.as_tensor(given)
-    if found.numel() and (found.dtype == torch.bool or found.is_floating_point()):
-        raise ClipError(f"positions must be whole numbers, got {found.dtype}. Try mask.nonzero().flatten().")
-    return found.to(torch.int64)
 
 
 def _type_of(values: object) -> torch.dtype | str:
@@ -159,8 +147,8 @@ def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> 
 
 
 def num_clipped(values: Tensor) -> int:
-    """Values in units of [0, 1] that 8-bit pixels cannot show; rounding in storage is none of them."""
-    return int(((values < -HALF_LEVEL) | (values > 1 + HALF_LEVEL)).sum())
+    """Values more than half a level outside 0..1, which 8-bit pixels cannot show."""
+    return int(((values - 0.5).abs() > 0.5 + 1 / 510).sum())
 
 
 def as_levels(clip: Tensor) -> NDArray[np.uint8]:

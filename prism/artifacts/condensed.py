@@ -18,7 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from prism.artifacts.clips import Clips, Normalisation, as_pixels, as_positions
+from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import Encoding, extent_problem, tensor_problem
 from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
@@ -89,7 +89,6 @@ class CondensedSet:
 
     @property
     def contents(self) -> str:
-        """Classes, videos, key-frames, shape, storage and bytes, in a few words."""
         takes = f" of {self.takes} takes" if self.takes > 1 else ""
         held = f"{len(self.classes)} classes, {len(self)} videos{takes}, {self.num_keyframes} key-frames"
         shape = f"{self.num_frames}×{self.size[0]}×{self.size[1]}"
@@ -154,18 +153,14 @@ class CondensedSet:
         """Clips (n, T, C, H, W) of the stored images (paper, equation 3): float32 in units of [0, 1], or beyond.
 
         Args:
-            videos: (n,) positions of the videos to render; all by default.
+            videos: (n,) positions of the videos to render, or a mask; all by default.
             generator: draws, where a video stands for several clips; None always gives the same one of them.
-
-        Raises:
-            ArtifactError: compressed images are not what the set says of them.
         """
         # All videos take part in a draw, so that a video's clip does not depend on which others are rendered.
-        chosen = torch.arange(len(self)) if videos is None else as_positions(videos)
         places = torch.arange(0, self.stored_clips, self.takes)
         if generator is not None and self.takes > 1:
             places = places + torch.randint(self.takes, places.shape, generator=generator)
-        return self.encoding.render(places[chosen], self.normalisation, generator)
+        return self.encoding.render(places if videos is None else places[videos], self.normalisation, generator)
 
     def clips(self, generator: torch.Generator | None = None) -> Clips:
         """All rendered clips with their labels; `generator` like in `render`."""
@@ -200,34 +195,26 @@ class CondensedSet:
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
             ClipError: the pixels are not finite, or floats in 0..255.
-            ConfigError: the method or an option is no plain value, or the storage cannot hold the frames.
         """
-        for what, found, wanted in (
-            ("classes", tuple(clips.classes), store.classes),
-            ("frames", clips.num_frames, store.num_frames),
-            ("height and width", clips.size, store.size),
-        ):
-            if found != wanted:
-                said = f"{what} of the clips are {short_repr(found)}"
-                raise ArtifactError(f"{said}, but the store has {short_repr(wanted)}.")
+        if tuple(clips.classes) != store.classes:
+            raise ArtifactError("classes of the clips are not those of the store, or in another order.")
+        shape, wanted = (clips.num_frames, *clips.size), (store.num_frames, *store.size)
+        if shape != wanted:
+            raise ArtifactError(f"clips have (T, H, W) = {shape}, but the store has {wanted}.")
         counts = clips.labels.bincount(minlength=len(store.classes))
         if missing := (counts == 0).nonzero().flatten().tolist():
             raise ArtifactError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
-        made = {**({} if seed is None else {"seed": seed}), **options}
-        if seed is not None and type(seed) is not int:
-            raise ConfigError(f"seed = {short_repr(seed)}, but it must be a whole number.")
+        made = options if seed is None else {"seed": seed, **options}
         for name, value in {"method": method, **made}.items():
             if not isinstance(value, bool | int | str) and not (isinstance(value, float) and isfinite(value)):
-                said = "it must be a finite number, a text, True or False"
-                raise ConfigError(f"{name} = {short_repr(value)}, but {said}.")
+                raise ConfigError(
+                    f"{name} = {short_repr(value)}, but it must be a finite number, a text or a bool."
+                )
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
         pixels = as_pixels(frames)
-        mean = float(pixels.abs().mean())
-        if not isfinite(mean):
-            raise ClipError("frames of the clips hold NaN or infinity.")
-        if mean > MOST_MEAN:
-            raise ClipError(f"frames of the clips have a mean of {mean:.3g}: divide floats in 0..255 by 255.")
+        if not (mean := float(pixels.abs().mean())) <= MOST_MEAN:
+            raise ClipError(f"frames have a mean of {mean:.3g}, but they must be finite, and floats lie in 0..1.")
         keep = storage or (UInt8() if frames.dtype == torch.uint8 else Float32())
         encoding = keep.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": method, "config": made, "versions": versions(), "store": store.fingerprint}

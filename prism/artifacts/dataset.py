@@ -66,8 +66,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self.targets: list[int] = clips.labels.tolist()
 
     def __repr__(self) -> str:
-        values = "normalised" if self._normalisation else "pixels"
-        return f"VideoDataset({len(self)} videos of {len(self.classes)} classes, {self._output_format}, {values})"
+        return f"VideoDataset({len(self)} videos of {len(self.classes)} classes, {self._output_format})"
 
     def draw(self, epoch: int) -> None:
         """Show the clips of an epoch, where each video stands for several; the same epoch always gives the same.

@@ -11,11 +11,7 @@ from prism.errors import ArtifactError
 
 
 def describe(path: str | Path) -> dict[str, Any]:
-    """Facts about an artifact, most telling first.
-
-    Raises:
-        ArtifactError: there is nothing at the path, or PRISM does not know what it is.
-    """
+    """Facts about an artifact, most telling first; ArtifactError if it is none."""
     path = Path(path)
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
@@ -36,7 +32,6 @@ def describe(path: str | Path) -> dict[str, Any]:
         }
     if kind in (RESULT, JSON):
         result = Result.load(path)
-        stored = result.subject.stored_clips
         return {
             "kind": "result",
             "label": result.label,
@@ -46,28 +41,24 @@ def describe(path: str | Path) -> dict[str, Any]:
             "protocol": result.protocol,
             "method": result.subject.method,
             "videos": result.subject.num_videos,
-            **({"stored_clips": stored} if stored != result.subject.num_videos else {}),
             "bytes": result.subject.num_bytes,
             "float32_bytes": result.subject.float32_bytes,
             "config": result.config,
         }
     if kind in (SET, TENSORS):
         condensed = CondensedSet.load(path)
-        takes = ", takes" if condensed.takes > 1 else ""
         return {
             "kind": "condensed set",
-            "method": f"{condensed.source.get('method', 'unknown')}{takes}",
+            "method": condensed.source.get("method", "unknown"),
             "classes": list(condensed.classes),
             "videos": len(condensed),
             "takes": condensed.takes,
             "keyframes": condensed.num_keyframes,
             "num_frames": condensed.num_frames,
             "size": list(condensed.size),
-            "encoding": condensed.encoding.NAME,
             "storage": condensed.storage,
             "bytes": condensed.num_bytes,
             "float32_bytes": condensed.float32_bytes,
-            **({"unseen": condensed.source["unseen"]} if "unseen" in condensed.source else {}),
             "source": condensed.source,
         }
     remedy = " prism ingest makes a store of a folder of videos." if kind == FOLDER else ""
@@ -78,6 +69,5 @@ def in_brief(fact: Any) -> Any:
     """A fact for one line: of a list with more than twelve items its length and first ones."""
     if isinstance(fact, dict):
         return {key: in_brief(value) for key, value in fact.items()}
-    if isinstance(fact, list) and len(fact) > 12:
-        return f"{len(fact)}: {', '.join(map(str, fact[:3]))}, …"
-    return fact
+    is_long = isinstance(fact, list) and len(fact) > 12
+    return f"{len(fact)}: {', '.join(map(str, fact[:3]))}, …" if is_long else fact

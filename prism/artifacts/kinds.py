@@ -17,11 +17,7 @@ TENSORS, JSON, OTHER = "a safetensors file", "JSON", "a third-party file"
 
 
 def kind_of(path: Path) -> str:
-    """A noun for what lies at a path that exists, for `'runs/set' is …`; what follows may still be damaged.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """A noun for what lies at a path that exists, for `'runs/set' is …`; what follows may still be damaged."""
     if path.is_dir():
         if (path / "store.json").is_file():
             return STORE
@@ -49,10 +45,7 @@ def check_output_kind(path: Path, kind: str, overwrite: bool = False, reads: Ite
 
 
 def check_format(content: Any, name: str, version: int, foreign: str, what: str, remedy: str = "") -> None:
-    """Refuse the content of a file of another format, or of another version of this one.
-
-    `foreign` and `what` are the subjects of the two sentences, and `remedy` is what helps beside an update.
-    """
+    """Refuse another format, or another version; `foreign` and `what` are the subjects of the two sentences."""
     if not isinstance(content, dict) or content.get("format") != name:
         raise ArtifactError(f"{foreign} does not say format '{name}'.")
     if content.get("version") != version:

@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from prism.artifacts.kinds import check_format, kind_of
+from prism.artifacts.kinds import STORE, check_format, kind_of
 from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
@@ -68,7 +68,6 @@ class StoreHeader:
     sha256: dict[str, str]
 
     def to_json(self) -> str:
-        """The text of `store.json`."""
         return canonical_json({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1) + "\n"
 
 
@@ -80,13 +79,12 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
     return ordered
 
 
-TEXTS, NUMBERS = ("split", "label", "path"), ("start", "stride", "video_frames")
+COLUMNS = {"split": str, "label": str, "path": str, "start": int, "stride": int, "video_frames": int}
 
 
 def clips_csv(sources: Iterable[ClipSource]) -> str:
     """The text of `clips.csv`."""
-    columns = TEXTS + NUMBERS
-    return csv_text(columns, ([getattr(source, column) for column in columns] for source in sources))
+    return csv_text(COLUMNS, (vars(source).values() for source in sources))
 
 
 class ClipStore:
@@ -95,8 +93,6 @@ class ClipStore:
     Open one with `ClipStore.open(path)`, or make one with `prism.ingest`.
 
     Attributes:
-        path: the folder.
-        sources: a `ClipSource` for each clip.
         classes: the class names, sorted; a label is a position in them.
         num_frames: frames per clip (T).
         size: height and width in pixels.
@@ -128,18 +124,18 @@ class ClipStore:
         """
         path = as_path(path, "a clip store, or its folder,")
         stamp, header = _stamp(path), _read_header(path)
-        for name in ("clips.csv", "frames.u8"):
+        for name, is_checked in (("clips.csv", True), ("frames.u8", verify)):
             if not (path / name).is_file():
                 raise ArtifactError(f"store '{path}' has lost its {name}. Ingest it again.")
-        if file_sha256(path / "clips.csv") != header.sha256["clips.csv"]:
-            raise ArtifactError(f"store '{path}' has a changed clips.csv (its checksum differs). Ingest it again.")
+            if is_checked and file_sha256(path / name) != header.sha256[name]:
+                raise ArtifactError(
+                    f"store '{path}' has a changed {name} (its checksum differs). Ingest it again."
+                )
         store = cls(path, header, _read_sources(path, header))
         store._stamp = stamp
         expected, found = len(store) * store.clip_bytes, (path / "frames.u8").stat().st_size
         if found != expected:
             raise ArtifactError(f"store '{path}' has {found} bytes of frames, but its index needs {expected}.")
-        if verify and file_sha256(path / "frames.u8") != header.sha256["frames.u8"]:
-            raise ArtifactError(f"store '{path}' has changed frames (their checksum differs). Ingest it again.")
         return store
 
     @classmethod
@@ -225,8 +221,7 @@ class ClipStore:
 
         at = self.positions(split)
         if not at:
-            remedy = "Ingest more videos of each class, or a list that names their splits."
-            raise ArtifactError(f"store '{self.path}' has no {split} clips. {remedy}")
+            raise ArtifactError(f"store '{self.path}' has no {split} clips. Ingest more videos of each class.")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 
     @property
@@ -269,17 +264,17 @@ class ClipStore:
 
 
 def _arrived(path: str, fingerprint: str) -> ClipStore:
-    return _opened(path, fingerprint, _stamp(Path(path)))
-
-
-@lru_cache(maxsize=2)
-def _opened(path: str, fingerprint: str, stamp: object) -> ClipStore:
-    """The store of another process, opened once in this one, until the files change."""
-    store = ClipStore.open(path)
+    store = _opened(path, _stamp(Path(path)))
     if store.fingerprint != fingerprint:
         what = f"store '{path}' holds other clips here than where the run was begun."
         raise ArtifactError(f"{what} All machines of a run must see the same files.")
     return store
+
+
+@lru_cache(maxsize=2)
+def _opened(path: str, stamp: object) -> ClipStore:
+    # A process opens, and verifies, a store once, until the files change.
+    return ClipStore.open(path)
 
 
 def _stamp(path: Path) -> object:
@@ -294,29 +289,25 @@ def _stamp(path: Path) -> object:
 def _read_header(path: Path) -> StoreHeader:
     if not path.exists():
         raise ArtifactError(f"store '{path}' does not exist.")
-    if not path.is_dir():
-        raise ArtifactError(f"'{path}' is {kind_of(path)}, not a clip store. Make one with prism ingest.")
-    if not (path / "store.json").is_file():
-        raise ArtifactError(f"'{path}' is not a clip store: it has no store.json. Make one with prism ingest.")
+    if (kind := kind_of(path)) != STORE:
+        raise ArtifactError(f"'{path}' is {kind}, not a clip store. Make one with prism ingest.")
     try:
         content = parse_json(read_text(path / "store.json"))
     except (OSError, ValueError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable store.json: {error}.") from None
     foreign = f"'{path}' is not a clip store: its store.json"
     check_format(content, FORMAT, VERSION, foreign, f"store '{path}'", ", or ingest it again")
-    values = {key: value for key, value in content.items() if key not in ("format", "version")}
-    problems = [f"'{key}' is unknown" for key in values if key not in CHECKS]
-    problems += [f"'{key}' is missing" for key in CHECKS if key not in values]
-    for key, (what, is_good) in CHECKS.items():
+    held: dict[str, Any] = {}
+    for key, is_good in CHECKS.items():
         try:
-            good = key not in values or is_good(values[key])
-        except (TypeError, AttributeError):
-            good = False
-        problems += [] if good else [f"'{key}' is {short_repr(values[key])}, not {what}"]
-    if problems:
-        raise ArtifactError(f"store '{path}' has an inconsistent store.json: {problems[0]}. Ingest it again.")
-    # JSON has lists only.
-    held: dict[str, Any] = {key: tuple(value) if type(value) is list else value for key, value in values.items()}
+            is_right = is_good(content[key])
+        except (LookupError, TypeError, AttributeError):
+            is_right = False
+        if not is_right:
+            found = short_repr(content[key]) if key in content else "missing"
+            raise ArtifactError(f"store '{path}' has a store.json whose '{key}' is {found}. Ingest it again.")
+        # JSON has lists only.
+        held[key] = tuple(content[key]) if type(content[key]) is list else content[key]
     return StoreHeader(**held)
 
 
@@ -328,38 +319,29 @@ def _are_shares(values: Any) -> bool:
     return type(values) is list and len(values) == 3 and all(type(x) is float and 0 <= x <= 1 for x in values)
 
 
-CHECKS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "num_frames": ("in 2..4096", lambda found: _is_count(found, 2, 4096)),
-    "size": ("[H, W] in 1..4096", lambda found: len(found) == 2 and all(_is_count(x, 1, 4096) for x in found)),
+CHECKS: dict[str, Callable[[Any], bool]] = {
+    "num_frames": lambda found: _is_count(found, 2, 4096),
+    "size": lambda found: len(found) == 2 and all(_is_count(side, 1, 4096) for side in found),
     # Stores of earlier versions have classes that are numbers in the order of texts.
-    "classes": (
-        "two or more different names, sorted",
-        lambda found: len(found) >= 2 and found in (sorted(set(found)), ordered_classes(found)),
-    ),
-    "splits": (
-        "counts of train, val, test and perhaps test-random",
-        lambda found: {*found, "test-random"} == {*SPLITS} and all(map(_is_count, found.values())),
-    ),
-    "num_skipped": ("a count", _is_count),
-    "flip": ("true or false", lambda found: type(found) is bool),
-    "mean": ("three numbers in 0..1", _are_shares),
-    "std": ("three numbers in 0..1, above 0", lambda found: _are_shares(found) and min(found) > 0),
-    "settings": ("a table", lambda found: type(found) is dict),
-    "sha256": ("of clips.csv and frames.u8", lambda found: found.keys() == {"clips.csv", "frames.u8"}),
+    "classes": lambda found: len(found) >= 2 and found in (sorted(set(found)), ordered_classes(found)),
+    "splits": lambda found: {*found, "test-random"} == {*SPLITS} and all(map(_is_count, found.values())),
+    "num_skipped": _is_count,
+    "flip": lambda found: type(found) is bool,
+    "mean": _are_shares,
+    "std": lambda found: _are_shares(found) and min(found) > 0,
+    "settings": lambda found: type(found) is dict,
+    "sha256": lambda found: found.keys() == {"clips.csv", "frames.u8"},
 }
-"""What the value of each key of `store.json` must be."""
+"""Whether the value of a key of `store.json` is one that PRISM writes."""
 
 
 def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
     """The rows of `clips.csv`, whose checksum has passed, held against the header."""
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
-            rows: list[list[Any]] = [
-                [*(row[key] for key in TEXTS), *(int(row[key]) for key in NUMBERS)] for row in csv.DictReader(file)
-            ]
+            sources = [ClipSource(*(COLUMNS[key](row[key]) for key in COLUMNS)) for row in csv.DictReader(file)]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
-    sources = [ClipSource(*row) for row in rows]
     if Counter(source.split for source in sources) != Counter(header.splits):
         raise ArtifactError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
     labels = {name: label for label, name in enumerate(header.classes)}

@@ -84,7 +84,7 @@ def test_packets_of_anything_else_are_refused(damage):
 
 
 def test_what_the_encoder_cannot_do_is_one_sentence():
-    with pytest.raises(ConfigError, match=r"^libx264 cannot encode 2×20000 pixels at quality 50: .*\. Choose"):
+    with pytest.raises(ConfigError, match=r"^libx264 fails: .*\. Choose"):
         encode(torch.zeros(1, 3, 2, 20000), 50)
 
 

@@ -131,20 +131,19 @@ def text_of_clips() -> str:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "no store.json": (lambda s: (s / "store.json").unlink(), "no store.json"),
+    "no store.json": (lambda s: (s / "store.json").unlink(), "is a folder, not a clip store"),
     "no frames.u8": (lambda s: (s / "frames.u8").unlink(), "lost its frames.u8"),
-    "truncated frames": (lambda s: cut(s / "frames.u8", 1), "215 bytes of frames, but its index needs 216"),
+    "truncated frames": (lambda s: cut(s / "frames.u8", 1), "a changed frames.u8"),
     "edited clips.csv": (lambda s: change_byte(s / "clips.csv"), "changed clips.csv"),
-    "edited frames": (lambda s: change_byte(s / "frames.u8"), "changed frames"),
+    "edited frames": (lambda s: change_byte(s / "frames.u8"), "a changed frames.u8"),
     "store.json is a list": (lambda s: (s / "store.json").write_text("[]"), "not a clip store"),
     "newer version": (lambda s: edit_header(s, version=2), "version 2, but this PRISM reads 1"),
-    "unknown field": (lambda s: edit_header(s, extra=1), "'extra' is unknown. Ingest it again"),
-    "no flip": (lambda s: edit_header(s, flip=None), "'flip' is missing"),
-    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "sorted"),
+    "no flip": (lambda s: edit_header(s, flip=None), "'flip' is missing. Ingest it again"),
+    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "'classes' is ["),
     "a renamed class": (lambda s: edit_header(s, classes=["drehen, links", "grösser"]), "größer"),
     "splits are negative": (
         lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}),
-        "not counts of train",
+        "'splits' is {",
     ),
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
     "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),

@@ -14,7 +14,7 @@ from prism.errors import ConfigError, PrismError
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
 MAX_FRAMES = MAX_SIDE = 4096
 MAX_CLIP_VALUES = 2**28
-"""Values of one rendered clip, 1 GiB as float32: 64 frames of 1180×1180 pixels."""
+"""1 GiB as float32: 64 frames of 1180×1180 pixels."""
 PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
 
 
@@ -45,7 +45,8 @@ class Encoding(ABC):
         prism.CondensedSet.load("set.safetensors", encodings=[EverySecond])
 
     No file makes PRISM import code, so the reader names the encoding. Names, number formats and ranks of the
-    tensors are checked before, and the shape of the clips; what else may be damaged is for `problem`.
+    tensors are checked, and the shape of the clips; what else may be damaged is for `problem`. A tensor has one
+    row, or an equal number of rows, for each video in its first axis, unless the encoding has its own `join`.
 
     Attributes:
         NAME: the `encoding` in the metadata of a file.
@@ -73,13 +74,13 @@ class Encoding(ABC):
     scale: int = 1
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
-        """The tensors of some videos.
+        """The tensors of some videos, of the formats and ranks in TENSORS.
 
         Args:
             frames: (V, T, 3, h, w) float pixels in units of [0, 1] (they may exceed it).
             mask: (V, T) bool, True at key-frames, the first and the last frame among them; the other frames hold
                 nothing yet, and `keyframes.render` fills them in.
-            scale: how many times as high and wide as these frames the clips are.
+            scale: the clips have H = scale · h, W = scale · w.
         """
         raise ConfigError(f"the encoding '{self.NAME}' does not store frames. Choose another storage.")
 
@@ -113,7 +114,7 @@ class Encoding(ABC):
         return {name: torch.cat([tensors[name] for tensors in parts]) for name in parts[0]}
 
     def problem(self, num_videos: int) -> str | None:
-        """The first thing that is wrong with its tensors for a set of so many videos, or None."""
+        """The first thing that is wrong with its tensors for a set of V = `num_videos`, or None."""
         if tuple(self.mask.shape) != (num_videos, self.num_frames) or num_videos < 1:
             return f"its mask is {tuple(self.mask.shape)}, but there are {num_videos} labels"
         shape, wanted = self.render(torch.tensor([0]), PLAIN, None).shape[1:], (self.num_frames, 3, *self.size)
@@ -144,6 +145,7 @@ class Encoding(ABC):
 
     def with_frames(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Self:
         """This encoding with the videos that `encode` takes; ConfigError if it fails or gives something else."""
+        said = f"the storage '{type(self).__name__}'"
         try:
             size = frames.shape[3] * scale, frames.shape[4] * scale
             held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
@@ -151,13 +153,9 @@ class Encoding(ABC):
         except PrismError:
             raise
         except Exception as error:
-            raise ConfigError(
-                f"the storage '{type(self).__name__}' fails: {type(error).__name__}: {error}."
-            ) from error
+            raise ConfigError(f"{said} fails: {type(error).__name__}: {error}.") from error
         if problem:
-            raise ConfigError(
-                f"the storage '{type(self).__name__}' cannot store key-frames at scale {scale}: {problem}."
-            )
+            raise ConfigError(f"{said} cannot store key-frames at scale {scale}: {problem}.")
         return held
 
 
@@ -181,14 +179,9 @@ def tensor_problem(encoding: type[Encoding], tensors: Mapping[str, Tensor]) -> s
 
 def extent_problem(num_frames: int, size: tuple[int, int]) -> str | None:
     """The first limit that clips of this length and size exceed, or None."""
-    height, width = size
-    if not 1 <= min(size) <= max(size) <= MAX_SIDE:
-        return f"frames of {height}×{width} pixels are not in 1..{MAX_SIDE}"
-    if not 2 <= num_frames <= MAX_FRAMES:
-        return f"clips must have 2 to {MAX_FRAMES} frames, got {num_frames}"
-    if num_frames * 3 * height * width > MAX_CLIP_VALUES:
-        return f"a clip of {num_frames}×{height}×{width} is larger than PRISM renders"
-    return None
+    (height, width), is_fit = size, 1 <= min(size) <= max(size) <= MAX_SIDE and 2 <= num_frames <= MAX_FRAMES
+    is_fit = is_fit and num_frames * 3 * height * width <= MAX_CLIP_VALUES
+    return None if is_fit else f"PRISM renders no clips of {num_frames}×{height}×{width}"
 
 
 def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tensor]:
@@ -197,8 +190,8 @@ def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tenso
         return {name: images.to(DTYPES[number_format]).contiguous()}
     scale, minimum = level_ranges(*images.flatten(1).aminmax(dim=1))
     levels = (images - minimum.view(-1, 1, 1, 1)) / scale.view(-1, 1, 1, 1)
-    held = levels.round().clamp(0, 255).to(torch.uint8), scale, minimum
-    return dict(zip((name, *range_names(name)), held, strict=True))
+    named_scale, named_minimum = range_names(name)
+    return {name: levels.round().clamp(0, 255).byte(), named_scale: scale, named_minimum: minimum}
 
 
 def from_numbers(name: str, tensors: Mapping[str, Tensor], chosen: Tensor) -> Tensor:
@@ -212,9 +205,9 @@ def from_numbers(name: str, tensors: Mapping[str, Tensor], chosen: Tensor) -> Te
 
 def are_finite(name: str, tensors: Mapping[str, Tensor]) -> bool:
     """Whether every image of `as_numbers` holds numbers that float32 can hold."""
-    if tensors[name].dtype != torch.uint8:
-        return bool(tensors[name].isfinite().all())
-    return levels_are_finite(*(tensors[key] for key in range_names(name)))
+    # Levels of up to 255 times a scale must not overflow.
+    numbers = [tensors[key] for key in (name, *range_names(name)) if key in tensors]
+    return all(bool((each.abs() < 1e36).all()) for each in numbers if each.dtype != torch.uint8)
 
 
 def level_ranges(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
@@ -224,12 +217,6 @@ def level_ranges(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     # An image of one colour has no range, but its scale must not be zero.
     scale = torch.where(ordinary, 1 / 255, ((high - low) / 255).clamp(min=1e-12))
     return scale, torch.where(ordinary, 0.0, low)
-
-
-def levels_are_finite(scale: Tensor, minimum: Tensor) -> bool:
-    """Whether the levels 0 to 255 stand for numbers that float32 can hold."""
-    # The product alone may overflow where the sum, computed with more digits, would not.
-    return bool(((255 * scale).isfinite() & (255 * scale + minimum).isfinite()).all())
 
 
 def range_names(name: str) -> tuple[str, str]:

@@ -25,7 +25,6 @@ YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0
 """Red, green and blue to luma and two chromas (BT.601, full range)."""
 
 TICK = Fraction(1, 25)
-"""Seconds between two pictures, for the encoder; the packets do not hold it."""
 
 
 class UndecodableError(Exception):
@@ -33,7 +32,6 @@ class UndecodableError(Exception):
 
 
 def require_encoder() -> None:
-    """Raise a ConfigError if PyAV was built without the encoder."""
     _context(ENCODER, "w")
 
 
@@ -61,8 +59,7 @@ def encode(levels: Tensor, quality: int) -> list[bytes]:
             packets += context.encode(frame)
         packets += context.encode(None)
     except FFmpegError as error:
-        what = "{}×{} pixels at quality {}".format(*levels.shape[2:], quality)
-        raise ConfigError(f"{ENCODER} cannot encode {what}: {_reason(error)}. Choose another storage.") from None
+        raise ConfigError(f"{ENCODER} fails: {_reason(error)}. Choose another storage.") from None
     assert len(packets) == len(levels)
     # NAL units of type 6 are left out: supplemental information, in which x264 writes its version.
     units = (re.split(b"\0*\0\0\1", bytes(packet))[1:] for packet in packets)
@@ -74,8 +71,8 @@ def decode(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
     height, width = map(_padded, size)
     planes = []
     for frame in _frames(packets, height, width):
-        if (found := (frame.height, frame.width, frame.format.name)) != (height, width, "yuv420p"):
-            raise UndecodableError("a picture has {}×{} pixels as {}, not ".format(*found) + f"{height}×{width}")
+        if (frame.height, frame.width, frame.format.name) != (height, width, "yuv420p"):
+            raise UndecodableError(f"a picture is {frame.format}, not of {height}×{width} pixels")
         planes.append(frame.to_ndarray())
     if len(planes) != len(packets):
         raise UndecodableError(f"there are {len(planes)} pictures, not {len(packets)}")

@@ -57,16 +57,13 @@ class StaticDynamicEncoding(Encoding):
 
     @property
     def mask(self) -> Tensor:
-        """All False: no frame of a clip is stored as it is."""
         return torch.zeros(len(self.tensors["static"]) // MEMORIES, self.num_frames, dtype=torch.bool)
 
     @property
     def keyframe_counts(self) -> Tensor:
-        """Static images; memories are no colour images."""
         return torch.full((len(self.tensors["static"]) // MEMORIES,), MEMORIES)
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
-        # All videos take part in the draw, so that a video's clip does not depend on which others are rendered.
         static, dynamic = (where[videos] for where in combine(len(self.keyframe_counts), generator))
         images = normalisation.apply(from_numbers("static", self.tensors, static))
         memories = from_numbers("dynamic", self.tensors, dynamic)
