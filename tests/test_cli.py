@@ -260,8 +260,7 @@ MISTAKES = {
     "gallery too small": ("retrieve {set} --data {store}", "Recall@20 needs 20 clips to search"),
     "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
-    "unknown format": ("export {set} -o {at}/out --to mp5", "Did you mean 'mp4'?"),
-    "option of another format": ("export {set} -o {at}/out --to gif --quality 9", "left out with the format gif"),
+    "unknown format": ("export {set} -o {at}/out --to gfi", "Did you mean 'gif'?"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": (
         "info {at}/file",

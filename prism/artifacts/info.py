@@ -56,6 +56,7 @@ def describe(path: str | Path) -> dict[str, Any]:
             "keyframes": condensed.num_keyframes,
             "num_frames": condensed.num_frames,
             "size": list(condensed.size),
+            "encoding": condensed.encoding.NAME,
             "storage": condensed.storage,
             "bytes": condensed.num_bytes,
             "float32_bytes": condensed.float32_bytes,
