@@ -1,6 +1,7 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
-from prism.errors import DivergedError, Interrupted, OutputError
+from prism.errors import BusyError, DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.evaluation.options import RetrieveConfig
 from prism.evaluation.retrieve import retrieve
-from prism.machine.files import check_output_file, write_atomically
+from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.machine.text_io import first_difference
@@ -88,6 +89,10 @@ def reproduce(
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
             _run(step, store, done, run)
             _write(Comparison(chosen, scale, lines_of(places, done), table), {})
+    for step, _ in steps:
+        # A kill may have left the lock of a step that was done: taking it removes it.
+        with suppress(BusyError), lock(step.path):
+            pass
     found = Comparison(chosen, scale, lines_of(places, done), table)
     plots = found.plots
     _write(found, plots)

@@ -205,3 +205,15 @@ def test_a_source_that_cannot_be_used_gets_one_sentence(tmp_path, source, option
     with pytest.raises(error, match=re.escape(says)):
         ingest(source, tmp_path / "store", **(CLIP | options))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_the_data_set_itself_comes_out_and_the_older_store_stays(tmp_path):
+    def broken():
+        yield pairs()[0]
+        raise KeyError("my own")
+
+    before = ingest(pairs(), tmp_path / "store", **CLIP).fingerprint
+    with pytest.raises(KeyError, match="my own"):
+        ingest(broken(), tmp_path / "store", overwrite=True, **CLIP)
+    assert ClipStore.open(tmp_path / "store").fingerprint == before
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
