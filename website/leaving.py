@@ -49,7 +49,11 @@ def shown(place: str) -> str:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the changelog, and a page for everything outside docs/ that a page links to."""
     texts = {f"docs/{file.src_uri}": file.content_string for file in files.documentation_pages()}
-    waiting = ["CHANGELOG.md", *(target(place, link) for place in texts for link in LINK.findall(texts[place]))]
+    waiting = [
+        "CHANGELOG.md",
+        "README.md",
+        *(target(place, link) for place in texts for link in LINK.findall(texts[place])),
+    ]
     places: dict[str, str] = {}
     while waiting:
         place = waiting.pop()
