@@ -102,7 +102,7 @@ def condense_on(
 
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
-    """Make the folder of the shards, or take up that of the same run."""
+    """Make the folder of the shards, or continue with the one of the same run."""
     folder, file, content = shards_path(output), run_path(output), {"source": source}
     discard(checkpoint_path(output))
     if resume and file.exists():
@@ -154,7 +154,7 @@ def _merge(
 
 
 def _joined(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
-    """The records of all classes as those of one run: losses and seconds are sums.
+    """Records of one run, joined from all classes: losses and seconds are sums.
 
     Numbers about all classes at a time are left out: energies between them, spreads of cosines, and the numbers of
     an objective.

@@ -197,7 +197,7 @@ def _missing(result: Result, config: ScoreConfig) -> list[int]:
 
 
 def _resumed(result: Result, path: Path, config: ScoreConfig) -> Result:
-    """The result with the runs that its file has; a complete file names what was moved, and what is requested."""
+    """Result with the runs of its file; a complete file takes the paths of this command, if things were moved."""
     found = Result.load(path)
     check_same_run(f"result '{path}'", found.identity, result.identity)
     grown = replace(result, runs=found.runs)

@@ -25,7 +25,6 @@ class ConvNet3D(Network):
     WIDTH = 64
     MIN_FRAMES = 4
     MIN_SIZE = 43
-    IS_BATCH_INVARIANT = True
     # Up to 1.5 times as fast. The other networks lose by it when they are differentiated.
     CPU_LAYOUT = torch.channels_last_3d
 

@@ -45,8 +45,6 @@ class Network(nn.Module, ABC):
         NAME: its short name, if it is one of PRISM's.
         WIDTH: channels of its first block, as published; 0 for a network without an option `width`.
         MIN_FRAMES, MIN_SIZE: the shortest and smallest clips it takes.
-        IS_BATCH_INVARIANT: whether, in one thread of a CPU, the clips beside a clip change no bit of its embedding
-            or gradient. Otherwise each class is condensed alone, which takes longer.
         CPU_LAYOUT: how the weights of 3D convolutions lie in a CPU's memory; their outputs lie alike.
         embed_dim: length of an embedding (D).
     """
@@ -55,7 +53,6 @@ class Network(nn.Module, ABC):
     WIDTH: ClassVar[int] = 0
     MIN_FRAMES: ClassVar[int] = 1
     MIN_SIZE: ClassVar[int] = 1
-    IS_BATCH_INVARIANT: ClassVar[bool] = False
     CPU_LAYOUT: ClassVar[torch.memory_format] = torch.preserve_format
     embed_dim: int
 

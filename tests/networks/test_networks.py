@@ -247,7 +247,7 @@ def test_dropout_draws_from_its_own_generator_and_keeps_the_mean():
 
 @pytest.mark.parametrize("width", [4, 16, 64])
 def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(width):
-    """The promise behind IS_BATCH_INVARIANT, at sizes at which the processor's fast kernels are used."""
+    """So classes condensed apart give the bytes of those condensed together; at sizes of the fast kernels."""
     network = build("convnet3d", num_classes=2, num_frames=8, size=64, width=width).eval()
     clips = torch.randn(6, 3, 8, 64, 64, generator=generator(0, "clips"))
 
