@@ -174,6 +174,7 @@ def reproduce(
     seeds: int = 1,
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
+    rows: Collection[str] = (),
     dry_run: bool = False,
     device: str = "auto",
     executor: Executor | None = None,

@@ -202,6 +202,7 @@ def reproduce(
     scale: Annotated[Literal["full", "small"], Help("The paper's settings, or for two CPU cores.")] = "full",
     seeds: Annotated[int, WHOLE, Help("Condensations and selections of each set.")] = 1,
     vpc: Annotated[list[int], SEVERAL, WHOLE, Help("Only these videos per class.")] = [],  # noqa: B006
+    rows: Annotated[list[str], SEVERAL, Help("Only these rows: prism, dm, random, …")] = [],  # noqa: B006
     recipe: Annotated[list[Path], SEVERAL, Help("Recipes that win over the paper's.")] = [],  # noqa: B006
     list_: Annotated[bool, Parameter("--list", negative="", help="Say which tables there are.")] = False,
     dry_run: Annotated[bool, FLAG, Help("Only say which commands are missing.")] = False,
@@ -223,7 +224,8 @@ def reproduce(
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
     from prism.reproduction.run import reproduce as verb
 
-    chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "dry_run": dry_run}
+    names = [name for given in rows for name in given.split(",")]
+    chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
     found = call(verb, name, data, output, run=run, **chosen)
     if not dry_run:
         Console().print(found.summary_table())

@@ -81,6 +81,7 @@ def plan(
     seeds: int = 1,
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
+    rows: Collection[str] = (),
 ) -> list[Place]:
     """Every cell of an exhibit on every store, with the steps that fill it, by the options of `prism.reproduce`.
 
@@ -98,17 +99,22 @@ def plan(
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
         options = _Options(data, scales()[scale], last)
-        there = {cell.vpc for cell in exhibit.cells[data]} - {0}
-        if lacking := set(vpc) - there:
-            known = ", ".join(map(str, sorted(there)))
-            raise ConfigError(f"vpc = {min(lacking)}, but {exhibit.name} has {known}.")
-        for cell in (cell for cell in exhibit.cells[data] if not vpc or cell.vpc in (0, *vpc)):
+        cells = exhibit.cells[data]
+        _check_known("vpc", vpc, sorted({cell.vpc for cell in cells} - {0}), exhibit)
+        _check_known("row", rows, list(dict.fromkeys(cell.name for cell in cells)), exhibit)
+        cells = [cell for cell in cells if not vpc or cell.vpc in (0, *vpc)]
+        for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
             is_scored = cell.metric != STORAGE
             scores = [_score_step(cell, own, options, made) for made in sets or (None,) if is_scored]
             places.append(Place(cell, store, data, is_same, tuple(sets), tuple(scores)))
     return places
+
+
+def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhibit: Exhibit) -> None:
+    if lacking := [one for one in wanted if one not in known]:
+        raise ConfigError(f"{what} = {lacking[0]!r}, but {exhibit.name} has {', '.join(map(str, known))}.")
 
 
 def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:

@@ -39,6 +39,7 @@ def reproduce(
     seeds: int = 1,
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
+    rows: Collection[str] = (),
     dry_run: bool = False,
     **options: Any,
 ) -> Comparison:
@@ -58,6 +59,8 @@ def reproduce(
             its own, set s by those with seeds s·K to s·K + K − 1.
         recipes: recipes whose options win, one after the other.
         vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
+        rows: the rows to restrict it to, by the names of their files: `prism`, `dm`, `random`, `whole`; all by
+            default.
         dry_run: only say which commands are missing.
         options: fields of `prism.machine.run.Run`.
 
@@ -69,8 +72,13 @@ def reproduce(
     chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
-    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc)
-    of = [*(store.fingerprint[:8] for store in stores), *(f"vpc{count}" for count in sorted(set(vpc)))]
+    rows = as_list(rows, "rows")
+    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc, rows=rows)
+    of = [
+        *(store.fingerprint[:8] for store in stores),
+        *(f"vpc{count}" for count in sorted(set(vpc))),
+        *sorted(set(rows)),
+    ]
     of += [f"seeds{seeds}"] if seeds > 1 else []
     done, table = Progress(), folder / "-".join((name, scale, *of))
     # A set before what scores it, each once.

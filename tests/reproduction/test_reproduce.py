@@ -110,6 +110,8 @@ def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store,
         ({"scale": "tiny"}, "scale = 'tiny', but it must be one of full, small"),
         ({"seeds": 0}, "seeds = 0, but it must be at least 1"),
         ({"recipes": ["nowhere"]}, "recipe 'nowhere' does not exist"),
+        ({"vpc": [2]}, "vpc = 2, but table6a has 1"),
+        ({"rows": ["dm"]}, "row = 'dm', but table6a has random, prism, without-insertion, whole"),
     ],
 )
 def test_what_cannot_be_reproduced_is_refused(store, tmp_path, options, message):
@@ -178,6 +180,14 @@ def test_what_is_done_is_not_done_again_and_other_tables_share_it(store, tmp_pat
     assert contents(tmp_path / "out") == before
     reproduced(store, tmp_path / "out", tiny, "table6b")
     assert [path.name.partition("-vpc")[0] for path in made] == ["random-insertion"] * 2
+
+
+@pytest.mark.usefixtures("made")
+def test_rows_are_chosen_by_name_and_have_a_table_of_their_own(store, tmp_path, tiny):
+    found = reproduced(store, tmp_path / "out", tiny, rows=["prism", "random"])
+    assert [line.cell.name for line in found.lines] == ["random", "prism"]
+    assert found.path.name.endswith("-prism-random")
+    assert found.file(".md").exists()
 
 
 def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_made_here(
