@@ -1,4 +1,4 @@
-"""What lies at a path, by its first bytes: for errors, for `prism info`, and for outputs that replace a file."""
+"""What lies at a path, by its first bytes: for errors, and for outputs that replace a file."""
 
 import contextlib
 from collections.abc import Iterable

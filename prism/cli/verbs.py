@@ -233,20 +233,21 @@ def reproduce(
 
 
 @command()
-def info(
-    path: Annotated[Path, Help("A store, a condensed set or a result.")],
-    /,
-    *,
-    json: Annotated[bool, FLAG, Help("Print everything as JSON.")] = False,
-) -> None:
-    """Say what a store, condensed set or result is, in a few lines.
+def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /) -> None:
+    """Say what a store, condensed set or result is, in a line.
 
     Example: prism info runs/set.safetensors
     """
-    from prism.artifacts.info import describe, in_brief
-    from prism.machine.text_io import canonical_json
+    from prism.artifacts.condensed import CondensedSet
+    from prism.artifacts.kinds import JSON, RESULT, STORE, kind_of
+    from prism.artifacts.results import Result
+    from prism.artifacts.store import ClipStore
 
-    facts = describe(path)
-    lines = "\n".join(f"{key:<14} {in_brief(value)}" for key, value in facts.items())
-    # In ASCII: what a terminal lacks would be spelled out, and be no JSON any more.
-    say(canonical_json(facts, indent=1, in_ascii=True) if json else lines)
+    kind = kind_of(path)
+    if kind == STORE:
+        say(f"clip store: {ClipStore.open(path).contents}")
+    elif kind in (RESULT, JSON):
+        say(f"result: {Result.load(path)}")
+    else:
+        condensed = CondensedSet.load(path)
+        say(f"condensed set by {condensed.source.get('method', 'an unknown method')}: {condensed.contents}")

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 
-def canonical_json(value: Any, indent: int | None = None, *, in_ascii: bool = False) -> str:
+def canonical_json(value: Any, indent: int | None = None) -> str:
     """JSON with sorted keys: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, indent=indent, ensure_ascii=in_ascii, allow_nan=False)
+    return json.dumps(value, sort_keys=True, indent=indent, ensure_ascii=False, allow_nan=False)
 
 
 def parse_json(text: str) -> Any:

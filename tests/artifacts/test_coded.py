@@ -14,7 +14,6 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding, h264
 from prism.artifacts.encodings.sparse import H264
-from prism.artifacts.info import describe
 from prism.artifacts.keyframes import enlarge
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
@@ -133,15 +132,14 @@ UNDECODABLE: dict[str, Callable[[CondensedSet], dict[str, Any]]] = {
 def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_rendered(tmp_path, name):
     made = coded_set()
     condensed = CondensedSet.load(forge_of(made, tmp_path / "set", **UNDECODABLE[name](made)))
-    assert describe(tmp_path / "set")["kind"] == "condensed set"
     with pytest.raises(ArtifactError, match=r"^video \d cannot be decoded as \w+: [^\n]*\.$"):
         condensed.render()
 
 
-def test_a_set_that_is_only_described_is_never_decoded(tmp_path, monkeypatch):
+def test_a_set_that_is_only_opened_is_never_decoded(tmp_path, monkeypatch):
     coded_set().save(tmp_path / "set")
     monkeypatch.setattr(h264, "decode", None)
-    assert describe(tmp_path / "set")["videos"] == 3
+    assert len(CondensedSet.load(tmp_path / "set")) == 3
 
 
 def scaled_set(storage: str) -> CondensedSet:
