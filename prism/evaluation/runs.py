@@ -15,7 +15,7 @@ from prism.artifacts.kinds import RESULT, check_output_kind
 from prism.artifacts.results import HEADINGS, Data, NetworkRun, Result, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
-from prism.errors import ConfigError
+from prism.errors import ConfigError, DivergedError
 from prism.evaluation import training_data
 from prism.evaluation.options import ScoreConfig
 from prism.evaluation.protocols import CLEAN, EvaluationProtocol
@@ -79,13 +79,16 @@ class Task(ABC):
         config = self.config
         return build_for(self.store, config.model, device, width=config.width, hidden=config.hidden)
 
-    def __call__(self, seed: int) -> NetworkRun:
-        """Train and score the network of a seed, here or where an executor computes."""
+    def __call__(self, seed: int) -> NetworkRun | DivergedError:
+        """Train and score the network of a seed, here or where an executor computes; or why it diverged."""
         started, device = time.monotonic(), pick_device(self.device)
         with deterministic(device), within_memory():
             network = allocate(self.network(), device)
             end_where_stopped(network, "stopped.")
-            loss, scores = self.train_and_score(network, self.data.clips(seed), seed)
+            try:
+                loss, scores = self.train_and_score(network, self.data.clips(seed), seed)
+            except DivergedError as error:
+                return error  # The other networks are worth having all the same.
         for store in (self.store, self.data.source):
             if isinstance(store, ClipStore):
                 store.check_unchanged()
@@ -213,15 +216,27 @@ def _resumed(result: Result, path: Path, config: ScoreConfig) -> Result:
 
 
 def _grown(
-    result: Result, found: Iterator[tuple[int, NetworkRun]], run: Run, advance: Advance, steps: int = 0
+    result: Result,
+    found: Iterator[tuple[int, NetworkRun | DivergedError]],
+    run: Run,
+    advance: Advance,
+    steps: int = 0,
 ) -> Result:
-    """The result with more runs beside those it has, saved after every one, which moves the bar by `steps`."""
-    lead = result.metrics[0]
+    """The result with more runs beside those it has, saved after every one, which moves the bar by `steps`.
+
+    A DivergedError is raised when all others are done.
+    """
+    lead, diverged = result.metrics[0], list[DivergedError]()
     for _, one in found:
+        if isinstance(one, DivergedError):
+            diverged.append(one)
+            continue
         # Networks that are trained side by side end in any order.
         runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
         result = replace(result, runs=runs, provenance=provenance())
         if run.path is not None:
             result.save(run.path)
         advance(steps, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
+    if diverged:
+        raise diverged[0]
     return result

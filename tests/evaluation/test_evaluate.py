@@ -201,6 +201,19 @@ def test_a_divergence_is_an_error_and_not_a_number(store, chosen, tmp_path):
     assert not (tmp_path / "r.json").exists()
 
 
+def test_a_network_that_diverges_leaves_the_others_in_the_result(store, chosen, tmp_path, monkeypatch):
+    def train(*given: Any, seed: int, **options: Any) -> float:
+        if seed == 0:
+            raise DivergedError("the network of seed 0 diverged.")
+        return original(*given, seed=seed, **options)
+
+    original = module.train
+    monkeypatch.setattr(module, "train", train)
+    with pytest.raises(DivergedError, match="seed 0"):
+        score(chosen, store, seeds=3, epochs=1, output=tmp_path / "r.json")
+    assert [run.seed for run in Result.load(tmp_path / "r.json").runs] == [1, 2]
+
+
 @pytest.mark.parametrize("source", [{}, {"method": 3, "config": "none"}])
 def test_a_third_party_set_is_scored_whatever_it_says_of_its_source(store, chosen, source, tmp_path):
     result = score(altered(chosen, source=source), store, seeds=1, output=tmp_path / "r.json")
