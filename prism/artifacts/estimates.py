@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from prism.artifacts.results import SEEDS, Result, percent
+from prism.artifacts.results import SEEDS, NetworkRun, Result, percent
 from prism.config import as_list
 from prism.errors import ArtifactError
 from prism.machine.text_io import canonical_json, first_difference
@@ -136,9 +136,9 @@ def lead(
     seed are paired where both groups have the same seeds; otherwise Welch's interval is taken. The schedules of
     the groups may differ; their networks must not.
 
-    Warned of are networks that several sets of a group share, whose error no interval over sets can see (give
-    those of each set seeds of their own, `--seed`), equal values, which give no interval, and results with a
-    caution.
+    Warned of are sets of a group that share networks, those that scored or those that they were condensed under,
+    whose error no interval over sets can see; sets that hold the same videos; equal values, which give no
+    interval; and results with a caution.
 
     Args:
         results: results, or their files.
@@ -155,14 +155,14 @@ def lead(
         for some in (results, others)
     ]
     _check_comparable(groups, metric)
-    for warning in [warn_versions("The results", [*groups[0], *groups[1]]), *map(_cautions, groups)]:
-        if warning:
-            warnings.warn(warning, stacklevel=2)
-    ours, theirs = (Sample({k: list(v.values()) for k, v in runs_by_set(some, metric).items()}) for some in groups)
-    found = ours.lead(theirs)
+    said = [warn_versions("The results", [*groups[0], *groups[1]])]
+    for some in groups:
+        own = [f"'{one.label}': {one.caution}" for one in some if one.caution]
+        said.append("\n".join([*own, *doubts_of(some[0].label, some)]))
+    found = sample_of(groups[0], metric).lead(sample_of(groups[1], metric))
     assert found is not None
-    if found.interval is None:
-        warnings.warn(NO_INTERVAL, stacklevel=2)
+    for warning in filter(None, [*said, "" if found.interval else NO_INTERVAL]):
+        warnings.warn(warning, stacklevel=2)
     return found
 
 
@@ -180,7 +180,7 @@ def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> None:
             if (found := facts(one)) != (wanted := facts(other)):
                 difference = first_difference(found, wanted)
                 raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
-        if len(runs_by_set(group)) < count:
+        if len(_runs_by_set(group)) < count:
             raise ArtifactError(
                 f"two results of '{group[0].label}' are of one set, or of sets with the same seeds. A group has "
                 "one result for each set: add networks to it with --seeds and --resume."
@@ -206,20 +206,19 @@ def _made_and_scored(result: Result) -> dict[str, Any]:
     return {**_scored_on(result), "made": made, "config": schedule}
 
 
-def _cautions(results: Sequence[Result]) -> str:
-    label = results[0].label
-    own = [f"'{one.label}': {one.caution}" for one in results if one.caution]
-    doubts = (warn_shared_networks(label, runs_by_set(results)), warn_copies(label, results))
-    return "\n".join([*own, *filter(None, doubts)])
+def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
+    """The scores of a group by a metric (the leading one), for each set by its seed or what else tells it."""
+    named = metric or results[0].metrics[0]
+    scores = {key: [run.scores[named] for run in runs.values()] for key, runs in _runs_by_set(results).items()}
+    return Sample(scores)
 
 
-def runs_by_set(results: Sequence[Result], metric: str = "") -> dict[Any, dict[int, float]]:
-    """The score of each network by its seed, for each set of a group by the set's seed or what else tells it."""
-    runs: dict[Any, dict[int, float]] = {}
-    for key, result in zip(_set_keys(results), results, strict=True):
+def _runs_by_set(results: Sequence[Result]) -> dict[Any, dict[int, NetworkRun]]:
+    """The networks of each set of a group by their seeds."""
+    runs: dict[Any, dict[int, NetworkRun]] = {}
+    for key, result in _by_set(results):
         for run in result.runs:
-            own = (key, run.seed) if _draws_by_network(result) else key
-            runs.setdefault(own, {})[run.seed] = run.scores[metric or result.metrics[0]]
+            runs.setdefault((key, run.seed) if _draws_by_network(result) else key, {})[run.seed] = run
     return runs
 
 
@@ -228,44 +227,49 @@ def _draws_by_network(result: Result) -> bool:
     return (result.subject.kind, result.subject.method) == ("store", "subset")
 
 
-def _set_keys(results: Sequence[Result]) -> list[Any]:
-    """Keys of the sets of a group: equal where two results are of one set."""
+def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
+    """The results of a group beside keys of their sets: equal where two results are of one set."""
     configs = [result.subject.config for result in results]
     seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
     # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
     # without a seed has no partner in the other group, but it must not count twice.
     every = [canonical_json([config.get(name) for name in SEEDS]) for config in configs]
     alone = len(set(seeds)) == len(set(every))
-    return [
+    keys = [
         (result.subject.fingerprint or id(result)) if seed is None else seed if alone else all_seeds
         for result, seed, all_seeds in zip(results, seeds, every, strict=True)
     ]
+    return list(zip(keys, results, strict=True))
 
 
-def warn_shared_networks(label: str, runs: Mapping[Any, Mapping[int, float]]) -> str:
-    """A sentence on networks that were trained on more than one set, by `runs_by_set`; or nothing."""
-    count = Counter(seed for scores in runs.values() for seed in scores)
-    shared = sum(sets > 1 for sets in count.values())
-    if not shared:
-        return ""
-    return (
-        f"{shared:,} of {len(count):,} networks score more than one set of “{label}”, as the seeds say: what they "
-        "have in common is an error that no interval over sets can see. Give each set networks of its own: with "
-        "--seeds 3 those of --seed 0, 3, 6 and so on."
-    )
+def doubts_of(label: str, results: Sequence[Result]) -> list[str]:
+    """Sentences on what the sets of a group share, by which they are not independent, as far as results tell."""
+    sets, doubts = dict(_by_set(results)), list[str]()
+    judges = Counter(seed for runs in _runs_by_set(results).values() for seed in runs)
+    if shared := sum(count > 1 for count in judges.values()):
+        doubts.append(
+            f"{shared:,} of {len(judges):,} networks score more than one set of “{label}”, as the seeds say: what "
+            "they have in common is an error that no interval over sets can see. Give each set networks of its "
+            "own: with --seeds 3 those of --seed 0, 3, 6 and so on."
+        )
+    if shared := _num_alike(one.subject.config.get("network_seed") for one in sets.values()):
+        doubts.append(
+            f"{shared} of {len(sets)} sets of “{label}” were condensed under the same networks as another one: "
+            "what these have in common is an error that no interval over sets can see. Give each set a "
+            "--network-seed of its own."
+        )
+    if shared := _num_alike(one.subject.videos or None for one in sets.values()):
+        doubts.append(
+            f"{shared} of {len(sets)} sets of “{label}” hold the same videos as another one: they are one set "
+            "that counts several times, and the error over sets is too small. Of a method that draws nothing, as "
+            "herding, --embedder-seed makes another set."
+        )
+    return doubts
 
 
-def warn_copies(label: str, results: Sequence[Result]) -> str:
-    """A sentence on sets of a group that hold the same videos, as far as results tell; or nothing."""
-    videos = {key: one.subject.videos for key, one in zip(_set_keys(results), results, strict=True)}
-    copies = sum(sets for sets in Counter(filter(None, videos.values())).values() if sets > 1)
-    if not copies:
-        return ""
-    return (
-        f"{copies} of {len(videos)} sets of “{label}” hold the same videos as another one: they are one set that "
-        "counts several times, and the error over sets is too small. Of a method that draws nothing, as herding, "
-        "--embedder-seed makes another set."
-    )
+def _num_alike(values: Iterable[Any]) -> int:
+    """How many values are those of another one, too; None is of none."""
+    return sum(count for value, count in Counter(map(repr, values)).items() if count > 1 and value != "None")
 
 
 def warn_versions(what: str, results: Iterable[Result]) -> str:

@@ -4,14 +4,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prism.artifacts.estimates import (
-    NO_INTERVAL,
-    Estimate,
-    Sample,
-    runs_by_set,
-    warn_copies,
-    warn_shared_networks,
-)
+from prism.artifacts.estimates import NO_INTERVAL, Estimate, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, SEEDS, Result, percent
 from prism.machine.text_io import canonical_json
 from prism.reports.tables import Column, Sheet, grouped, named, network_of, role_of
@@ -19,7 +12,7 @@ from prism.reports.tables import Column, Sheet, grouped, named, network_of, role
 
 @dataclass
 class SeedGroup:
-    """One or more results of each set of a group, with their scores (`runs`, and by set `sample`)."""
+    """One or more results of each set of a group, with their scores by set."""
 
     results: tuple[Result, ...]
 
@@ -28,8 +21,7 @@ class SeedGroup:
         self.label, self.role = first.label, role_of(first)
         # Rivals share their budget: the network, and the clips of an epoch.
         self.budget = network_of(first), first.subject.num_videos
-        self.runs = runs_by_set(self.results)
-        self.sample = Sample({key: list(scores.values()) for key, scores in self.runs.items()})
+        self.sample = sample_of(self.results)
 
 
 def group_over_seeds(results: Sequence[Result]) -> list[SeedGroup]:
@@ -101,8 +93,7 @@ def sheet_of(groups: Sequence[SeedGroup]) -> Sheet | None:
     leads = [lead for one in groups for lead in (lead_over_floor(one, groups), _behind(one, groups)) if lead]
     notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     for one in groups:
-        doubts = (warn_shared_networks(one.label, one.runs), warn_copies(one.label, one.results))
-        notes += [f"Caution: {doubt}" for doubt in doubts if doubt]
+        notes += [f"Caution: {doubt}" for doubt in doubts_of(one.label, one.results)]
     return Sheet("Sets over seeds", notes, columns, groups)
 
 

@@ -112,9 +112,19 @@ def test_networks_that_judge_several_sets_of_a_group_are_warned_of():
     assert len(said) == 1
 
 
-def test_sets_of_a_group_that_hold_the_same_videos_are_warned_of():
-    known = [replace(one, subject=replace(one.subject, videos=v)) for one, v in zip(OURS, "aba", strict=True)]
-    with pytest.warns(UserWarning, match="2 of 3 sets of “takes” hold the same videos as another one") as said:
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ([{"videos": v} for v in "aba"], "2 of 3 sets of “takes” hold the same videos as another one"),
+        (
+            [{"config": {"seed": k, "network_seed": n}} for k, n in enumerate((0, 0, 1))],
+            "2 of 3 sets of “takes” were condensed under the same networks as another one",
+        ),
+    ],
+)
+def test_sets_of_a_group_that_share_videos_or_networks_are_warned_of(values, says):
+    known = [replace(one, subject=replace(one.subject, **own)) for one, own in zip(OURS, values, strict=True)]
+    with pytest.warns(UserWarning, match=says) as said:
         assert prism.lead(known, THEIRS) == prism.lead(OURS, THEIRS)
     assert len(said) == 1
 
