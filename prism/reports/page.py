@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -21,7 +20,6 @@ from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.files import lock, write_atomically
 from prism.machine.run import OUTPUT
 from prism.reports.groups import conclusion_of, group_over_seeds, sheet_of
-from prism.reports.histories import history_plots
 from prism.reports.notes import cautions_on, notes_on
 from prism.reports.plots import Mark, Series, score_plots, series_of
 from prism.reports.sources import SetFile, find_sets, find_store, load_results
@@ -31,7 +29,6 @@ from prism.reports.tables import (
     METHOD,
     NETWORK,
     WHERE,
-    Picture,
     Sheet,
     cost_columns,
     data_of,
@@ -42,7 +39,7 @@ from prism.reports.tables import (
     score_columns,
     terminal_table,
 )
-from prism.reports.text import counted, in_bytes, in_seconds, in_shares, listed, printable
+from prism.reports.text import counted, in_seconds, in_shares, listed, printable
 from prism.reports.videos import Gallery, galleries
 
 if TYPE_CHECKING:
@@ -56,10 +53,10 @@ ON_TERMINAL = ("clips", "stored clips", "on disk", "time/run")  # They fit 80 ch
 def report(
     results: Sequence[str | Path], output: str | Path, *, sheets: Sequence[Sheet] = (), overwrite: bool = False
 ) -> Path:
-    """Write a page that shows results, the sets behind them, and how these came to be.
+    """Write a page that shows results and the sets behind them.
 
-    The page works offline, runs no script, and is the same for the same files. A set, store or
-    telemetry file that is missing or has changed is named on it.
+    The page works offline, runs no script, and is the same for the same files. A set or store that is missing or
+    has changed is named on it.
 
     Args:
         results: result files, as `prism evaluate` writes them, in any order. A `Result` itself will not do: sets
@@ -130,25 +127,14 @@ class Group(Sheet):
 
 
 @dataclass(frozen=True)
-class History:
-    """How one set came to be."""
-
-    name: str
-    facts: str
-    problems: list[str]
-    plots: list[Picture]
-
-
-@dataclass(frozen=True)
 class Section:
     """All results on one data set; the details of each are titled tables of two columns."""
 
     name: str
     facts: str
-    problem: str
+    problems: list[str]
     groups: list[Group]
     gallery: Gallery
-    histories: list[History]
     details: list[tuple[Result, dict[str, list[tuple[str, str]]]]]
 
 
@@ -164,17 +150,15 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
     shown, sections = galleries([(store, few) for _, store, _, _, few in found]), []
     for (part, store, problem, some, few), gallery in zip(found, shown, strict=True):
         rows = in_order(part)
-        histories = [_history(one) for one in some if one in few or one.problems]
         if len(few) < len(some):
             gallery = replace(gallery, notes=(*gallery.notes, "Of the sets of a group the first one is shown."))
         sections.append(
             Section(
                 store.name if store else data_of(rows[0]),
                 _store_facts(rows[0], store),
-                problem,
+                [text for text in (problem, *(one.problem for one in some)) if text],
                 [_group(group) for group in grouped(rows, lambda one: one.group)],
                 gallery,
-                [history for history in histories if history.plots or history.problems],
                 [(one, _details(one)) for one in part],
             )
         )
@@ -235,23 +219,6 @@ def _scale(rows: list[Result]) -> str:
     missing = [f"no {role}" for role in ("floor", "ceiling") if all(role_of(row) != role for row in rows)]
     closing = f" There is {' and '.join(missing)} among these results." if missing else ""
     return f"The scale for {HEADINGS[metric]}: {listed(parts)}.{closing}"
-
-
-def _history(found: SetFile) -> History:
-    condensed, curves, facts, plots = found.condensed, found.curves, [], []
-    if condensed is not None:
-        facts += [f"{counted(len(condensed), 'video')}, {counted(condensed.num_keyframes, 'key-frame')}"]
-        unseen = condensed.source.get("unseen")
-        alignment = unseen.get("alignment") if isinstance(unseen, dict) else None
-        if type(alignment) is float and math.isfinite(alignment):
-            facts += [f"alignment {alignment:.2f} on networks that it was not trained on"]
-    if condensed is not None and curves is not None:
-        plots = history_plots(curves, condensed.num_frames)
-        facts += [f"condensed in {in_seconds(curves.seconds)}"] if curves.seconds is not None else []
-        facts += [f"peak memory {in_bytes(curves.peak_memory_bytes)}"] if curves.peak_memory_bytes else []
-        facts += [curves.hardware] if curves.hardware else []
-        facts += [] if len(curves.insertions) else ["no key-frame was inserted"]
-    return History(found.name, " · ".join(facts), found.problems, plots)
 
 
 def _details(result: Result) -> dict[str, list[tuple[str, str]]]:

@@ -1,18 +1,15 @@
-"""Sources: the sets, stores and telemetry that results name, found again, or a sentence that says why not."""
+"""Sources: the sets and stores that results name, found again, or a sentence that says why not."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.config import as_path
-from prism.errors import ArtifactError, ConfigError, PrismError
-from prism.reports.histories import Curves
+from prism.errors import ConfigError, PrismError
 from prism.reports.text import sentence
 
 
@@ -27,20 +24,19 @@ def load_results(paths: Sequence[str | Path]) -> list[Result]:
     return [Result.load(path) for path in {path.resolve(): path for path in places}.values()]
 
 
-@dataclass
+@dataclass(frozen=True)
 class SetFile:
     """A condensed set that one or more results were made of, as far as it can be shown.
 
     Attributes:
         name: the labels of those results, sorted, with the file's name where another set has the same.
-        problems: what is missing, in sentences.
+        problem: a sentence on why the set is not there.
     """
 
     path: Path
     name: str
     condensed: CondensedSet | None = None
-    curves: Curves | None = None
-    problems: list[str] = field(default_factory=list)
+    problem: str = ""
 
 
 def find_sets(results: Sequence[Result]) -> list[SetFile]:
@@ -55,40 +51,23 @@ def find_sets(results: Sequence[Result]) -> list[SetFile]:
     for path in sorted(users, key=lambda path: (labels[path], str(path))):
         name = " / ".join(labels[path])
         name += f" ({path.stem})" if shared[tuple(labels[path])] > 1 else ""
-        found.append(_open_set(SetFile(path, name), users[path]))
+        found.append(_open_set(path, name, users[path]))
     return found
 
 
-def _open_set(found: SetFile, results: list[Result]) -> SetFile:
-    path = found.path
+def _open_set(path: Path, name: str, results: Sequence[Result]) -> SetFile:
     try:
         condensed = CondensedSet.load(path)
     except (PrismError, OSError) as error:
-        found.problems.append(f"The set cannot be shown: {error}")
-        return found
+        return SetFile(path, name, None, f"Set {name} cannot be shown: {error}")
     ours = (len(condensed), condensed.num_keyframes, condensed.float32_bytes, path.stat().st_size)
     subjects = [one.subject for one in results]
     is_same = all(ours == (s.num_videos, s.num_keyframes, s.float32_bytes, s.num_bytes) for s in subjects)
     # Results of earlier versions name no fingerprint.
     if not is_same or any(s.fingerprint not in ("", condensed.fingerprint) for s in subjects):
-        found.problems.append(f"Set '{path}' has changed since it was evaluated. Its videos are not shown.")
-        return found
-    found.condensed = condensed
-    path = telemetry_path(path)
-    if not os.path.isfile(path):
-        if "clips" not in condensed.source:  # A choice of real clips trains nothing and records nothing.
-            found.problems.append(f"Telemetry '{path}' was not found: how this set came to be is not shown.")
-        return found
-    try:
-        telemetry = Telemetry.load(path)
-        curves = Curves.read(telemetry)
-        if telemetry.is_of(condensed):
-            found.curves = curves
-        else:
-            found.problems.append(f"Telemetry '{path}' is of another run than this set. It is not shown.")
-    except ArtifactError as error:
-        found.problems.append(sentence(str(error)))
-    return found
+        changed = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
+        return SetFile(path, name, None, changed)
+    return SetFile(path, name, condensed)
 
 
 def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, str]:

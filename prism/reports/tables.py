@@ -1,6 +1,5 @@
 """Tables: results as rows, and the forms in which they are written: for the page, as Markdown, on a terminal."""
 
-import base64
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -41,11 +40,6 @@ class Picture:
     caption: str
     width: int
     height: int
-
-    @property
-    def svg(self) -> bytes:
-        """The picture itself."""
-        return base64.b64decode(self.source.partition(",")[2])
 
 
 @dataclass(frozen=True)

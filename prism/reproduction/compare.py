@@ -7,11 +7,10 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import LEVEL, NO_INTERVAL, Estimate, Sample, warn_copies
+from prism.artifacts.estimates import LEVEL, NO_INTERVAL, Estimate, Sample, doubts_of
 from prism.artifacts.results import HEADINGS, TESTS, Result
 from prism.artifacts.telemetry import seconds_to_make
-from prism.machine.text_io import csv_text
-from prism.reports.plots import Trade, trade_plot
+from prism.reports.plots import Curve, Mark, score_plot
 from prism.reports.tables import Column, Picture, Sheet, grouped, markdown, terminal_table
 from prism.reports.text import in_bytes, in_seconds, significant
 from prism.reproduction.paper import FLOOR, STORAGE, Cell, Exhibit
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 ABOVE, INSIDE, BELOW = "▲", "·", "▼"
 """Ours lies above, inside or below the paper's mean ± deviation."""
 LEAD, DISK = f"lead over {FLOOR}", "on disk"
+TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "")
 
 
 @dataclass(frozen=True)
@@ -61,37 +61,49 @@ class Line:
 
     Attributes:
         store: the shortest end of the store's path that no other store of the table has.
-        ours: the scores of the networks of each set, by the set's seed; None where there is none yet, where a
-            set or network diverged, and in a table of storage.
+        results: of each set, by the set's seed.
         made: means over the sets.
-        shown: clips of all epochs of a network.
-        failure: why there is no number.
+        failures: why a set or a network is missing: they diverged.
+        num_diverged: networks that diverged, and those that a set would have had which did.
         lead: over random selection of the same data, videos per class, network and score, for several sets.
     """
 
-    cell: Cell
-    data: str
+    place: Place
     store: str
-    is_same_data: bool
-    protocol: str
-    split: str
-    ours: Sample | None
+    results: dict[int, Result]
     made: Made
-    full_float32_bytes: int
-    shown: int = 0
-    run_seconds: float = 0.0
-    failure: str = ""
-    caution: str = ""
+    failures: tuple[str, ...] = ()
+    num_diverged: int = 0
     lead: Estimate | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The paper's number."""
+        return self.place.cell
+
+    @property
+    def ours(self) -> Sample | None:
+        """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
+        metric = self.cell.metric
+        # Five guesses among at most five classes are no score.
+        known = {seed: one.runs for seed, one in self.results.items() if metric in one.metrics}
+        scores = {seed: [run.scores[metric] for run in runs] for seed, runs in known.items()}
+        # Of a row some of whose networks diverged, the mean would be of the others alone.
+        return Sample(scores) if scores and not self.failures else None
+
+    @property
+    def splits(self) -> set[str]:
+        """Those that scored."""
+        return {one.data.split for one in self.results.values()}
 
     @property
     def mark(self) -> str:
         """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
-        printed, is_comparable = self.cell.printed, self.is_same_data and self.split in TESTS
-        if not is_comparable or self.ours is None or printed is None or printed.std is None:
+        printed, ours, is_comparable = self.cell.printed, self.ours, self.place.is_same_data
+        if not is_comparable or not self.splits <= {*TESTS} or not ours or not printed or printed.std is None:
             return ""
         # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
-        distance = round(100 * self.ours.mean, 1) - printed.mean
+        distance = round(100 * ours.mean, 1) - printed.mean
         if abs(distance) <= printed.std + 1e-9:
             return INSIDE
         return ABOVE if distance > 0 else BELOW
@@ -99,8 +111,9 @@ class Line:
     @property
     def score(self) -> str:
         """Our number, as the table has it."""
-        if self.failure:
-            return "diverged"
+        if self.failures:
+            every = sum(len(step.seeds) for step in self.place.scores)
+            return f"{self.num_diverged} of {every} diverged" if every else "diverged"
         if self.cell.metric == STORAGE:
             return self.mib or "–"
         return self.ours.in_percent if self.ours else "–"
@@ -113,45 +126,30 @@ class Line:
     @property
     def share_percent(self) -> float:
         """Stored frames as float32, of all training clips."""
-        return 100 * self.made.float32_bytes / self.full_float32_bytes
+        return 100 * self.made.float32_bytes / _of_all_clips(self.place).float32_bytes
 
     @property
-    def raw(self) -> dict[str, object]:
-        """The row of the CSV file; None is empty. `n` are networks; `std` is theirs, and only one set has it."""
-        cell, made, ours, lead = self.cell, self.made, self.ours, self.lead
-        printed, (low, high) = cell.printed, (lead and lead.interval) or (None, None)
-        where = {"exhibit_row": cell.label, "data": self.store, "paper_data": self.data}
-        how = {"is_same_data": self.is_same_data, "protocol": self.protocol, "split": self.split}
-        which = {"vpc": cell.vpc, "network": cell.network, "metric": cell.metric}
-        paper = {"paper_mean": printed and printed.mean, "paper_std": printed and printed.std}
-        score = {"mean": ours and ours.mean, "standard_error": ours and ours.error}
-        score |= {
-            "sets": ours and len(ours.scores),
-            "std": ours and ours.deviation,
-            "n": ours and ours.num_networks,
-        }
-        leads = {"lead": lead and lead.mean, "lead_low": low, "lead_high": high, "mark": self.mark}
-        storage = {"paper_mib": cell.storage and cell.storage.mean}
-        storage |= {"paper_share_percent": cell.storage and cell.storage_share}
-        size = {"float32_bytes": round(made.float32_bytes), "full_float32_bytes": self.full_float32_bytes}
-        size |= {"num_bytes": round(made.num_bytes), "stored_clips": round(made.stored_clips), "shown": self.shown}
-        cost = {"keyframes_per_video": made.keyframes, "condense_seconds": made.seconds}
-        last = {"run_seconds": self.run_seconds, "failure": self.failure}
-        return {**where, **how, **which, **paper, **score, **leads, **storage, **size, **cost, **last}
+    def cautions(self) -> list[str]:
+        """Why our number may mislead."""
+        results = list(self.results.values())
+        own = dict.fromkeys(f"of “{one.label}” {one.caution}" for one in results if one.caution)
+        return [*own, *doubts_of(self.cell.label, results)]
 
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
     """A line for each place, as far as its sets and results are there, with its lead over random selection."""
     names = _names([place.store.path for place in places])
     lines = [_line(place, names[place.store.path], done) for place in places]
-    columns = [(one.store, one.data, one.cell.vpc, one.cell.network, one.cell.metric) for one in lines]
-    floors = {column: line.ours for column, line in zip(columns, lines, strict=True) if line.cell.label == FLOOR}
-    return tuple(
-        replace(line, lead=line.ours.lead(floor))
-        if (floor := floors.get(column)) and line.ours and line.cell.label != FLOOR
-        else line
-        for column, line in zip(columns, lines, strict=True)
-    )
+    found = list[Line]()
+    for line in lines:
+        floors = [one for one in lines if one.cell.label == FLOOR and _column_of(one) == _column_of(line)]
+        ours, floor = line.ours, floors[0].ours if floors and floors[0] is not line else None
+        found.append(replace(line, lead=ours.lead(floor)) if ours and floor else line)
+    return tuple(found)
+
+
+def _column_of(line: Line) -> tuple[object, ...]:
+    return line.store, line.place.data, line.cell.vpc, line.cell.network, line.cell.metric
 
 
 def _names(paths: Sequence[Path]) -> dict[Path, str]:
@@ -163,40 +161,26 @@ def _names(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _line(place: Place, name: str, done: Progress) -> Line:
-    cell, store = place.cell, place.store
     made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
-    scored = {
-        step.made.config.seed if step.made else 0: done.results[step.path]
-        for step in place.scores
-        if step.path in done.results and done.results[step.path].runs
-    }
-    results = list(scored.values())
-    # Five guesses among at most five classes are no score.
-    known = {seed: one.runs for seed, one in scored.items() if cell.metric in one.metrics}
-    scores = {seed: [one.scores[cell.metric] for one in runs] for seed, runs in known.items()}
-    failures = [done.failures[step.path] for step in (*place.sets, *place.scores) if step.path in done.failures]
-    cautions = dict.fromkeys(f"of “{one.label}” {one.caution}" for one in results if one.caution)
-    num_train = len(store.positions("train"))
-    full = 4 * store.clip_bytes * num_train
-    if not place.sets:  # All real clips are no set: they are counted as the store holds them.
-        made = [Made(num_train, num_train, store.num_frames, full, full // 4)]
+    made = made if place.sets else [_of_all_clips(place)]
     numbers = zip(*(astuple(one)[:5] for one in made), strict=True)
-    return Line(
-        cell=cell,
-        data=place.data,
-        store=name,
-        is_same_data=place.is_same_data,
-        protocol=" and ".join(sorted({result.protocol for result in results})),
-        split=" and ".join(sorted({result.data.split for result in results})),
-        # Of a row some of whose sets diverged, the mean would be of the others alone.
-        ours=Sample(scores) if scores and not failures else None,
-        made=Made(*map(_mean, numbers), seconds=_mean(one.seconds for one in made if one.seconds)),
-        full_float32_bytes=full,
-        shown=round(_mean(result.shown for result in results)),
-        run_seconds=_mean(run.seconds for one in results for run in one.runs),
-        failure=failures[0] if failures else "",
-        caution=" ".join(filter(None, [*cautions, warn_copies(cell.label, results)])),
-    )
+    results, num_diverged = dict[int, Result](), 0
+    for step in place.scores:
+        result = done.results.get(step.path)
+        if result and result.runs:
+            results[step.made.config.seed if step.made else 0] = result
+        if step.path in done.failures or (step.made and step.made.path in done.failures):
+            num_diverged += len(step.seeds) - (len(result.runs) if result else 0)
+    steps = (*place.sets, *place.scores)
+    failures = tuple(done.failures[step.path] for step in steps if step.path in done.failures)
+    means = Made(*map(_mean, numbers), seconds=_mean(one.seconds for one in made if one.seconds))
+    return Line(place, name, results, means, failures, num_diverged)
+
+
+def _of_all_clips(place: Place) -> Made:
+    """All real training clips, which are no set: they are counted as the store holds them."""
+    num_train, num_bytes = len(place.store.positions("train")), place.store.clip_bytes
+    return Made(num_train, num_train, place.store.num_frames, 4 * num_bytes * num_train, num_bytes * num_train)
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -211,6 +195,10 @@ def _column(heading: str, value: Callable[[Line], float], text: Callable[[float]
 
 def _with_share(mib: object, share: float) -> str:
     return f"{mib} ({share:.1f} %)" if mib else "–"
+
+
+def _seconds(line: Line) -> float:
+    return _mean(run.seconds for one in line.results.values() for run in one.runs)
 
 
 STORED = _column("stored clips", lambda line: line.made.stored_clips, "{:,.0f}".format)
@@ -228,12 +216,11 @@ COLUMNS = (
     Column("our float32 MiB", lambda line: _with_share(line.mib, line.share_percent)),
     _column(DISK, lambda line: line.made.num_bytes, lambda size: in_bytes(round(size))),
     STORED,
-    _column("trained on", lambda line: line.shown, "{:,}".format),
+    _column("trained on", lambda line: _mean(one.shown for one in line.results.values()), "{:,.0f}".format),
     _column("key-frames", lambda line: line.made.keyframes, "{:.2f}".format),
     _column("to condense", lambda line: line.made.seconds, in_seconds),
-    _column("time/run", lambda line: line.run_seconds, in_seconds),
+    _column("time/run", _seconds, in_seconds),
 )
-TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "")
 
 
 @dataclass(frozen=True)
@@ -246,7 +233,7 @@ class Comparison:
     path: Path
 
     def file(self, ending: str) -> Path:
-        """Its file with an ending, as `.md` or `-disk.svg`."""
+        """Its file with an ending, `.md` or `.html`."""
         return self.path.with_name(self.path.name + ending)
 
     @property
@@ -275,12 +262,12 @@ class Comparison:
                 "seed are paired where both rows have the same seeds."
             )
             notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-        if protocols := sorted({line.protocol for line in self.lines if line.protocol}):
+        if protocols := sorted({one.protocol for line in self.lines for one in line.results.values()}):
             notes.append(f"Protocol {' and '.join(protocols)}.")
-        if splits := sorted({line.split for line in self.lines} - {"", *TESTS}):
+        if splits := sorted({split for line in self.lines for split in line.splits} - {*TESTS}):
             notes.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
-        if others := [line for line in self.lines if not line.is_same_data]:
-            stores, guides = (sorted({getattr(line, name) for line in others}) for name in ("store", "data"))
+        if others := [line for line in self.lines if not line.place.is_same_data]:
+            stores, guides = sorted({line.store for line in others}), sorted({line.place.data for line in others})
             notes.append(
                 f"{', '.join(stores)} is not the paper's data: the paper's numbers are those of "
                 f"{' and '.join(guides)}, for their order only."
@@ -289,13 +276,13 @@ class Comparison:
             notes.append(
                 f"{ABOVE} or {BELOW}: our mean lies above or below the paper's mean ± deviation; {INSIDE}: in it."
             )
-        notes += dict.fromkeys(f"Caution: {line.caution}" for line in self.lines if line.caution)
-        failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {line.failure}" for line in self.lines if line.failure)
+        notes += dict.fromkeys(f"Caution: {text}" for line in self.lines for text in line.cautions)
+        failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
         return [*notes, *dict.fromkeys(failed)]
 
     @property
     def _spreads(self) -> str:
-        numbers = {len(line.ours.scores) > 1 for line in self.lines if line.ours}
+        numbers = {len(ours.scores) > 1 for line in self.lines if (ours := line.ours)}
         one = "mean ± sample deviation (networks), which says nothing of other sets"
         many = "mean ± standard error of the mean over sets (sets × networks of each)"
         if True not in numbers:
@@ -303,18 +290,15 @@ class Comparison:
         return f"{many}; of one set, {one}" if False in numbers else many
 
     @property
-    def plots(self) -> dict[str, Picture]:
-        """Scores against each cost for each store, by a name for a file, where the videos per class vary."""
-        cells, stores = [line.cell for line in self.lines], grouped(self.lines, lambda line: line.store)
+    def plots(self) -> list[Picture]:
+        """Scores against the paper's count of bytes for each store, where the videos per class vary (figure 3)."""
+        cells = [line.cell for line in self.lines]
         if cells[0].metric == STORAGE or len({cell.vpc for cell in cells} - {0}) < 2:
-            return {}
-        found = {}
-        for name, (axis, _) in COSTS.items():
-            for number, lines in enumerate(stores, 1):
-                if trades := trades_of(lines, name):
-                    of_store = f"{name}-{number}" if len(stores) > 1 else name
-                    found[of_store] = trade_plot(trades, axis, HEADINGS[cells[0].metric])
-        return found
+            return []
+        cost, score = "stored frames as float32 (% of the full set)", HEADINGS[cells[0].metric]
+        caption = f"{score} against {cost}. Filled: ours; hollow and dashed: the paper's."
+        of_stores = map(curves_of, grouped(self.lines, lambda line: line.store))
+        return [score_plot(curves, cost, score, caption) for curves in of_stores if curves]
 
     def summary_table(self) -> "Table":
         """A short table for a terminal, with its notes."""
@@ -328,30 +312,18 @@ class Comparison:
         """The table with its notes, as Markdown."""
         return markdown(self.sheet)
 
-    def to_csv(self) -> str:
-        """The table with unrounded numbers; ours are shares in 0..1, the paper's in percent as printed."""
-        rows = [line.raw for line in self.lines]
-        return csv_text(rows[0], (row.values() for row in rows))
 
-
-COSTS: dict[str, tuple[str, Callable[[Line], float]]] = {
-    "float32": ("stored frames as float32 (% of the full set)", lambda line: line.share_percent),
-    "disk": ("bytes on disk (MiB)", lambda line: line.made.num_bytes / 2**20),
-    "shown": ("clips trained on, over all epochs", lambda line: line.shown),
-}
-"""Costs of a set, by a name for files. The paper prints the first one alone."""
-
-
-def trades_of(lines: Sequence[Line], cost: str) -> list[Trade]:
-    """Each row as measured, and on the paper's own data as printed."""
-    found, of = [], COSTS[cost][1]
-    for row in grouped(lines, lambda line: line.cell.label):
-        measured = [(of(line), 100 * line.ours.mean, 100 * line.ours.spread) for line in row if line.ours]
+def curves_of(lines: Sequence[Line]) -> list[Curve]:
+    """Each row of a store as measured, and on the paper's own data as printed."""
+    found = []
+    for rank, row in enumerate(grouped(lines, lambda line: line.cell.label)):
+        mark, label = Mark.of_rank(rank), row[0].cell.label
+        measured = [(one.share_percent, 100 * s.mean, 100 * s.spread) for one in row if (s := one.ours)]
         printed = [
-            (line.cell.storage_share, line.cell.printed.mean, line.cell.printed.std or 0.0)
-            for line in row
-            if cost == "float32" and line.is_same_data and line.cell.printed and line.cell.storage
+            (one.cell.storage_share, one.cell.printed.mean, one.cell.printed.std or 0.0)
+            for one in row
+            if one.place.is_same_data and one.cell.printed and one.cell.storage
         ]
-        both, label = ((False, measured), (True, printed)), row[0].cell.label
-        found += [Trade(label, is_printed, tuple(points)) for is_printed, points in both if points]
+        found += [Curve(measured, mark, label)] if measured else []
+        found += [Curve(printed, replace(mark, filled=False), is_dashed=True)] if printed else []
     return found

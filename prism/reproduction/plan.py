@@ -157,7 +157,8 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.get("method", default.method), cell)
     if isinstance(config, CondenseConfig):
-        config = resolve(config)
+        # Sets that share their networks would share an error that no interval over sets can see.
+        config = resolve(replace(config, network_seed=config.network_seed + seed))
     elif SELECTIONS.make(config.method, config).needs_embeddings:
         # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
         config = replace(config, embedder_seed=seed)

@@ -1,6 +1,6 @@
 """The run of a reproduction: do what is missing, skip what is done, and write the table after every step."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,6 @@ from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.machine.text_io import first_difference
 from prism.reports.page import report
-from prism.reports.tables import Picture
 from prism.reproduction.compare import Comparison, Made, Progress, lines_of
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import ScoreStep, SetStep, command, plan
@@ -46,8 +45,8 @@ def reproduce(
     """Set the paper's numbers of a table or figure beside ours.
 
     Sets and results are kept under `output` and shared by all tables: a file that is there is not made again, and
-    an interrupted one goes on where it stopped. The table is written after every step, as Markdown and CSV; at
-    the end come a page, and its plots as SVG.
+    an interrupted one goes on where it stopped. The table is written after every step, as Markdown, and at the end
+    as a page.
 
     Args:
         name: a key of `exhibits()`.
@@ -55,8 +54,8 @@ def reproduce(
         run: its device, executor and progress, for every verb. The executor computes classes of a set that do not
             depend on each other, and networks of a result, side by side.
         scale: `full`, the paper's settings, or `small`, for two CPU cores.
-        seeds: condensations (and selections) of each set, with seeds 0, 1, …; each is evaluated by K networks of
-            its own, set s by those with seeds s·K to s·K + K − 1.
+        seeds: condensations (and selections) of each row, with seeds 0, 1, …, whose `network_seed` they are as
+            well; each set is evaluated by K networks of its own, set s by those with seeds s·K to s·K + K − 1.
         recipes: recipes whose options win, one after the other.
         vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
         rows: the rows to restrict it to, by the names of their files: `prism`, `dm`, `random`, `whole`; all by
@@ -96,16 +95,15 @@ def reproduce(
         if (step, store) in missing and not _take(step, store, done):
             note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
             _run(step, store, done, run)
-            _write(Comparison(chosen, scale, lines_of(places, done), table), {})
+            _write(Comparison(chosen, scale, lines_of(places, done), table))
     for step, _ in steps:
         # A kill may have left the lock of a step that was done: taking it removes it.
         with suppress(BusyError), lock(step.path):
             pass
     found = Comparison(chosen, scale, lines_of(places, done), table)
-    plots = found.plots
-    _write(found, plots)
-    sheet = replace(found.sheet, plots=list(plots.values()))
-    report(list(done.results), found.file(".html"), sheets=[sheet], overwrite=True)
+    _write(found)
+    shown = [path for path, result in done.results.items() if result.runs]
+    report(shown, found.file(".html"), sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
     return found
 
 
@@ -160,13 +158,12 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)
+        _take(step, store, done)
         note(f"prism: {error}", enabled=run.progress)
     except Interrupted:
         raise Interrupted("stopped; run the same command again to go on.") from None
 
 
-def _write(found: Comparison, plots: Mapping[str, Picture]) -> None:
-    texts = {".md": found.to_markdown().encode(), ".csv": found.to_csv().encode()}
-    for ending, content in (texts | {f"-{cost}.svg": plot.svg for cost, plot in plots.items()}).items():
-        check_output_file(found.file(ending), overwrite=True)
-        write_atomically(found.file(ending), content)
+def _write(found: Comparison) -> None:
+    check_output_file(found.file(".md"), overwrite=True)
+    write_atomically(found.file(".md"), found.to_markdown().encode())

@@ -15,7 +15,6 @@ from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig
 from prism.condensation.recorder import RunRecorder, checkpoint_path, shards_path
 from prism.errors import ArtifactError, ConfigError
-from prism.reports.histories import Curves
 
 TINY = PAPER | {
     "iterations": 4,
@@ -85,7 +84,7 @@ def test_the_telemetry_of_the_classes_is_that_of_one_run(uneven, executor, tmp_p
     ends = [telemetry.of_kind("end")[0]["keyframes"] for telemetry in (merged, whole)]
     assert ends[0] == ends[1]
     assert [record["kind"] for record in merged.records[:2]] == ["start", "step"]
-    assert len(Curves.read(merged).steps) == TINY["iterations"]
+    assert len(merged.of_kind("step")) == TINY["iterations"]
 
 
 def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(

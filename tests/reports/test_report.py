@@ -2,7 +2,6 @@
 
 import base64
 import io
-import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,14 +18,12 @@ from rich.console import Console
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
 from prism.artifacts.results import Result, Subject
-from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.errors import ConfigError, OutputError
 from prism.reports import plots
 from prism.reports.groups import conclusion_of
-from prism.reports.histories import Curves, binned, history_plots
 from prism.reports.notes import notes_on
 from prism.reports.page import report, summary_tables
-from prism.reports.plots import series_of
+from prism.reports.plots import Curve, series_of
 from prism.reports.tables import cost_columns, grouped, in_order, role_of
 from prism.reports.text import printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
@@ -172,7 +169,8 @@ def test_marks_of_equal_cost_stand_at_one_place_and_differ_in_shape(exhibit):
     paths = [exhibit.of_set(exhibit.condensed("set.safetensors"), label) for label in "abc"]
     series = series_of(load([*paths, exhibit.of_store("subset", 2)]))
     axes = Figure().add_subplot()
-    plots._scores(axes, series, "clips", lambda one: one.shown, "top-1")
+    curves = [Curve([(one.results[0].shown, 50.0, 1.0)], one.mark) for one in series]
+    plots.draw(axes, curves, [])
     lines = [bars[0] for bars in axes.containers]
     assert [line.get_xdata().tolist() for line in lines] == [[1000]] * 4
     assert all(line.get_transform() == axes.transData for line in lines)
@@ -271,7 +269,7 @@ def test_hostile_names_are_escaped_and_stand_in_no_plot(tmp_path):
         assert printable(name) in words.text
     assert not set(page) & set("\x1b\u202e\x00\r")
     plots = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", page)
-    assert len(plots) == 7
+    assert len(plots) == 3
     for plot in plots:
         text = base64.b64decode(plot).decode()
         assert "hurt" not in text
@@ -283,7 +281,7 @@ def test_a_missing_set_is_named(exhibit):
     paths = exhibit.everything()
     (exhibit.folder / "set.safetensors").unlink()
     words = Words(page_of(paths)).text
-    assert re.search(r"The set cannot be shown: '.*set\.safetensors' does not exist\.", words)
+    assert re.search(r"Set PRISM cannot be shown: '.*set\.safetensors' does not exist\.", words)
     assert "50.0 ± 10.0 (3)" in words
 
 
@@ -317,65 +315,6 @@ def test_numbers_that_no_run_has_are_not_drawn(exhibit):
     made = exhibit.condensed("set.safetensors")
     config = {"model": "convnet3d", "epochs": 10**400}
     assert "50.0" in Words(page_of([exhibit.of_set(made, config=config)])).text
-
-
-@pytest.mark.parametrize("unseen", [[1], {"alignment": "x"}])
-def test_a_set_that_says_strange_things_of_unseen_networks_has_a_page(exhibit, unseen):
-    made = exhibit.condensed("set.safetensors", source={"unseen": unseen})
-    assert "on networks that it was not trained on" not in page_of([exhibit.of_set(made)])
-
-
-def test_missing_telemetry_is_named(exhibit):
-    paths = exhibit.everything()
-    telemetry_path(exhibit.folder / "set.safetensors").unlink()
-    page = page_of(paths)
-    assert "set.safetensors.telemetry.jsonl" in page
-    assert "was not found" in page
-    assert page.count("data:image/svg") == 3
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"kind": "step", "iteration": 3},
-        {"kind": "step", "iteration": 1, "loss": float("nan"), "between_class": 1, "keyframes": 2},
-        {"kind": "cosines", "iteration": 1, "quantiles": [0.1]},
-        {"kind": "insertion", "iteration": -5, "frame": 1},
-        {"kind": "unseen", "iteration": 1e300, "alignment": 1.0, "nearest": 0.5},
-        {"kind": "end", "seconds": [1]},
-    ],
-)
-def test_strange_telemetry_is_refused_in_a_sentence(exhibit, record):
-    paths = exhibit.everything()
-    with telemetry_path(exhibit.folder / "set.safetensors").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record) + "\n")
-    said = page_of(paths)
-    assert "holds a record that cannot be drawn" in said or "is not a telemetry file" in said
-
-
-@pytest.mark.parametrize("other", ["other options", "unfinished"])
-def test_telemetry_of_another_run_is_not_drawn(exhibit, other):
-    """That of a run, say, which was to replace the set and was killed."""
-    paths = exhibit.everything()
-    path = telemetry_path(exhibit.folder / "set.safetensors")
-    records = list(Telemetry.load(path).records)
-    if other == "other options":
-        records[0]["config"] = {"seed": 1}
-    else:
-        records.pop()
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    page = page_of(paths)
-    assert "is of another run than this set" in page
-    assert page.count("data:image/svg") == 3
-
-
-def test_an_interrupted_run_still_has_curves(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    path = telemetry_path(made)
-    path.write_text("".join(path.read_text(encoding="utf-8").splitlines(keepends=True)[:4]), encoding="utf-8")
-    curves = Curves.read(Telemetry.load(path))
-    assert len(curves.steps) == 3
-    assert curves.seconds is None
 
 
 def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):
@@ -415,15 +354,6 @@ def test_strips_keep_within_the_budget_and_say_what_is_left_out(budget):
         assert max(shown, default=0) <= min(hidden)
 
 
-def test_long_curves_are_made_short():
-    x = np.arange(10_000.0)
-    centre, middle, low, high = binned(x, x)
-    assert len(centre) == 300
-    assert (low <= middle).all()
-    assert (middle <= high).all()
-    assert high[-1] == 9999
-
-
 def test_an_existing_page_is_kept(exhibit):
     paths = exhibit.everything()
     page = exhibit.folder / "page.html"
@@ -431,13 +361,6 @@ def test_an_existing_page_is_kept(exhibit):
     with pytest.raises(OutputError, match="exists already"):
         report(paths, page)
     assert page.read_text(encoding="utf-8") == "mine"
-
-
-def test_the_page_shows_a_set_of_no_iterations(store):
-    unseen = np.array([[0.0, 0.7, 0.5]])
-    curves = Curves(np.zeros((0, 4)), np.zeros((0, 8)), np.zeros((0, 2)), unseen)
-    (plot,) = history_plots(curves, num_frames=8)
-    assert "alignment ends at 0.70" in str(plot)
 
 
 def test_no_results_and_a_result_in_place_of_its_file_are_refused(exhibit, tmp_path):

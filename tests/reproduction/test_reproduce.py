@@ -1,9 +1,8 @@
 """Reproduction: the paper's numbers are in their places, and a command runs what is missing and nothing else."""
 
-import csv
-import io
 import json
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +11,18 @@ from typing import Any
 
 import pytest
 
-from prism.artifacts.estimates import Sample, of_mean
+from prism.artifacts.estimates import of_mean
+from prism.artifacts.results import Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, OutputError
 from prism.machine.run import Run
 from prism.recipes import shipped_recipes
+from prism.reports.tables import grouped
 from prism.reproduction import run
-from prism.reproduction.compare import COSTS, Comparison, Line, Made, trades_of
+from prism.reproduction.compare import Comparison, Line, Made, curves_of
 from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, exhibit, exhibits
-from prism.reproduction.plan import command, plan
+from prism.reproduction.plan import Place, command, plan
 from prism.reproduction.run import reproduce
 
 TINY = """
@@ -151,22 +152,16 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("made")
-def test_a_table_is_written_as_markdown_csv_and_page_with_both_numbers_in_each(store, tmp_path, tiny):
+def test_a_table_is_written_as_markdown_and_page_with_both_numbers_in_each(store, tmp_path, tiny):
     found = reproduced(store, tmp_path / "out", tiny)
     written = contents(tmp_path / "out")
     assert [line.cell.label for line in found.lines] == [FLOOR, "with insertion", "without insertion", CEILING]
-    assert all(
-        line.ours and line.ours.num_networks == 2 and line.made.num_bytes and line.run_seconds
-        for line in found.lines
-    )
+    assert all(line.ours and line.ours.num_networks == 2 and line.made.num_bytes for line in found.lines)
     ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.deviation:.1f} (2)"
     for suffix in ("md", "html"):
         text = written[found.file(f".{suffix}").name].decode()
         assert "15.8 ± 1.2" in text
         assert ours in text
-    rows = list(csv.DictReader(io.StringIO(written[found.file(".csv").name].decode())))
-    assert [row["paper_mean"] for row in rows] == ["10.9", "17.9", "15.8", "57.8"]
-    assert [float(row["mean"]) for row in rows] == [line.ours.mean for line in found.lines]
 
 
 @pytest.mark.usefixtures("made")
@@ -241,13 +236,6 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
     assert f"± {100 * whole.ours.deviation:.1f} (2) | – |" in markdown
     assert str(lead).replace("[", "\\[").replace("]", "\\]") in markdown
     assert "sets of one seed are paired" in markdown
-    row = next(
-        row for row in csv.DictReader(io.StringIO(found.to_csv())) if row["exhibit_row"] == "with insertion"
-    )
-    ends = map(str, lead.interval or ("", ""))
-    assert [row[key] for key in ("lead", "lead_low", "lead_high")] == [str(lead.mean), *ends]
-    assert ("all values behind it are equal" in markdown) == (lead.interval is None)
-    assert (row["sets"], row["n"], row["std"]) == ("3", "6", "")
 
     # Where one of the floor's sets diverges, the mean of those that are left would pass for that of the row.
     def diverging(*_: Any) -> Any:
@@ -258,8 +246,7 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
     monkeypatch.setattr(run, "select", diverging)
     found = reproduced(store, tmp_path / "out", tiny, seeds=3)
     floor = found.lines[0]
-    assert floor.failure
-    assert (floor.ours, floor.mark) == (None, "")
+    assert (floor.ours, floor.mark, floor.score) == (None, "", "2 of 6 diverged")
     assert not any(line.lead for line in found.lines)
 
 
@@ -299,20 +286,37 @@ def test_a_run_that_dies_again_and_again_ends_with_the_same_sets_and_numbers(
 
 
 def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, monkeypatch):
-    original = run.condense
+    original, score = run.condense, run.evaluate
 
     def diverging(store: ClipStore, config: CondenseConfig, how: Run) -> Any:
         if config.insertion == "never":
             raise DivergedError("the loss of class 'class0' is not finite at iteration 2.")
         return original(store, config, how)
 
+    def half(*given: Any, **options: Any) -> Any:
+        result = score(*given, **options)
+        if options["label"].startswith("with insertion"):
+            replace(result, runs=result.runs[1:]).save(given[3].output)
+            raise DivergedError("the network of seed 0 diverged.")
+        return result
+
     monkeypatch.setattr(run, "condense", diverging)
+    monkeypatch.setattr(run, "evaluate", half)
     found = reproduced(store, tmp_path / "out", tiny)
-    assert [bool(line.ours) for line in found.lines] == [True, True, False, True]
+    assert [line.score for line in found.lines[1:3]] == ["1 of 2 diverged", "2 of 2 diverged"]
+    assert [bool(line.ours) for line in found.lines] == [True, False, False, True]
     text = found.to_markdown()
-    assert "| diverged |" in text
-    row = found.lines[2].cell.label
-    assert f"{row}, VPC 1: the loss of class 'class0' is not finite at iteration 2." in text
+    assert "| 1 of 2 diverged |" in text
+    assert "without insertion, VPC 1: the loss of class 'class0' is not finite at iteration 2." in text
+
+
+@pytest.mark.parametrize("count", [1, 5, 10])
+def test_every_set_has_networks_of_its_own_and_the_rate_of_its_vpc(make_store, tmp_path, count):
+    places = plan(exhibit("table1"), [make_store(train=40)], tmp_path, seeds=2, vpc=[count], rows=["prism"])
+    ((first, second),) = [place.sets for place in places]
+    assert [step.config.network_seed for step in (first, second)] == [0, 1]
+    assert {step.config.lr for step in (first, second)} == {{1: 1.0, 5: 25.0, 10: 50.0}[count]}
+    assert set(places[0].scores[0].seeds).isdisjoint(places[0].scores[1].seeds)
 
 
 def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
@@ -346,51 +350,51 @@ def test_storage_is_compared_without_training_anything(store, tmp_path, tiny):
     assert "MiB" in found.file(".md").read_text()
 
 
-def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows():
-    plain = line_with(17.9, Printed(17.9, 0.3))
+@pytest.fixture
+def line_of(store) -> Callable[..., Line]:
+    def build(cell: Cell, ours: list[float], *, is_same_data: bool = True, split: str = "test") -> Line:
+        data = Data("store", store.fingerprint, split, 4, 2, {"top1": 0.5}, 1000)
+        subject = Subject("condensed", "set", "prism", 2, 4, 100, 400, {"seed": 0})
+        runs = tuple(NetworkRun(seed, {"top1": one / 100}, 0.1, 1.0) for seed, one in enumerate(ours))
+        result = Result("ours", "classification", "clean", subject, data, {"epochs": 5}, runs, {})
+        place = Place(cell, store, "MiniUCF", is_same_data, (), ())
+        size = 4 * store.clip_bytes * len(store.positions("train")) * (10 + cell.vpc) / 1000
+        return Line(place, "store", {0: result}, Made(cell.vpc, cell.vpc, 2.0, size, 2**20))
+
+    return build
+
+
+SEVENTEEN = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=Printed(17.9, 0.3))
+
+
+def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows(line_of):
+    plain = line_of(SEVENTEEN, [17.9])
     taken = replace(plain, made=Made(50, 2150))
     table = exhibit("table6a")
     alone, beside = (Comparison(table, "full", lines, Path("out")) for lines in ((plain,), (plain, taken)))
     assert "stored clips" not in alone.to_markdown()
     assert "| stored clips |" in beside.to_markdown()
     assert "2,150" in beside.to_markdown()
-    assert "stored_clips" in alone.to_csv().splitlines()[0].split(",")
-
-
-def line_of(cell: Cell, ours: Sample, *, is_same_data: bool = True) -> Line:
-    made = Made(cell.vpc, cell.vpc, keyframes=2.0, float32_bytes=10 + cell.vpc, num_bytes=2**20)
-    return Line(cell, "MiniUCF", "store", is_same_data, "clean", "test", ours, made, 1000, shown=50 * cell.vpc)
-
-
-def line_with(ours: float, printed: Printed | None, *, is_same_data: bool = True) -> Line:
-    cell = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=printed)
-    return line_of(cell, Sample({0: [ours / 100] * 3}), is_same_data=is_same_data)
 
 
 @pytest.mark.parametrize(
     ("ours", "mark"), [(17.9, "·"), (18.2, "·"), (17.6, "·"), (18.24, "·"), (18.3, "▲"), (17.5, "▼"), (40, "▲")]
 )
-def test_a_mark_says_where_ours_lies_seen_from_the_papers_spread(ours, mark):
-    assert line_with(ours, Printed(17.9, 0.3)).mark == mark
+def test_a_mark_says_where_ours_lies_seen_from_the_papers_spread(line_of, ours, mark):
+    assert line_of(SEVENTEEN, [ours]).mark == mark
 
 
-def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only():
+def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only(line_of):
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
-    lines = [line_of(cell, Sample({0: [0.09, 0.1, 0.11]})) for cell in cells]
-    against = {cost: trades_of(lines, cost) for cost in COSTS}
-    found = against["float32"]
-    measured, printed = ({t.name: t.points for t in found if t.is_printed is p} for p in (False, True))
-    assert measured.keys() == printed.keys() == {FLOOR, "PRISM"}
-    assert measured["PRISM"] == tuple(pytest.approx((1 + vpc / 10, 10, 1)) for vpc in (1, 5, 10, 30))
-    assert printed["PRISM"][0] == pytest.approx((0.2, 17.9, 0.3), abs=0.01)
-    # The paper counts neither bytes on disk nor clips trained on.
-    assert not any(trade.is_printed for trade in against["disk"] + against["shown"])
-    assert {t.name: t.points for t in against["shown"]}["PRISM"][-1] == pytest.approx((1500, 10, 1))
-    plots = Comparison(exhibit("figure3"), "full", tuple(lines), Path("out")).plots
-    assert list(plots) == ["float32", "disk", "shown"]
-    assert all(b"<svg" in plot.svg for plot in plots.values())
-    elsewhere = [replace(line, is_same_data=False) for line in lines]
-    assert not any(trade.is_printed for trade in trades_of(elsewhere, "float32"))
+    lines = [line_of(cell, [9.0, 10.0, 11.0]) for cell in cells]
+    (_, _), (ours, printed) = grouped(curves_of(lines), lambda curve: curve.mark.marker)
+    assert (ours.name, printed.name, printed.is_dashed) == ("PRISM", "", True)
+    assert ours.points == [pytest.approx((1 + vpc / 10, 10, 1)) for vpc in (1, 5, 10, 30)]
+    assert printed.points[0] == pytest.approx((0.2, 17.9, 0.3), abs=0.01)
+    (plot,) = Comparison(exhibit("figure3"), "full", tuple(lines), Path("out")).plots
+    assert plot.source.startswith("data:image/svg")
+    elsewhere = [line_of(cell, [9.0], is_same_data=False) for cell in cells]
+    assert not any(curve.is_dashed for curve in curves_of(elsewhere))
 
 
 @pytest.mark.parametrize(
@@ -409,8 +413,8 @@ def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_st
         plan(exhibit("table1"), [make_store(train=40)], tmp_path, recipes=[recipe], vpc=[1])
 
 
-def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked():
-    lines = [replace(line_with(40, Printed(17.9, 0.3)), split=split) for split in ("test", "test-random", "val")]
+def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked(line_of):
+    lines = [line_of(SEVENTEEN, [40.0], split=split) for split in ("test", "test-random", "val")]
     assert [line.mark for line in lines] == ["▲", "▲", ""]
     said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
     assert ["Scored on val clips" in text for text in said] == [False, False, True]
