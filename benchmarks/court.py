@@ -72,8 +72,8 @@ def measure(court: Court) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         store = ClipStore.open(court.store) if court.store else _glyphs(Path(folder), court)
         found = {
-            ALL: evaluate(None, store, _schedule(court, court.full_epochs), train_store=store),
-            RANDOM: evaluate(None, store, _schedule(court, court.epochs), train_store=store, train_vpc=1),
+            ALL: evaluate(None, store, _schedule(court, court.full_epochs), train=store),
+            RANDOM: evaluate(None, store, _schedule(court, court.epochs), train=store, train_vpc=1),
             MEANS: evaluate(mean_clips(store), store, _schedule(court, court.epochs)),
         }
     rows = {label: accuracy(result) for label, result in found.items()}

@@ -38,8 +38,8 @@ def measure(sizes: Sizes) -> dict[str, Any]:
         store = random_store(Path(folder) / "store", sizes, num_test=1)
         works = {
             "by turns": lambda: one_after_the_other(store, config),
-            "one thread": lambda: evaluate(None, store, config, train_store=store, device="cpu", workers=1),
-            "beside": lambda: evaluate(None, store, config, train_store=store, device="cpu", workers=threads),
+            "one thread": lambda: evaluate(None, store, config, train=store, device="cpu", workers=1),
+            "beside": lambda: evaluate(None, store, config, train=store, device="cpu", workers=threads),
         }
         # Being done sooner is a matter of wall time, whatever the other benchmarks are timed by.
         found = seconds(works, replace(sizes, clock="wall"))

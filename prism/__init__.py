@@ -22,7 +22,6 @@ _HOME = {
     "load": "prism.ingestion.load",
     "report": "prism.reports.page",
     "reproduce": "prism.reproduction.run",
-    "retrieve": "prism.evaluation.retrieve",
     "select": "prism.selection.select",
     "write_motion": "prism.ingestion.motion",
 }

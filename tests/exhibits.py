@@ -10,7 +10,7 @@ from conftest import write_store
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.keyframes import evenly_spread
-from prism.artifacts.results import METRICS, Data, NetworkRun, Result, Subject
+from prism.artifacts.results import HEADINGS, TASK, Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 
@@ -94,14 +94,13 @@ class Exhibit:
     def save(self, subject: Subject, label: str, **changes: Any) -> Path:
         """Write a result.
 
-        `changes` replace its task, protocol, split, config, provenance, shares of right answers, or the seed of
+        `changes` replace its protocol, split, config, provenance, shares of right answers, or the seed of
         the first of its networks.
         """
         first = changes.pop("first_seed", 0)
         shares = changes.pop("shares", (0.4, 0.5, 0.6))
         num_train = len(self.store.positions("train"))
-        task = changes.pop("task", "classification")
-        chance = {metric: 1 / len(self.store.classes) + k / 100 for k, metric in enumerate(METRICS[task])}
+        chance = {metric: 1 / len(self.store.classes) + k / 100 for k, metric in enumerate(HEADINGS)}
         data = Data(
             "store",
             self.store.fingerprint,
@@ -112,7 +111,7 @@ class Exhibit:
             4 * num_train * self.store.clip_bytes,
         )
         fields: dict[str, Any] = {
-            "task": task,
+            "task": TASK,
             "protocol": "clean",
             "config": {"model": "convnet3d", "width": 64, "epochs": 500, "seed": 0},
             "provenance": {
@@ -122,7 +121,7 @@ class Exhibit:
                 "processor": "a cpu",
             },
         }
-        lead, *others = METRICS[task]
+        lead, *others = HEADINGS
         scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]
         runs = tuple(NetworkRun(seed, some, 0.1, 2.0) for seed, some in enumerate(scores, first))
         path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"

@@ -19,7 +19,7 @@ from prism.config import described
 from prism.recipes import SECTIONS
 from prism.selection.select import select
 
-COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "retrieve", "report", "export", "info"]
+COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "report", "export", "info"]
 TINY_CONDENSE = ["--iterations", "2", "--width", "2", "--batch-real", "2", "--device", "cpu"]
 TINY_EVALUATE = ["--epochs", "1", "--width", "2", "--seeds", "2", "--device", "cpu"]
 
@@ -81,11 +81,9 @@ def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store
     assert len(Result.load(tmp_path / "r.json").runs) == 2
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "retrieve"])
-def test_a_result_goes_on_with_resume(prism, make_store, tmp_path, verb):
-    store = make_store(train=10)
+def test_a_result_goes_on_with_resume(prism, store, tmp_path):
     select(store, output=tmp_path / "set")
-    arguments = [verb, tmp_path / "set", "--data", store.path, "-o", tmp_path / "r.json", "--width", 2]
+    arguments = ["evaluate", tmp_path / "set", "--data", store.path, "-o", tmp_path / "r.json", "--width", 2]
     arguments += ["--device", "cpu", "--epochs"]
     prism.succeeds(*arguments, 1, "--seeds", 1)
     assert "exists already" in prism.refuses(*arguments, 1, "--seeds", 2)
@@ -251,14 +249,12 @@ MISTAKES = {
     "set as result": ("report {set} -o {at}/out", "is a condensed set, not a result. prism evaluate"),
     "truncated set": ("evaluate {at}/cut.safetensors --data {store}", "truncated"),
     "no data": ("evaluate {set}", "--data"),
-    "neither set nor train": ("evaluate --data {store}", "either a condensed set or a store to train on (--train"),
+    "neither set nor train": ("evaluate --data {store}", "either a condensed set or a store to --train on"),
     "both set and train": ("evaluate {set} --train {store} --data {store}", "not both"),
     "hidden size of a network without": (
         "evaluate {set} --data {store} --hidden 9",
         "but convnet3d does not have that option",
     ),
-    "gallery too small": ("retrieve {set} --data {store}", "Recall@20 needs 20 clips to search"),
-    "queries from the gallery": ("retrieve {set} --data {store} --split train", "--split"),
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
     "unknown format": ("export {set} -o {at}/out --to gfi", "Did you mean 'gif'?"),
     "info on nothing": ("info {at}/missing", "does not exist"),
@@ -391,7 +387,6 @@ def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
         "condense": {"--checkpoint-seconds", *everywhere},
         "select": {"--overwrite", "--device", "--progress"},
         "evaluate": {"--workers", *everywhere},
-        "retrieve": {"--workers", *everywhere},
         "report": {"--overwrite"},
         "export": {"--overwrite", "--progress"},
         "reproduce": {"--device", *cluster},

@@ -143,7 +143,7 @@ def lead(
     Args:
         results: results, or their files.
         others: results of the other group, or their files.
-        metric: a score of their task; the leading one if empty.
+        metric: `top1` or `top5`.
 
     Raises:
         ArtifactError: a result cannot be read, was scored otherwise than the first of its group, is of another
@@ -186,7 +186,7 @@ def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> None:
                 "one result for each set: add networks to it with --seeds and --resume."
             )
     if metric and metric not in first.metrics:
-        raise ArtifactError(f"metric = {metric!r}, but the scores of {first.task} are {', '.join(first.metrics)}.")
+        raise ArtifactError(f"metric = {metric!r}, but the scores are {', '.join(first.metrics)}.")
 
 
 def _scored_on(result: Result) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 VERSION = 1
 LARGEST = 2**60  # Counts in a file are below it.
 SEEDS = ("seed", "embedder_seed", "network_seed")  # The options that differ between sets of one group.
-METRICS = {"classification": ("top1", "top5"), "retrieval": ("r1", "r5", "r10", "r20")}
-"""Task: the scores of its runs, the leading one first. Of at most five classes there is no top5."""
-HEADINGS = {"top1": "top-1", "top5": "top-5", "r1": "R@1", "r5": "R@5", "r10": "R@10", "r20": "R@20"}
+TASK = "classification"
+HEADINGS = {"top1": "top-1", "top5": "top-5"}
+"""The scores of a run, the leading one first. Of at most five classes there is no top5."""
 TESTS = ("test", "test-random")  # Splits that settings are not chosen on.
 Score = tuple[float, float | None, int]
 """Mean, sample standard deviation (None for one run), number of runs."""
@@ -31,8 +31,7 @@ class NetworkRun:
     """One network, trained from one seed and scored once, after the last epoch, as the protocol says.
 
     Attributes:
-        scores: for each metric of the task the share of right clips, in 0..1. top1, top5: the class is
-            among the 1 or 5 best guesses. r1, r5, r10, r20: one of the K nearest clips has it.
+        scores: top1, top5: the share of clips, in 0..1, whose class is among the 1 or 5 best guesses.
         train_loss: mean loss of the last epoch.
         seconds: training and scoring time.
     """
@@ -114,7 +113,7 @@ class Data:
     Attributes:
         path: the store's folder, relative to the result's folder.
         fingerprint: digest of the store's clips and labels.
-        chance: for each metric of the task the score of random guesses, in 0..1.
+        chance: for each metric the score of random guesses, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
         scored_classes: classes that have a clip in the split; by default, and without a place in the file, all.
     """
@@ -135,7 +134,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Result:
-    """A row of a table: one set, one task (of `METRICS`), one network architecture, one protocol, several seeds.
+    """A row of a table: one set, one task, one network architecture, one protocol, several seeds.
 
     Paths are relative to the folder of `file`, from which it was read.
     """
@@ -153,7 +152,7 @@ class Result:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The scores that each run has, the leading one first."""
-        return metrics_of(self.task, self.data.num_classes)
+        return metrics_of(self.data.num_classes)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -193,8 +192,7 @@ class Result:
     @property
     def num_untrained(self) -> int:
         """Classifiers whose training loss ended near log C, as of guessing: their scores say little of the set."""
-        guess = math.log(self.data.num_classes) if self.task == "classification" else math.inf
-        return sum(run.train_loss >= 0.99 * guess for run in self.runs)
+        return sum(run.train_loss >= 0.99 * math.log(self.data.num_classes) for run in self.runs)
 
     @property
     def num_missing(self) -> int:
@@ -262,8 +260,7 @@ class Result:
             raise ArtifactError(f"result '{path}' does not exist.")
         try:
             if (found := kind_of(path)) not in (RESULT, JSON):
-                hint = "prism evaluate and prism retrieve make one."
-                raise ArtifactError(f"'{path}' is {found}, not a result. {hint}")
+                raise ArtifactError(f"'{path}' is {found}, not a result. prism evaluate makes one.")
             content = parse_json(read_text(path))
         except (OSError, ValueError) as error:
             problem = error.strerror if isinstance(error, OSError) else error
@@ -276,9 +273,9 @@ class Result:
             raise ArtifactError(f"'{path}' is not a valid result: {problem}.") from None
 
 
-def metrics_of(task: str, num_classes: int) -> tuple[str, ...]:
-    """The scores of a task, the leading one first; five guesses among at most five classes are always right."""
-    return ("top1",) if task == "classification" and num_classes <= 5 else METRICS[task]
+def metrics_of(num_classes: int) -> tuple[str, ...]:
+    """The scores of a run, the leading one first; five guesses among at most five classes are always right."""
+    return tuple(HEADINGS)[: 1 if num_classes <= 5 else 2]
 
 
 def percent(score: Score) -> str:
@@ -294,19 +291,18 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
 
 def _checked(content: dict[str, Any]) -> Result:
     """The result of an untrusted file."""
-    task = _typed(str, content["task"])
-    if task not in METRICS:
-        raise ValueError(f"the task {task!r} is none of {', '.join(METRICS)}")
+    if content["task"] != TASK:
+        raise ValueError(f"its task is {content['task']!r}, not {TASK}")
     subject, data = _built(Subject, content["subject"]), _built(Data, content["data"])
     runs = tuple(_built(NetworkRun, run) for run in _typed(list, content["runs"]))
-    every, whole = [data.chance, *(run.scores for run in runs)], set(METRICS[task])
+    every, whole = [data.chance, *(run.scores for run in runs)], set(HEADINGS)
     # Files of earlier versions have top5 of few classes, too.
-    needed = set(metrics_of(task, data.num_classes))
+    needed = set(metrics_of(data.num_classes))
     shares = [_typed(float, share) for scores in every for share in scores.values()]
     too_few = subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
     for problem, is_so in {
         "it holds no run": not runs,
-        f"the scores of {task} are {', '.join(METRICS[task])}": not all(needed <= set(s) <= whole for s in every),
+        f"the scores are not {' and '.join(HEADINGS)}": not all(needed <= set(s) <= whole for s in every),
         "a score lies outside 0..1": not all(0 <= share <= 1 for share in shares),
         "the seconds of a run are not between 0 and 2^60": not all(0 <= run.seconds < LARGEST for run in runs),
         "stored_clips is below num_videos, or scored_classes above num_classes": too_few,
@@ -315,7 +311,7 @@ def _checked(content: dict[str, Any]) -> Result:
             raise ValueError(problem)
     texts = [_typed(str, content[name]) for name in ("label", "protocol")]
     config, provenance = (_typed(dict, content[name]) for name in ("config", "provenance"))
-    return Result(texts[0], task, texts[1], subject, data, config, runs, provenance)
+    return Result(texts[0], TASK, texts[1], subject, data, config, runs, provenance)
 
 
 def _typed(kind: type, value: Any) -> Any:

@@ -62,7 +62,7 @@ the same files."""
 # Fields of a base come first in the help, so the files of a verb are one.
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """The files of `evaluate` and `retrieve`."""
+    """The files of `evaluate`."""
 
     data: Path
     """Clip store to score on."""
@@ -76,7 +76,7 @@ class Scored:
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Running, Scored):
-    """How `evaluate` and `retrieve` run, and on which files."""
+    """How `evaluate` runs, and on which files."""
 
     resume: Annotated[bool, FLAG, PLACED] = False
     """Keep the seeds that the result has already, and train those it lacks."""

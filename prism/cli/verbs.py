@@ -1,17 +1,15 @@
 """The commands of `prism`, one function for each verb."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from prism.cli.commands import call, command, say
 from prism.cli.options import FLAG, LOCAL, OUTPUT, SEVERAL, WHERE, WHOLE, Help, Running, Scoring, Workers
 from prism.condensation.options import CondenseConfig
-from prism.config import Options
 from prism.errors import ConfigError
-from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.recipes import read_recipe
@@ -144,31 +142,16 @@ def evaluate(condensed: TrainedOn = None, /, *, run: Scoring, config: EvaluateCo
     """
     from prism.evaluation.evaluate import evaluate as verb
 
-    _score(verb, condensed, run, config)
-
-
-@command(RetrieveConfig)
-def retrieve(condensed: TrainedOn = None, /, *, run: Scoring, config: RetrieveConfig | None = None) -> None:
-    """Train embeddings on a set; score them by the real training clips (the gallery) nearest to each test clip.
-
-    Example: prism retrieve runs/set.safetensors --data runs/store --epochs 500 -o runs/set-retrieval.json
-    """
-    from prism.evaluation.retrieve import retrieve as verb
-
-    _score(verb, condensed, run, config)
-
-
-def _score(verb: Callable[..., Any], condensed: Path | None, run: Scoring, config: Options | None) -> None:
     if run.output is not None:
         say_if_new(run, run.output, run.output)
-    given = {"output": run.output, "train_store": run.train, "label": run.label, "workers": run.workers}
+    given = {"output": run.output, "train": run.train, "label": run.label, "workers": run.workers}
     say(str(call(verb, condensed, run.data, config=config, run=run, **given)))
     say(f"Wrote {run.output}." if run.output else "Nothing was written; -o RESULT.json keeps the result.")
 
 
 @command()
 def report(
-    results: Annotated[list[Path], Parameter(negative="", help="Result files, from evaluate and retrieve.")],
+    results: Annotated[list[Path], Parameter(negative="", help="Result files, from prism evaluate.")],
     /,
     *,
     output: Annotated[Path, OUTPUT, Help("Page to write (.html).")],

@@ -1,24 +1,37 @@
 """Evaluation: fresh networks are trained on a set, and guess the classes of real clips."""
 
-from dataclasses import dataclass
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from prism.artifacts.clips import Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import Result, metrics_of
+from prism.artifacts.kinds import RESULT, check_output_kind
+from prism.artifacts.results import HEADINGS, TASK, Data, NetworkRun, Result, metrics_of, relative_to_result
 from prism.artifacts.store import ClipStore
+from prism.config import as_dict
+from prism.errors import ConfigError, DivergedError
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
-from prism.evaluation.runs import RENAMED, Task, run_task
+from prism.evaluation.training_data import TrainingData, of_set, of_store
+from prism.machine.devices import deterministic, pick_device
+from prism.machine.executors import completed
+from prism.machine.files import lock
+from prism.machine.progress import Advance, no_progress, note, progress_bar
+from prism.machine.provenance import check_same_run, provenance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
+from prism.machine.text_io import as_text
+from prism.machine.threads import end_where_stopped, side_by_side, stoppable
+from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
-from prism.networks.training import Draw, check_outputs, outputs_of, top_k, train
+from prism.networks.training import check_outputs, outputs_of, top_k, train, within_memory
 
+STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 GUESSES = {"top1": 1, "top5": 5}
 
 
@@ -28,22 +41,23 @@ def evaluate(
     config: EvaluateConfig | None = None,
     run: Run | None = None,
     *,
-    train_store: ClipStore | str | Path | None = None,
+    train: ClipStore | str | Path | None = None,
     label: str | None = None,
     workers: int | None = None,
     **options: Any,
 ) -> Result:
     """Train fresh networks on a set and score them by their guesses of each real clip's class.
 
-    Nothing is chosen on the clips that score: every network is scored once, after its last epoch.
+    Nothing is chosen on the clips that score: every network is scored once, after its last epoch. No seed draws
+    from another one, so a resumed result has the runs of an uninterrupted one.
 
     Args:
-        condensed: the set, or its file. None with `train_store`.
+        condensed: the set, or its file. None with `train`.
         data: the store, or its folder, whose `config.split` is scored; its training pixels fix the normalisation.
         config: network, schedule and protocol.
         run: how it runs; its output is the result file, which is written after every seed.
-        train_store: train on real clips of this store instead: on all of them (the ceiling), or on
-            `config.train_vpc` random ones of each class, drawn anew for each seed (the floor).
+        train: train on real clips of this store instead: on all of them (the ceiling), or on `config.train_vpc`
+            random ones of each class, drawn anew for each seed (the floor).
         label: the row's name in tables; the method by default.
         workers: networks that are trained side by side at most, by default as many as keep all cores busy. On a
             GPU it is always one, and an executor has workers of its own. The scores do not depend on it.
@@ -54,39 +68,107 @@ def evaluate(
         ArtifactError: the split is empty, a store was changed meanwhile, or `resume` finds the result of another
             run.
         OutputError: the output exists, cannot be written, or another run is writing it.
+        DivergedError: a network diverged; the output has all others.
         Interrupted: Ctrl-C or SIGTERM; the output has the networks that are done.
     """
-    config, run = split_options(EvaluateConfig, config, run, options, RENAMED)
-    return run_task(Classification, condensed, data, config, run, train_store, label, workers)
+    config, run = split_options(EvaluateConfig, config, run, options)
+    run.check_workers(workers)
+    if (condensed is None) == (train is None):
+        raise ConfigError("evaluate needs either a condensed set or a store to --train on, and not both.")
+    store, path = ClipStore.of(data), run.path
+    with stoppable(None if path is None else STOPPED), lock(path):
+        if isinstance(train, str | Path):
+            # Opening a store reads all of its clips.
+            train = store if Path(train).absolute() == store.path.absolute() else ClipStore.of(train)
+        if path is not None:
+            reads = [condensed, store.path, train and train.path]
+            check_output_kind(path, RESULT, run.overwrite or run.resume, reads)
+        if train is not None:
+            trained_on = of_store(train, store, config, path)
+        else:
+            assert condensed is not None
+            trained_on = of_set(condensed, store, config, path)
+        leaks = trained_on.subject.warn_leaks()
+        note(leaks and f"Caution: {leaks}", enabled=run.progress)
+        task = Evaluation(store, config, trained_on, run.device)
+        result = task.result(label, path)
+        if run.resume and path and path.exists():
+            result = _resumed(result, path, config)
+            if not _missing(result, config):
+                return result
+        # What does not fit is refused here, and not by every worker.
+        task.protocol.passes(store, config.split)
+        task.network()
+        seeds, every = _missing(result, config), config.epochs * config.seeds
+        done, diverged = every - config.epochs * len(seeds), list[DivergedError]()
+        with progress_bar("Evaluating", every, "epochs", enabled=run.progress, done=done) as advance:
+            # The epochs of an executor are not seen here: those of a network are counted when it is done.
+            where, steps = nullcontext(run.executor), config.epochs
+            if run.executor is None:
+                # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
+                device = pick_device(run.device)
+                most = (workers or workers_for(len(seeds), torch.get_num_threads())) if device.type == "cpu" else 1
+                where, steps = side_by_side(min(most, len(seeds)), device), 0
+                task = replace(task, advance=advance)
+            with where as executor:
+                for _, one in completed(executor, task, seeds):
+                    if isinstance(one, DivergedError):
+                        diverged.append(one)
+                        continue
+                    # Networks that are trained side by side end in any order.
+                    runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
+                    result = replace(result, runs=runs, provenance=provenance())
+                    if path is not None:
+                        result.save(path)
+                    lead = result.metrics[0]
+                    advance(steps, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
+    if diverged:
+        raise diverged[0]
+    return result
 
 
 @dataclass(frozen=True)
-class Classification(Task):
-    """A network is trained to tell the classes apart, and scored by its guesses."""
+class Evaluation:
+    """Training of a network of a seed on the clips of `data`, and its scoring, here or on an executor.
 
-    NAME = "classification"
-    DOING = "Evaluating"
+    `advance` is called after every epoch.
+    """
+
+    store: ClipStore
     config: EvaluateConfig
+    data: TrainingData
+    device: str = "auto"
+    advance: Advance = no_progress
 
     @property
     def protocol(self) -> EvaluationProtocol:
+        """How clips are shown."""
         return PROTOCOLS[self.config.protocol]
 
-    def check(self) -> None:
-        self.protocol.passes(self.store, self.config.split)
+    def network(self, device: str = "meta") -> Network:
+        """The network, without values on the meta device."""
+        config = self.config
+        return build_for(self.store, config.model, device, width=config.width, hidden=config.hidden)
 
-    @property
-    def chance(self) -> dict[str, float]:
-        return {metric: GUESSES[metric] / len(self.store.classes) for metric in self._metrics}
+    def __call__(self, seed: int) -> NetworkRun | DivergedError:
+        started, device = time.monotonic(), pick_device(self.device)
+        with deterministic(device), within_memory():
+            network = allocate(self.network(), device)
+            end_where_stopped(network, "stopped.")
+            try:
+                loss, scores = self.train_and_score(network, seed)
+            except DivergedError as error:
+                return error  # The other networks are worth having all the same.
+        for store in (self.store, self.data.source):
+            if isinstance(store, ClipStore):
+                store.check_unchanged()
+        return NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
 
-    @property
-    def _metrics(self) -> tuple[str, ...]:
-        return metrics_of(self.NAME, len(self.store.classes))
-
-    def train_and_score(self, network: Network, clips: Clips | Draw, seed: int) -> tuple[float, dict[str, float]]:
+    def train_and_score(self, network: Network, seed: int) -> tuple[float, dict[str, float]]:
+        """The mean training loss of the last epoch, and each score in 0..1."""
         store, config, protocol = self.store, self.config, self.protocol
         passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
-        flip, schedule = self.training_flip(seed), config.schedule
+        clips, flip, schedule = self.data.clips(seed), self.training_flip(seed), config.schedule
         loss = train(network, clips, normalisation, schedule, seed=seed, flip=flip, advance=self.advance)
         # In batches no larger than those of training, so that scoring takes no more memory; but where a batch is
         # standardised, its size is part of the protocol.
@@ -95,15 +177,62 @@ class Classification(Task):
         outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
         check_outputs(outputs, seed, schedule)
         labels = torch.cat([shown.labels for shown in passes])
-        return loss, {metric: top_k(outputs, labels, GUESSES[metric]) for metric in self._metrics}
+        metrics = metrics_of(len(store.classes))
+        return loss, {metric: top_k(outputs, labels, GUESSES[metric]) for metric in metrics}
 
     def training_flip(self, seed: int) -> bool | Tensor:
         """Which training clips are mirrored, as `prism.networks.training.train` takes it."""
         when, subject = self.config.flip, self.data.subject
         if when == "protocol":
             when = self.protocol.flip_of_sets if subject.kind == "condensed" else self.protocol.flip_of_stores
-        if not self.store.flip or when == "never":
-            return False
-        if when == "always":
-            return True
-        return torch.rand(subject.num_videos, generator=generator(seed, "fixed flip")) < 0.5
+        if when == "once" and self.store.flip:
+            return torch.rand(subject.num_videos, generator=generator(seed, "fixed flip")) < 0.5
+        return when == "always" and self.store.flip
+
+    def result(self, label: str | None, output: Path | None) -> Result:
+        """The result before the first network."""
+        store, subject, split = self.store, self.data.subject, self.protocol.split(self.config.split)
+        data = Data(
+            path=relative_to_result(store.path, output),
+            fingerprint=store.fingerprint,
+            split=split,
+            num_clips=len(store.positions(split)),
+            num_classes=len(store.classes),
+            chance={metric: GUESSES[metric] / len(store.classes) for metric in metrics_of(len(store.classes))},
+            train_float32_bytes=4 * store.clip_bytes * len(store.positions("train")),
+            scored_classes=int((store.counts(split) > 0).sum()),
+        )
+        name, protocol, config = as_text(label or subject.method), self.protocol.name, as_dict(self.config)
+        return Result(name, TASK, protocol, subject, data, config, (), provenance(), output)
+
+
+def workers_for(num_networks: int, num_threads: int) -> int:
+    """How many networks to train side by side, so that no core is idle at the end.
+
+    Three networks on two cores share them from the first epoch to the last. If the third waited for one of the
+    others, a core would be idle while it is trained. More than twice as many networks as cores are trained in
+    rounds of equal size.
+    """
+    rounds = max(1, num_networks // num_threads)
+    return -(-num_networks // rounds)
+
+
+def _missing(result: Result, config: EvaluateConfig) -> list[int]:
+    done = {one.seed for one in result.runs}
+    return [seed for seed in range(config.seed, config.seed + config.seeds) if seed not in done]
+
+
+def _resumed(result: Result, path: Path, config: EvaluateConfig) -> Result:
+    """Result with the runs of its file; a complete file takes the paths of this command, if things were moved."""
+    found = Result.load(path)
+    check_same_run(f"result '{path}'", found.identity, result.identity)
+    grown = replace(result, runs=found.runs)
+    if _missing(grown, config):
+        return grown
+    subject = replace(found.subject, path=result.subject.path or found.subject.path)
+    # Where it was stopped when more networks were requested, that was given up.
+    asked = result.config if found.num_missing else found.config
+    whole = replace(found, config=asked, subject=subject, data=replace(found.data, path=result.data.path))
+    if whole != found:
+        whole.save(path)
+    return whole

@@ -1,27 +1,19 @@
-"""The options of `prism evaluate` and `prism retrieve`."""
+"""The options of `prism evaluate`."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from prism.artifacts.store import Split
-from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between
+from prism.config import RATE, SHARE, Group, OmitDefault, Options, at_least, between
 from prism.networks.options import NETWORKS, Schedule
 
-QuerySplit = Literal["val", "test"]
-ProtocolName = Literal["clean", "wang2024"]
 TrainingFlip = Literal["always", "once", "never"]
-"""When a training clip is mirrored at random: each time it is shown, once for a whole training, or not at all."""
-
-VIEWS = 2
-"""Of each clip in a batch of retrieval, so that every clip has a positive."""
-PAIR = Range("at least 2, for a negative", lambda value: value >= 2)
-WhenFlipped = Literal["protocol", TrainingFlip]
 
 
 @dataclass(frozen=True)
-class NetworkOptions(Options, section="network"):
-    """Which network is trained."""
+class EvaluateConfig(Options, section="evaluate"):
+    """Options of `prism evaluate`; the defaults are the paper's schedule."""
 
     model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
     """Network to train."""
@@ -30,14 +22,6 @@ class NetworkOptions(Options, section="network"):
     hidden: Annotated[int, between(0, 65536)] = 0
     """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published size, which makes \
 cnn-lstm take gigabytes."""
-
-
-@dataclass(frozen=True)
-class TrainingOptions(NetworkOptions):
-    """How networks are trained, whatever they learn; the defaults are the paper's schedule."""
-
-    views: ClassVar[int] = 1
-
     seeds: Annotated[int, at_least(1)] = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0
@@ -59,26 +43,13 @@ schedule, sets no limit. Networks that are shown a handful of clips may die with
 the clips of a step at random."""
     train_vpc: Annotated[int, at_least(0)] = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """How each network is trained."""
-        return Schedule(
-            self.epochs, self.batch_size, self.lr, self.shift, self.views, self.max_grad_norm, self.stratified
-        )
-
-
-@dataclass(frozen=True)
-class EvaluateConfig(TrainingOptions, section="evaluate"):
-    """Options of `prism evaluate`; the defaults are the paper's schedule."""
-
-    flip: Annotated[WhenFlipped, OmitDefault()] = "protocol"
+    flip: Annotated[Literal["protocol", TrainingFlip], OmitDefault()] = "protocol"
     """Random mirroring of training clips where that keeps the labels: `always` is anew each time that a clip is \
 shown, `once` is fixed for a whole training, `never` leaves clips as they are stored. `protocol` does what the \
 protocol does: clean always; wang2024 never for a set, once for the clips of --train."""
     split: Annotated[Split, Group("Scoring")] = "test"
     """Real clips to score on; choose settings on val, report test."""
-    protocol: ProtocolName = "clean"
+    protocol: Literal["clean", "wang2024"] = "clean"
     """How clips are shown: `clean` normalises and scores every clip by itself; `wang2024` is that of Wang et al. \
 with all its quirks, for numbers beside theirs. Both score a network after its last epoch."""
 
@@ -88,26 +59,14 @@ with all its quirks, for numbers beside theirs. Both score a network after its l
         yield "split", self.split == "test" or is_ours, f"test with protocol {self.protocol}"
         yield "flip", self.flip == "protocol" or is_ours, f"protocol with protocol {self.protocol}"
 
-
-@dataclass(frozen=True)
-class RetrieveConfig(TrainingOptions, section="retrieve"):
-    """Options of `prism retrieve`; the schedule is that of `prism evaluate`."""
-
-    views: ClassVar[int] = VIEWS
-
-    epochs: Annotated[int, Group("Training"), at_least(0)] = 500
-    """Passes over the training clips; the learning rate drops to a tenth halfway. 0 scores the untrained \
-network: compare with it, it may find more than chance does."""
-    batch_size: Annotated[int, PAIR] = 128
-    """Clips per training step; each of them is there in two views."""
-    shift: Annotated[float, SHARE] = 0.125
-    """Largest random shift of a training clip in time, down and across, as a share of its extent; 0 leaves \
-flips as the only augmentation."""
-    temperature: Annotated[float, between(0.001, 100)] = 0.1
-    """Temperature of the supervised contrastive loss; a lower one looks at the nearest negatives only."""
-    split: Annotated[QuerySplit, Group("Scoring")] = "test"
-    """Real clips to ask for; the gallery is always the training clips. Choose settings on val, report test."""
-
-
-ScoreConfig = EvaluateConfig | RetrieveConfig
-"""The options of the verbs that train networks on a set and score them."""
+    @property
+    def schedule(self) -> Schedule:
+        """How each network is trained."""
+        return Schedule(
+            self.epochs,
+            self.batch_size,
+            self.lr,
+            self.shift,
+            max_grad_norm=self.max_grad_norm,
+            stratified=self.stratified,
+        )

@@ -9,7 +9,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Subject, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
-from prism.evaluation.options import ScoreConfig
+from prism.evaluation.options import EvaluateConfig
 from prism.machine.randomness import generator
 from prism.networks.training import Draw
 
@@ -40,15 +40,14 @@ class TrainingData:
 
 
 def of_set(
-    given: CondensedSet | str | Path, store: ClipStore, config: ScoreConfig, output: Path | None
+    given: CondensedSet | str | Path, store: ClipStore, config: EvaluateConfig, output: Path | None
 ) -> TrainingData:
     """A condensed set, or its file, for a result at `output`; refused where it does not fit the store."""
     condensed = given if isinstance(given, CondensedSet) else CondensedSet.load(given)
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
         raise ConfigError(
-            f"{config.section}.train_vpc needs a store to train on (--train STORE, in Python train_store=); a "
-            "condensed set is trained on as a whole."
+            "evaluate.train_vpc needs a store to --train on; a condensed set is trained on as a whole."
         )
     made_by, made_from = condensed.source.get("config"), condensed.source.get("store")
     subject = Subject(
@@ -69,10 +68,10 @@ def of_set(
     return TrainingData(condensed, subject)
 
 
-def of_store(source: ClipStore, store: ClipStore, config: ScoreConfig, output: Path | None) -> TrainingData:
+def of_store(source: ClipStore, store: ClipStore, config: EvaluateConfig, output: Path | None) -> TrainingData:
     """The training clips of a store, for a result at `output`; refused where they do not fit the scored store."""
     _check_same_shape(source, store, "the store to train on")
-    source.require_vpc(max(1, config.train_vpc), f"{config.section}.train_vpc")
+    source.require_vpc(max(1, config.train_vpc), "evaluate.train_vpc")
     counts = source.counts("train")
     num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
     num_bytes = num_clips * source.clip_bytes

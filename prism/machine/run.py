@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from prism.config import AnyOptions, as_path, nearest, short_repr, with_options
@@ -65,7 +64,6 @@ def split_options(
     config: AnyOptions | None,
     run: Run | None,
     given: Mapping[str, Any],
-    renamed: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[AnyOptions, Run]:
     """The options and the run of a verb, defaults for None, with the keyword arguments that it was given.
 
@@ -73,15 +71,12 @@ def split_options(
         kind, config: the options, and their type.
         run: how the verb runs.
         given: fields of either.
-        renamed: for each option of its command that Python calls otherwise, the name there.
 
     Raises:
         ConfigError: a key is unknown, an option is out of range, or the verb has no use for a field of the run.
     """
     if config is not None and not isinstance(config, kind):
         raise _positional(kind.section, config)
-    for name in renamed.keys() & given.keys():
-        raise ConfigError(f"unknown key '{kind.section}.{name}'. Did you mean '{renamed[name]}'?")
     of_run = {key: value for key, value in given.items() if key in FIELDS}
     options = {key: value for key, value in given.items() if key not in FIELDS}
     return with_options(config or kind(), options, FIELDS), run_of(kind.section, run, of_run)

@@ -8,7 +8,7 @@ from typing import Any
 from prism.condensation.options import CondenseConfig
 from prism.config import Options, as_path, described, nearest, with_options
 from prism.errors import ConfigError
-from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.text_io import read_text
@@ -17,7 +17,7 @@ from prism.selection.options import SelectConfig
 RECIPES = Path(__file__).parent
 """The folder of the recipes that PRISM ships."""
 
-VERBS = MotionConfig, IngestConfig, SelectConfig, CondenseConfig, EvaluateConfig, RetrieveConfig, ExportConfig
+VERBS = MotionConfig, IngestConfig, SelectConfig, CondenseConfig, EvaluateConfig, ExportConfig
 SECTIONS: dict[str, type[Options]] = {config.section: config for config in VERBS}
 """The options of each verb that a recipe may have a table for."""
 

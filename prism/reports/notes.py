@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from prism.artifacts.estimates import warn_versions
-from prism.artifacts.results import HEADINGS, TESTS, Result, percent
+from prism.artifacts.results import TESTS, Result, percent
 from prism.config import described
-from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import WANG2024
 from prism.reports.tables import network_of, role_of
-from prism.reports.text import in_shares, listed, sentence
+from prism.reports.text import listed, sentence
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
@@ -61,30 +61,21 @@ def cautions_on(results: Sequence[Result]) -> list[str]:
 
 
 def _scores(results: Sequence[Result]) -> list[str]:
-    first, is_retrieval = results[0], results[0].task == "retrieval"
-    text = f"{'Recalls' if is_retrieval else 'Accuracies'} are in percent, after the last epoch: "
-    text += "mean ± sample standard deviation (networks trained)."
+    text = "Accuracies are in percent, after the last epoch: mean ± sample standard deviation (networks trained)."
     few = min(len(one.runs) for one in results) < 5
     notes = [f"{text} With so few networks the deviation itself is rough." if few else text]
-    if first.protocol == WANG2024.name:
+    if results[0].protocol == WANG2024.name:
         notes.append(
             "What earlier work prints for condensed sets under this protocol is the best, on the test clips, of "
             "about ten such means along a condensation; here each is of one set."
-        )
-    if is_retrieval:
-        shares = in_shares(first.data.chance[metric] for metric in first.metrics)
-        notes.append(
-            "R@K is the share of clips that have one of their class among the K real training clips whose "
-            "embeddings have the largest cosine; K training clips drawn at random score "
-            f"{shares} for {listed([HEADINGS[metric] for metric in first.metrics])}."
         )
     return notes
 
 
 def _different_options(results: Sequence[Result]) -> list[str]:
-    notes, verb = [], RetrieveConfig if results[0].task == "retrieval" else EvaluateConfig
+    notes = []
     # A result records these only where they differ from their defaults.
-    rare = {name: field.default for name, field in described(verb).items() if field.is_rare}
+    rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for one in results for key in one.config} - OWN_KEYS):
         users: dict[str, set[str]] = {}
         for one in results:

@@ -187,10 +187,9 @@ def _store_facts(result: Result, store: ClipStore | None) -> str:
 
 def _group(rows: list[Result]) -> Group:
     first, series, groups = rows[0], series_of(rows), group_over_seeds(rows)
-    scored = "Retrieval: scored" if first.task == "retrieval" else "Scored"
     clips, protocol = counted(first.data.num_clips, "clip"), PROTOCOLS.get(first.protocol)
     return Group(
-        title=f"{scored} on the {first.data.split} split ({clips}), protocol {first.protocol}",
+        title=f"Scored on the {first.data.split} split ({clips}), protocol {first.protocol}",
         columns=[LABEL, METHOD, NETWORK, *score_columns(rows), *cost_columns(rows)],
         rows=rows,
         seeds=sheet_of(groups),
@@ -241,13 +240,13 @@ def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
 
 
 def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]:
-    """A short table for a terminal for each data set and task, and the cautions of the page about its rows.
+    """A short table for a terminal for each data set, and the cautions of the page about its rows.
 
     Rows that must not be compared stand in different sections. Tables of the sets over seeds follow, one for each
     network, because a column of networks would not fit 80 characters.
     """
     rows, found = in_order(results), []
-    for some in grouped(rows, lambda one: (one.data.fingerprint, one.task)):
+    for some in grouped(rows, lambda one: one.data.fingerprint):
         groups = grouped(some, lambda one: one.group)
         found.append((_summary_table(some, groups), [text for group in groups for text in cautions_on(group)]))
     is_first = True

@@ -110,7 +110,6 @@ class Curve:
     is_dashed: bool = False
 
 
-SCORE_NAMES = {"classification": "accuracy", "retrieval": "recall"}
 COSTS: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
     ("on disk (MiB)", "bytes on disk", lambda one: one.subject.num_bytes / 2**20),
     ("stored frames as float32 (MiB)", "the paper's count", lambda one: one.subject.float32_bytes / 2**20),
@@ -121,14 +120,14 @@ COSTS: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
 def score_plots(series: Sequence[Series]) -> list[Picture]:
     """The leading score of results that may be compared against each cost, with error bars, chance and ceiling."""
     results = [result for one in series for result in one.results]
-    name, metric = SCORE_NAMES[results[0].task], results[0].metrics[0]
+    metric = results[0].metrics[0]
     levels = [("chance", 100 * results[0].data.chance[metric])]
     levels += [("full", 100 * one.summary()[0]) for one in results if role_of(one) == "ceiling"]
     plots = []
     for axis, against, cost in COSTS:
         curves = [Curve([_point(cost(one), one) for one in some.results], some.mark) for some in series]
-        caption = f"{name.capitalize()} against {against}."
-        plots.append(score_plot(curves, axis, f"{HEADINGS[metric]} {name}", caption, levels))
+        caption = f"Accuracy against {against}."
+        plots.append(score_plot(curves, axis, f"{HEADINGS[metric]} accuracy", caption, levels))
     return plots
 
 

@@ -179,7 +179,7 @@ COSTS = (
 
 
 def score_columns(results: Sequence[Result]) -> list[Column]:
-    """A column for each metric of results of one task on one data set."""
+    """A column for each metric of results on one data set."""
     return [
         Column(f"{HEADINGS[metric]} %", lambda one, metric=metric: percent(one.summary(metric)))
         for metric in results[0].metrics

@@ -42,7 +42,7 @@ class Cell:
     Attributes:
         label, name: the row's name in the paper, and in files.
         recipe, vpc: of its set; empty and 0 for all real training clips.
-        metric: a score of `results.METRICS`, or `storage`.
+        metric: a score of `results.HEADINGS`, or `storage`.
         printed, storage: the paper's number and storage, where it has them.
         storage_share: the storage in percent of that of all training clips.
     """
@@ -133,8 +133,6 @@ def _columns(content: dict[str, Any], rows: list[dict[str, Any]], data: str) -> 
     keys = dict.fromkeys(key for row in rows for key in row.get(data, {}))
     for key in keys if kind == "network" else ():
         yield _Column(first, key, metric, key)
-    for key in keys if kind == "recall" else ():
-        yield _Column(first, NETWORK, key, key)
 
 
 def _on_scale(rows: list[dict[str, Any]], column: _Column) -> list[dict[str, Any]]:

@@ -9,13 +9,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.results import METRICS
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.options import CondenseConfig
 from prism.config import as_arguments, chosen, with_options
 from prism.errors import ConfigError
-from prism.evaluation.options import EvaluateConfig, RetrieveConfig
+from prism.evaluation.options import EvaluateConfig
 from prism.recipes import read_recipe
 from prism.reproduction.paper import STORAGE, Cell, Exhibit, at_most, data_sets
 from prism.selection.options import SELECTIONS, SelectConfig
@@ -37,7 +36,7 @@ class ScoreStep:
     """A set to score (`made` None: all real clips), and the result's file."""
 
     path: Path
-    config: EvaluateConfig | RetrieveConfig
+    config: EvaluateConfig
     made: SetStep | None
     label: str
 
@@ -173,17 +172,15 @@ def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
 
 
 def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
-    default = RetrieveConfig() if cell.metric in METRICS["retrieval"] else EvaluateConfig()
-    verb = default.section
     own = {"model": cell.network} | options.scale.get("networks", {}).get(cell.network, {})
     own |= {} if made else options.scale.get("whole", {})
-    config = with_options(default, options.of(verb, cell, {verb: own}))
+    config = with_options(EvaluateConfig(), options.of("evaluate", cell, {"evaluate": own}))
     _check_row("model", config.model, cell.network, cell)
     if made:
         # No two sets share networks: what a network's seed does would be in all of them, and not between them.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)
     stem = made.path.stem if made else cell.name
-    path = folder / f"{stem}.{'retrieval' if verb == 'retrieve' else cell.network}.json"
+    path = folder / f"{stem}.{cell.network}.json"
     return ScoreStep(path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
 
 

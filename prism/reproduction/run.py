@@ -14,8 +14,6 @@ from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
 from prism.errors import BusyError, DivergedError, Interrupted, OutputError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.options import RetrieveConfig
-from prism.evaluation.retrieve import retrieve
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
@@ -144,10 +142,9 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
         if isinstance(step, ScoreStep):
             if step.made is not None and step.made.path in done.failures:
                 return
-            condensed, train_store = (step.made.path, None) if step.made else (None, store)
-            verb: Any = retrieve if isinstance(step.config, RetrieveConfig) else evaluate
+            condensed, train = (step.made.path, None) if step.made else (None, store)
             resumed = replace(how, resume=True)
-            result = verb(condensed, store, step.config, resumed, train_store=train_store, label=step.label)
+            result = evaluate(condensed, store, step.config, resumed, train=train, label=step.label)
             done.results[step.path] = result.of_seeds(step.seeds)
         elif isinstance(step.config, SelectConfig):
             done.sets[step.path] = Made.of(select(store, step.config, replace(how, executor=None)), step.path)

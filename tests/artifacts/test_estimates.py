@@ -194,5 +194,5 @@ def test_results_on_other_clips_are_refused_and_so_is_a_score_that_they_lack():
     elsewhere = [replace(one, data=replace(one.data, split="val")) for one in THEIRS]
     with pytest.raises(ArtifactError, match="'random' must not be compared with 'takes': its split is 'val', not"):
         prism.lead(OURS, elsewhere)
-    with pytest.raises(ArtifactError, match="metric = 'r1', but the scores of classification are top1, top5"):
+    with pytest.raises(ArtifactError, match="metric = 'r1', but the scores are top1, top5"):
         prism.lead(OURS, THEIRS, "r1")

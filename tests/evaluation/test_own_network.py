@@ -13,7 +13,6 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.retrieve import retrieve
 from prism.networks.network import Dropout, Network
 from prism.selection.select import select
 
@@ -74,7 +73,6 @@ NAME = f"{__name__}:Own"
 
 @pytest.fixture
 def roomy(make_store) -> ClipStore:
-    """A store with a gallery that is large enough to search."""
     return make_store(train=10)
 
 
@@ -87,11 +85,10 @@ def scores(result: Result) -> list[tuple[dict[str, float], float]]:
     return [(run.scores, run.train_loss) for run in result.runs]
 
 
-@pytest.mark.parametrize("verb", [evaluate, retrieve])
-def test_a_network_is_the_same_as_an_object_and_by_its_name_and_is_recorded(verb, roomy, chosen):
-    by_name = verb(chosen, roomy, model=NAME, **TINY)
+def test_a_network_is_the_same_as_an_object_and_by_its_name_and_is_recorded(roomy, chosen):
+    by_name = evaluate(chosen, roomy, model=NAME, **TINY)
     torch.manual_seed(99)
-    by_object = verb(chosen, roomy, model=Own, **TINY)
+    by_object = evaluate(chosen, roomy, model=Own, **TINY)
     assert scores(by_name) == scores(by_object)
     assert by_name.config == by_object.config
     assert by_name.config["model"] == NAME
@@ -188,7 +185,5 @@ def test_a_network_that_gives_no_embeddings_is_refused_in_one_sentence(roomy, ch
     for epochs in (0, 1):
         with pytest.raises(ConfigError, match=sentence):
             select(roomy, method="herding", model=model, epochs=epochs, device="cpu")
-    with pytest.raises(ConfigError, match=sentence):
-        retrieve(chosen, roomy, model=model, **TINY)
     with pytest.raises(ConfigError, match=sentence):
         condense(roomy, model=model, iterations=1, device="cpu")

@@ -136,7 +136,7 @@ def ways_of_a_set(store, shown, protocol="clean", **options):
 
 def ways_of_a_store(store, shown, protocol="clean", **options):
     """How the eight training clips of a store are shown in training."""
-    score(None, store, protocol, train_store=store, epochs=EPOCHS, batch_size=8, **options)
+    score(None, store, protocol, train=store, epochs=EPOCHS, batch_size=8, **options)
     return ways(shown[:EPOCHS], store.clips("train").frames)
 
 

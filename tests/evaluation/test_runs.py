@@ -13,9 +13,7 @@ from conftest import Crash
 
 from prism.artifacts.results import NetworkRun, Result
 from prism.errors import Interrupted
-from prism.evaluation.evaluate import evaluate
-from prism.evaluation.retrieve import retrieve
-from prism.evaluation.runs import workers_for
+from prism.evaluation.evaluate import evaluate, workers_for
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
@@ -37,13 +35,12 @@ def without_seconds(result: Result) -> list[NetworkRun]:
     return [replace(run, seconds=0.0) for run in result.runs]
 
 
-def train_on_all(verb, store, **options) -> Result:
-    return verb(None, store, train_store=store, **(TINY | options))
+def train_on_all(store, **options) -> Result:
+    return evaluate(None, store, train=store, **(TINY | options))
 
 
 @pytest.fixture
 def roomy(make_store):
-    """A store with a gallery that is large enough to search."""
     return make_store(train=10)
 
 
@@ -51,12 +48,11 @@ def roomy(make_store):
 
 
 # Of this width and schedule the gradients of two threads are others than those of one.
-@pytest.mark.parametrize(("verb", "width", "epochs"), [(evaluate, 8, 2), (retrieve, 32, 1)])
-def test_no_score_depends_on_the_number_of_threads_or_of_networks_side_by_side(verb, width, epochs, roomy):
+def test_no_score_depends_on_the_number_of_threads_or_of_networks_side_by_side(roomy):
     found = []
     for num_threads, workers in [(1, 1), (2, 1), (1, 2), (2, None)]:
         with threads(num_threads):
-            result = train_on_all(verb, roomy, workers=workers, width=width, epochs=epochs, seeds=2)
+            result = train_on_all(roomy, workers=workers, seeds=2)
             found.append(without_seconds(result))
     assert all(runs == found[0] for runs in found)
     assert len({run.train_loss for run in found[0]}) == 2
@@ -130,7 +126,7 @@ def test_a_seed_that_ends_early_is_saved_at_once_and_the_runs_are_sorted(roomy, 
             last_is_saved.set()
 
     training.begin = wait_for_the_last
-    result = train_on_all(evaluate, roomy, workers=2, output=output)
+    result = train_on_all(roomy, workers=2, output=output)
     assert [run.seed for run in result.runs] == [0, 1, 2]
     assert Result.load(output) == result
 
@@ -146,7 +142,7 @@ def test_the_trainings_beside_one_that_fails_end_at_their_next_layer(roomy, trai
 
     training.begin = crash
     with pytest.raises(Crash):
-        train_on_all(evaluate, roomy, workers=2, epochs=10**4, output=tmp_path / "r.json")
+        train_on_all(roomy, workers=2, epochs=10**4, output=tmp_path / "r.json")
     # The third may have begun in the place of the failing one.
     assert {0: Interrupted, 1: Crash, 2: Interrupted} == {2: Interrupted} | training.errors
     assert not (tmp_path / "r.json").exists()

@@ -13,7 +13,7 @@ from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.recorder import checkpoint_path
 from prism.errors import ArtifactError, SourceError
-from prism.evaluation.evaluate import Classification, evaluate
+from prism.evaluation.evaluate import Evaluation, evaluate
 from prism.ingestion import pool
 from prism.ingestion.build import ingest
 
@@ -68,10 +68,10 @@ def test_a_store_that_changes_under_an_evaluation_stops_it(data, tmp_path, monke
         change(data)
         return done
 
-    train_and_score = Classification.train_and_score
-    monkeypatch.setattr(Classification, "train_and_score", train_then_change)
+    train_and_score = Evaluation.train_and_score
+    monkeypatch.setattr(Evaluation, "train_and_score", train_then_change)
     with pytest.raises(ArtifactError, match="while it was being used"):
-        evaluate(None, data, train_store=data, output=tmp_path / "result.json", **SCHEDULE)
+        evaluate(None, data, train=data, output=tmp_path / "result.json", **SCHEDULE)
     assert not (tmp_path / "result.json").exists()
 
 

@@ -191,7 +191,7 @@ def test_an_error_of_a_worker_is_that_of_the_run(cluster, make_store, tmp_path):
             list(completed(executor, diverge, [7]))
         store = make_store()
         with pytest.raises(DivergedError, match=r"the training loss of seed \d is not finite"):
-            evaluate(None, store, train_store=store, lr=1e30, epochs=3, seeds=1, width=2, executor=executor)
+            evaluate(None, store, train=store, lr=1e30, epochs=3, seeds=1, width=2, executor=executor)
 
 
 def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_path, monkeypatch):

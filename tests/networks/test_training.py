@@ -253,7 +253,7 @@ def test_a_tensor_without_a_gradient_rests_whatever_its_momentum():
     [
         ("condense({store!r}, width=4, iterations=1, batch_real=2, progress=False)", {"torch._dynamo"}),
         (
-            "evaluate(None, {store!r}, train_store={store!r}, width=4, epochs=1, seeds=1)",
+            "evaluate(None, {store!r}, train={store!r}, width=4, epochs=1, seeds=1)",
             {"torch._dynamo", "sympy"},
         ),
     ],

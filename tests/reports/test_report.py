@@ -191,33 +191,6 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     assert "chance 50 %" in text
 
 
-def retrieval_of(exhibit: Exhibit) -> list[Path]:
-    made = exhibit.folder / "set.safetensors"
-    return [
-        exhibit.of_set(made, "PRISM retrieves", task="retrieval", shares=(0.7, 0.71)),
-        exhibit.of_store("full", 8, task="retrieval", shares=(0.8,)),
-    ]
-
-
-def test_retrieval_has_a_table_plots_and_a_scale_of_its_own(exhibit):
-    classified = exhibit.everything()
-    retrieved = retrieval_of(exhibit)
-    page = page_of([*retrieved, *classified])
-    assert page.count('<table class="results">') == 2
-    tables = re.findall(r'<table class="results">.*?</table>', page, re.DOTALL)
-    assert [re.findall(r">([\w@-]+) %</th>", table) for table in tables] == [
-        ["top-1"],
-        ["R@1", "R@5", "R@10", "R@20"],
-    ]
-    assert "PRISM retrieves" in tables[1]
-    assert "PRISM retrieves" not in tables[0]
-    words = Words(page).text
-    assert "Retrieval: scored on the test split (12 clips), protocol clean" in words
-    assert "The scale for R@1: a guess scores 50 % and all 8 real training clips 80.0 ± – (1) %." in words
-    assert "K training clips drawn at random score 50, 51, 52, 53 % for R@1, R@5, R@10 and R@20." in words
-    assert page.count("Recall against") == 3
-
-
 def test_the_terminal_shows_a_table_for_each_data_set_with_the_cautions_of_the_page(exhibit, tmp_path):
     other = Exhibit.build(tmp_path / "others", ["a", "b", "c"])
     paths = [*exhibit.everything(), other.of_store("full", 12, shares=(0.1,)), other.of_store("subset", 3)]

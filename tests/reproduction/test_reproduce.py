@@ -38,10 +38,6 @@ epochs = 1
 width = 4
 epochs = 1
 seeds = 2
-[retrieve]
-width = 4
-epochs = 1
-seeds = 2
 """
 
 
@@ -196,9 +192,9 @@ def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_ma
             return super().submit(*item, **options)
 
     store = make_store(train=10)
-    here = reproduced(store, tmp_path / "here", tiny, "table7")
+    here = reproduced(store, tmp_path / "here", tiny, "table3", vpc=[1])
     with Counting(2) as executor:
-        there = reproduced(store, tmp_path / "there", tiny, "table7", executor=executor)
+        there = reproduced(store, tmp_path / "there", tiny, "table3", vpc=[1], executor=executor)
     labels = [line.cell.label for line in here.lines]
     assert {"Wang et al.", "PRISM"} <= set(labels)
     assert [line.ours for line in here.lines] == [line.ours for line in there.lines]
@@ -207,8 +203,8 @@ def test_an_executor_gives_the_same_sets_and_numbers_with_what_it_cannot_part_ma
         for at in ("here", "there")
     ]
     assert sets[0] == sets[1]
-    # The classes of PRISM's set, and the networks of each result.
-    assert Counting.submitted == 2 + 2 * len(list((tmp_path / "there").rglob("*.retrieval.json")))
+    # The classes of the sets of DM and PRISM, and the networks of each result.
+    assert Counting.submitted == 2 * 2 + 2 * len(list((tmp_path / "there").rglob("*.convnet3d.json")))
 
 
 def scores_of(folder: Path, row: str, seeds: int) -> dict[int, list[float]]:
