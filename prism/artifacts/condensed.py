@@ -22,7 +22,7 @@ from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import Encoding, extent_problem, tensor_problem
 from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
-from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of
+from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
 from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
@@ -35,6 +35,22 @@ ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding
 Tensors = dict[str, Tensor]
 MOST_MEAN = 4.0
 """Mean absolute pixel of a set in units of [0, 1], at most: in 0..255 it is 4 where nearly all is black."""
+
+
+@dataclass(frozen=True)
+class SetHeader:
+    """The metadata of a file but for its format, version and checksum; defaults are left out."""
+
+    classes: tuple[str, ...]
+    num_frames: int
+    size: tuple[int, int]
+    flip: bool
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    source: dict[str, Any]
+    encoding: str = KeyFrameEncoding.NAME
+    scale: int = 1
+    takes: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,22 +244,11 @@ class CondensedSet:
     @cached_property
     def metadata(self) -> dict[str, Any]:
         """The content of the file beside its tensors, with a checksum over both."""
-        name, scale = self.encoding.NAME, self.encoding.scale
-        content = {
-            "format": FORMAT,
-            "version": VERSION,
-            "classes": list(self.classes),
-            "num_frames": self.num_frames,
-            "size": list(self.size),
-            "flip": self.flip,
-            "mean": list(self.normalisation.mean),
-            "std": list(self.normalisation.std),
-            "source": self.source,
-            # Sets of key-frames, the first kind, do not name their encoding.
-            **({"encoding": name} if name != KeyFrameEncoding.NAME else {}),
-            **({"scale": scale} if scale != 1 else {}),
-            **({"takes": self.takes} if self.takes != 1 else {}),
-        }
+        encoding, shown = self.encoding, self.normalisation
+        clips = self.num_frames, self.size, self.flip, shown.mean, shown.std
+        header = SetHeader(self.classes, *clips, self.source, encoding.NAME, encoding.scale, self.takes)
+        written = {key: value for key, value in vars(header).items() if value != getattr(SetHeader, key, None)}
+        content = {"format": FORMAT, "version": VERSION, **written}
         return {**content, "sha256": _digest(content, self._tensors)}
 
     def to_bytes(self) -> bytes:
@@ -271,22 +276,16 @@ class CondensedSet:
         path = as_path(path, "a condensed set, or its file,")
         known = {encoding.NAME: encoding for encoding in (*ENCODINGS, *encodings)}
         kind, metadata, tensors = _read(path, known)
-        content = {key: metadata[key] for key in metadata if key != "sha256"}
-        if metadata.get("sha256") != _digest(content, tensors):
+        checksum, content = metadata.pop("sha256", None), metadata
+        if checksum != _digest(content, tensors):
             raise ArtifactError(f"'{path}' was damaged or edited: its checksum differs.")
         try:
-            labels, (height, width) = tensors.pop("labels"), _checked(metadata["size"], list, int)
-            num_frames, scale = _checked(metadata["num_frames"], int), _checked(metadata.get("scale", 1), int)
-            condensed = cls(
-                kind().holding(tensors, num_frames, (height, width), scale),
-                labels,
-                tuple(_checked(metadata["classes"], list, str)),
-                Normalisation(*(tuple(_checked(metadata[key], list, float)) for key in ("mean", "std"))),
-                _checked(metadata["flip"], bool),
-                _checked(metadata["source"], dict),
-                _checked(metadata.get("takes", 1), int),
-            )
-        except (PrismError, LookupError, TypeError, ValueError, RuntimeError) as error:
+            header = typed(SetHeader, {key: content[key] for key in content if key not in ("format", "version")})
+            encoding = kind().holding(tensors, header.num_frames, header.size, header.scale)
+            shown = Normalisation(header.mean, header.std)
+            labels = tensors.pop("labels")
+            condensed = cls(encoding, labels, header.classes, shown, header.flip, header.source, header.takes)
+        except (PrismError, ValueError, RuntimeError) as error:
             what = "" if isinstance(error, PrismError) else "not a valid condensed set: "
             raise ArtifactError(f"'{path}': {what}{str(error).rstrip('.')}.") from None
         # Another writer's header may be longer than ours.
@@ -327,10 +326,3 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
     if problem := tensor_problem(known[name], {key: tensors[key] for key in tensors if key != "labels"}):
         raise ArtifactError(f"'{path}' {problem}.")
     return known[name], metadata, tensors
-
-
-def _checked(value: Any, kind: type, item_kind: type | None = None) -> Any:
-    """A value of metadata, if it has this type, and its items have theirs. `True` is no int."""
-    if type(value) is not kind or (item_kind and any(type(item) is not item_kind for item in value)):
-        raise TypeError(f"a metadata value is not of type {kind.__name__}")
-    return value

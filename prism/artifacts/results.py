@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.kinds import JSON, RESULT, check_format, kind_of
+from prism.artifacts.kinds import JSON, LARGEST, RESULT, check_format, kind_of, typed
 from prism.config import as_path
 from prism.errors import ArtifactError
 from prism.machine.files import write_atomically
@@ -16,7 +16,6 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 
 VERSION = 1
-LARGEST = 2**60  # Counts in a file are below it.
 SEEDS = ("seed", "embedder_seed", "network_seed")  # The options that differ between sets of one group.
 TASK = "classification"
 HEADINGS = {"top1": "top-1", "top5": "top-5"}
@@ -267,10 +266,14 @@ class Result:
             raise ArtifactError(f"'{path}' is not a result, or is damaged: {problem}.") from None
         check_format(content, "prism-result", VERSION, f"'{path}' is not a result: it", f"'{path}'")
         try:
-            return replace(_checked(content), file=path)
-        except (KeyError, TypeError, ValueError) as error:
-            problem = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise ArtifactError(f"'{path}' is not a valid result: {problem}.") from None
+            parts = {key: value for key, value in content.items() if key not in ("format", "version", "summary")}
+            result = typed(Result, parts)
+            problem = _problem(result)
+        except ValueError as error:
+            problem = error
+        if problem:
+            raise ArtifactError(f"'{path}' is not a valid result: {problem}.")
+        return replace(result, file=path)
 
 
 def metrics_of(num_classes: int) -> tuple[str, ...]:
@@ -289,44 +292,22 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
     return as_text(Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix())
 
 
-def _checked(content: dict[str, Any]) -> Result:
-    """The result of an untrusted file."""
-    if content["task"] != TASK:
-        raise ValueError(f"its task is {content['task']!r}, not {TASK}")
-    subject, data = _built(Subject, content["subject"]), _built(Data, content["data"])
-    runs = tuple(_built(NetworkRun, run) for run in _typed(list, content["runs"]))
-    every, whole = [data.chance, *(run.scores for run in runs)], set(HEADINGS)
+def _problem(found: Result) -> str:
+    """The first thing that is wrong with a result of an untrusted file, whose types are right; or nothing."""
+    subject, data, runs = found.subject, found.data, found.runs
+    every = [data.chance, *(run.scores for run in runs)]
     # Files of earlier versions have top5 of few classes, too.
-    needed = set(metrics_of(data.num_classes))
-    shares = [_typed(float, share) for scores in every for share in scores.values()]
-    too_few = subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
-    for problem, is_so in {
+    needed, whole = set(found.metrics), set(HEADINGS)
+    sizes = (subject.num_videos, subject.num_bytes, subject.float32_bytes, data.train_float32_bytes)
+    problems = {
+        f"its task is {found.task!r}, not {TASK}": found.task != TASK,
         "it holds no run": not runs,
-        f"the scores are not {' and '.join(HEADINGS)}": not all(needed <= set(s) <= whole for s in every),
-        "a score lies outside 0..1": not all(0 <= share <= 1 for share in shares),
+        f"the scores are not {' and '.join(HEADINGS)}": not all(needed <= s.keys() <= whole for s in every),
+        "a score lies outside 0..1": not all(0 <= share <= 1 for scores in every for share in scores.values()),
         "the seconds of a run are not between 0 and 2^60": not all(0 <= run.seconds < LARGEST for run in runs),
-        "stored_clips is below num_videos, or scored_classes above num_classes": too_few,
-    }.items():
-        if is_so:
-            raise ValueError(problem)
-    texts = [_typed(str, content[name]) for name in ("label", "protocol")]
-    config, provenance = (_typed(dict, content[name]) for name in ("config", "provenance"))
-    return Result(texts[0], TASK, texts[1], subject, data, config, runs, provenance)
-
-
-def _typed(kind: type, value: Any) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"{value!r} is not of type {kind.__name__}")
-    return value
-
-
-def _built(kind: type, values: Any) -> Any:
-    """A dataclass from the values of an untrusted file, with counts in range."""
-    built = kind(**_typed(dict, values))
-    for name, expected in kind.__annotations__.items():
-        value = _typed(dict if "dict" in str(expected) else expected, getattr(built, name))
-        # A custom encoding may store no frames.
-        least = 0 if name in ("num_keyframes", "shared_videos") else 1
-        if expected is int and name != "seed" and not least <= value < LARGEST:
-            raise ValueError(f"{name} is not between {least} and 2^60")
-    return built
+        "stored_clips is below num_videos, or scored_classes above num_classes": (
+            subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
+        ),
+        "a count is zero": 0 in (*sizes, data.num_clips, data.num_classes, data.scored_classes),
+    }
+    return next((problem for problem, is_so in problems.items() if is_so), "")

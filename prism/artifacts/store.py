@@ -14,13 +14,13 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from prism.artifacts.kinds import STORE, check_format, kind_of
+from prism.artifacts.kinds import STORE, check_format, kind_of, typed
 from prism.config import as_path, short_repr
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import file_sha256
@@ -297,42 +297,30 @@ def _read_header(path: Path) -> StoreHeader:
         raise ArtifactError(f"store '{path}' has an unreadable store.json: {error}.") from None
     foreign = f"'{path}' is not a clip store: its store.json"
     check_format(content, FORMAT, VERSION, foreign, f"store '{path}'", ", or ingest it again")
-    held: dict[str, Any] = {}
-    for key, is_good in CHECKS.items():
-        try:
-            is_right = is_good(content[key])
-        except (LookupError, TypeError, AttributeError):
-            is_right = False
-        if not is_right:
-            found = short_repr(content[key]) if key in content else "missing"
-            raise ArtifactError(f"store '{path}' has a store.json whose '{key}' is {found}. Ingest it again.")
-        # JSON has lists only.
-        held[key] = tuple(content[key]) if type(content[key]) is list else content[key]
-    return StoreHeader(**held)
+    try:
+        del content["format"], content["version"]
+        header = typed(StoreHeader, content)
+        for name, is_good in _checks(header).items():
+            if not is_good:
+                raise ValueError(f"'{name}' is {short_repr(content[name])}")
+    except ValueError as problem:
+        raise ArtifactError(f"store '{path}' has a store.json whose {problem}. Ingest it again.") from None
+    return header
 
 
-def _is_count(value: object, least: int = 0, most: int = 2**40) -> bool:
-    return type(value) is int and least <= value <= most
-
-
-def _are_shares(values: Any) -> bool:
-    return type(values) is list and len(values) == 3 and all(type(x) is float and 0 <= x <= 1 for x in values)
-
-
-CHECKS: dict[str, Callable[[Any], bool]] = {
-    "num_frames": lambda found: _is_count(found, 2, 4096),
-    "size": lambda found: len(found) == 2 and all(_is_count(side, 1, 4096) for side in found),
-    # Stores of earlier versions have classes that are numbers in the order of texts.
-    "classes": lambda found: len(found) >= 2 and found in (sorted(set(found)), ordered_classes(found)),
-    "splits": lambda found: {*found, "test-random"} == {*SPLITS} and all(map(_is_count, found.values())),
-    "num_skipped": _is_count,
-    "flip": lambda found: type(found) is bool,
-    "mean": _are_shares,
-    "std": lambda found: _are_shares(found) and min(found) > 0,
-    "settings": lambda found: type(found) is dict,
-    "sha256": lambda found: found.keys() == {"clips.csv", "frames.u8"},
-}
-"""Whether the value of a key of `store.json` is one that PRISM writes."""
+def _checks(header: StoreHeader) -> dict[str, bool]:
+    """Whether values of `store.json` are ones that PRISM writes."""
+    classes = list(header.classes)
+    return {
+        "num_frames": 2 <= header.num_frames <= 4096,
+        "size": all(1 <= side <= 4096 for side in header.size),
+        # Stores of earlier versions have classes that are numbers in the order of texts.
+        "classes": len(classes) >= 2 and classes in (sorted({*classes}), ordered_classes(classes)),
+        "splits": {*header.splits, "test-random"} == {*SPLITS},
+        "mean": len(header.mean) == 3 and all(0 <= mean <= 1 for mean in header.mean),
+        "std": len(header.std) == 3 and all(0 < std <= 1 for std in header.std),
+        "sha256": header.sha256.keys() == {"clips.csv", "frames.u8"},
+    }
 
 
 def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:

@@ -141,10 +141,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no flip": (lambda s: edit_header(s, flip=None), "'flip' is missing. Ingest it again"),
     "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "'classes' is ["),
     "a renamed class": (lambda s: edit_header(s, classes=["drehen, links", "grösser"]), "größer"),
-    "splits are negative": (
-        lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}),
-        "'splits' is {",
-    ),
+    "splits are negative": (lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}), "'splits' is -3"),
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
     "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),
     "sha256 is a list": (lambda s: edit_header(s, sha256=[]), "sha256"),
