@@ -61,7 +61,7 @@ def condense(
     overwrite: bool = False,
     device: str = "auto",
     executor: Executor | None = None,
-    progress: bool = False,
+    progress: bool = ...,
 ) -> CondensedSet: ...
 def evaluate(
     condensed: CondensedSet | str | Path | None,
@@ -90,7 +90,7 @@ def evaluate(
     overwrite: bool = False,
     device: str = "auto",
     executor: Executor | None = None,
-    progress: bool = False,
+    progress: bool = ...,
 ) -> Result: ...
 def export(
     condensed: CondensedSet | str | Path,
@@ -101,7 +101,7 @@ def export(
     quality: int = 65,
     lossless: bool = False,
     overwrite: bool = False,
-    progress: bool = False,
+    progress: bool = ...,
 ) -> Export: ...
 def ingest(
     source: str | Path | DataSet,
@@ -132,7 +132,7 @@ def ingest(
     max_decode_bytes: int = 4294967296,
     overwrite: bool = False,
     executor: Executor | None = None,
-    progress: bool = False,
+    progress: bool = ...,
 ) -> ClipStore: ...
 def load(
     path: str | Path,
@@ -178,7 +178,7 @@ def reproduce(
     dry_run: bool = False,
     device: str = "auto",
     executor: Executor | None = None,
-    progress: bool = False,
+    progress: bool = ...,
 ) -> Comparison: ...
 def select(
     store: ClipStore | str | Path,
@@ -196,7 +196,7 @@ def select(
     output: str | Path | None = None,
     overwrite: bool = False,
     device: str = "auto",
-    progress: bool = False,
+    progress: bool = ...,
 ) -> CondensedSet: ...
 def write_motion(
     output: str | Path,
@@ -208,5 +208,5 @@ def write_motion(
     size: int = 64,
     seed: int = 0,
     overwrite: bool = False,
-    progress: bool = False,
+    progress: bool = ...,
 ) -> Path: ...

@@ -23,6 +23,7 @@ from prism.ingestion.options import IngestConfig
 from prism.machine import run
 
 STUB = Path(prism.__file__).parent / "__init__.pyi"
+WATCHED = "field(default_factory=is_watched)"
 HEAD = '"""The names of PRISM, with every option of its verbs; made by `python -m tests.stub`."""\n'
 
 
@@ -99,7 +100,10 @@ def declared(home: Any) -> dict[str, tuple[str, str]]:
     found = {}
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(home)))):
         if isinstance(node, ast.AnnAssign) and node.simple and node.value:
-            found[ast.unparse(node.target)] = ast.unparse(node.annotation), ast.unparse(node.value)
+            found[ast.unparse(node.target)] = (
+                ast.unparse(node.annotation),
+                ast.unparse(node.value).replace(WATCHED, "..."),
+            )
         elif isinstance(node, ast.arguments):
             pairs = zip(node.kwonlyargs, node.kw_defaults, strict=True)
             found |= {

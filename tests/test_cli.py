@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 from exhibits import Exhibit
-from videos import write_classes
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.cli import app, main
 from prism.config import described
-from prism.recipes import SECTIONS
+from prism.recipes import SECTIONS, shipped_recipes
 from prism.selection.select import select
 
 COMMANDS = ["motion", "ingest", "condense", "select", "evaluate", "report", "export", "info"]
@@ -122,26 +121,6 @@ def test_the_names_that_scripts_rely_on_keep_working(prism, store, chosen, tmp_p
     prism.succeeds(*[names.get(word, word) for word in shlex.split(line)])
 
 
-def test_clips_too_small_for_the_network_are_said_to_be_so(prism, tmp_path):
-    videos, given = write_classes(tmp_path / "videos"), ["--num-frames", 8, "--size", 16, "--workers", 1]
-    last = prism.succeeds("ingest", videos, "-o", tmp_path / "store", *given).splitlines()[-1]
-    assert last.startswith("Caution: clips of 8 frames, 16×16 pixels, are too small for convnet3d: it needs")
-    assert last.endswith("Ingest them larger. Of those that come with PRISM, --model cnn-gru takes the smallest.")
-    (tmp_path / "small.toml").write_text("condense.model = 'cnn-gru'\n")
-    again = [*given, "--overwrite", "--recipe", tmp_path / "small.toml"]
-    assert "Caution" not in prism.succeeds("ingest", videos, "-o", tmp_path / "store", *again)
-
-
-@pytest.mark.parametrize(
-    "words", ["condense STORE -o OUT --iterations 2 --batch-real 2", "evaluate SET --data STORE -o OUT --epochs 1"]
-)
-def test_a_run_that_finds_nothing_to_resume_says_that_it_begins_anew(prism, store, chosen, tmp_path, words):
-    names = {"STORE": store.path, "OUT": tmp_path / "out", "SET": chosen}
-    given = [names.get(word, word) for word in words.split()] + ["--width", 2, "--device", "cpu"]
-    assert "starting from the beginning" in prism.succeeds(*given, "--resume")
-    assert "starting from the beginning" not in prism.succeeds(*given, "--overwrite")
-
-
 def test_prism_alone_prints_the_commands_of_a_first_session(prism):
     shown = [shlex.split(line) for line in prism.succeeds().splitlines() if line.startswith("  prism ")]
     assert [words[1] for words in shown] == ["motion", "ingest", "condense", "select", *["evaluate"] * 2, "report"]
@@ -150,6 +129,12 @@ def test_prism_alone_prints_the_commands_of_a_first_session(prism):
 
 
 # Recipes.
+
+
+def test_recipes_lists_every_recipe_with_what_it_is_for(prism):
+    lines = prism.succeeds("recipes").splitlines()
+    assert [line.split()[0] for line in lines] == list(shipped_recipes())
+    assert "random                         Random selection: VPC real clips of each class" in "\n".join(lines)
 
 
 @pytest.fixture
@@ -235,11 +220,11 @@ MISTAKES = {
     "vpc 0": ("condense {store} -o {at}/out --vpc 0", "condense.vpc = 0, but it must be at least 1"),
     "vpc too large": ("condense {store} -o {at}/out --vpc 5", "class 'class0' has 4 training clips"),
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
-    "option of another verb": ("condense {store} -o {at}/out --epoch 3", "condense has no option --epoch.\n"),
-    "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean '--iterations'?"),
+    "option of another verb": ("condense {store} -o {at}/out --epoch 3", "Unknown option: --epoch."),
+    "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean --iterations?"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),
-    "no output": ("condense {store}", "prism condense needs --output or -o. See prism condense --help."),
-    "unknown recipe": ("condense {store} -o {at}/out --recipe fast", "PRISM ships demo, herding, hmdb51, "),
+    "no output": ("condense {store}", "parameter --output requires an argument."),
+    "unknown recipe": ("condense {store} -o {at}/out --recipe fast", "prism recipes lists them."),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),
     "output exists": ("condense {store} -o {at}/file", "exists already"),
@@ -379,7 +364,7 @@ def test_a_command_offers_only_the_options_of_the_run_that_its_verb_uses(prism):
         command: set(re.findall(r"--(?!no-)[a-z-]+", panels(prism.succeeds(command, "--help"))["Where it runs"]))
         for command in [*SECTIONS, "report", "reproduce"]
     }
-    cluster = {"--engine", "--address", "--progress"}
+    cluster = {"--executor", "--progress"}
     everywhere = {"--overwrite", "--resume", "--device", *cluster}
     assert offered == {
         "motion": {"--overwrite", "--progress"},

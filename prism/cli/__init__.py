@@ -8,11 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError
+from cyclopts import CycloptsError
 
 from prism.cli import verbs
 from prism.cli.commands import app, say
-from prism.config import nearest
 from prism.errors import PrismError
 from prism.machine.devices import keep_freed_memory, let_waiting_threads_sleep
 from prism.reports.text import printable
@@ -41,7 +40,7 @@ def run(command: Callable[[], Any]) -> int:
     except PrismError as error:
         text, code = str(error), error.exit_code
     except CycloptsError as error:
-        text, code = _message(error), 2
+        text, code = " ".join(str(error).split()), 2
     except KeyboardInterrupt:
         text, code = "interrupted.", 130
     except BrokenPipeError:
@@ -54,19 +53,6 @@ def run(command: Callable[[], Any]) -> int:
         text, code = f"'{error.filename or 'standard output'}' cannot be used: {error.strerror}.", 1
     print(f"prism: {printable(text)}", file=sys.stderr)
     return code
-
-
-def _message(error: CycloptsError) -> str:
-    """The sentence on a command line that cannot be parsed."""
-    command = " ".join(["prism", *(error.command_chain or ())])
-    if isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
-        return f"{command} needs {' or '.join(error.argument.names)}. See {command} --help."
-    if isinstance(error, UnknownOptionError) and error.token.keyword:
-        # cyclopts compares the dashes as well, and so takes --epoch for --vpc.
-        word = error.token.keyword.partition("=")[0].lstrip("-")
-        known = [name.lstrip("-") for found in error.argument_collection if found.parse for name in found.names]
-        return f"{command} has no option --{word}.{nearest(word, known, '--{}'.format)}"
-    return " ".join(str(error).split())
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,16 +1,18 @@
 """How a function becomes a command of `prism`: its options from the verb, its defaults from recipes."""
 
 import sys
-from collections.abc import Callable
-from dataclasses import make_dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, make_dataclass
 from functools import partial
-from typing import Annotated, Any, TypeVar, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
-from cyclopts import App, ArgumentCollection, Group, Parameter
+from cyclopts import App, ArgumentCollection, Group, Parameter, Token
 from cyclopts.config import Dict
 
-from prism.cli.options import LOCAL, Running, whole
 from prism.config import Options, described
+from prism.errors import ConfigError
+from prism.machine.devices import Device
 from prism.machine.executors import opened
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
@@ -18,10 +20,53 @@ from prism.parts import NAME
 from prism.recipes import SECTIONS, read_recipe, recipe_tables
 from prism.reports.text import printable
 
-FLAT = Parameter(name="*")
-AS_OPTIONS = {"output": [], "executor": ["engine", "address"]}
-"""Fields of `Run` that `Running` has under other names, or not at all."""
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+
+
+def whole(kind: Any, tokens: Sequence[Token]) -> Any:
+    """Convert the words of an option to int, or to a list of int; cyclopts would round 1.5 to 2."""
+    found = []
+    for token in tokens:
+        try:
+            found.append(int(token.value))
+        except ValueError:
+            raise ConfigError(f"{token.keyword} = {token.value}, but it must be a whole number.") from None
+    return found if get_origin(kind) is list else found[0]
+
+
+def Help(text: str) -> Parameter:
+    """The help of an argument, for its annotation."""
+    return Parameter(help=text)
+
+
+OUTPUT = Parameter(name=["--output", "-o"])
+FLAG = Parameter(negative="")
+SEVERAL = Parameter(negative="", consume_multiple=True)
+WHOLE = Parameter(converter=whole)
+PLACED = Parameter(group=Group("Where it runs", sort_key=99))
+Workers = Annotated[int | None, WHOLE, PLACED]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a verb runs. A command offers the options that its verb uses."""
+
+    recipe: Annotated[list[Path] | None, FLAG] = None
+    """TOML recipe with a table of this verb's options, or the name of one that prism recipes lists. Of several \
+the later ones win (--recipe hmdb51 --recipe ablations/dm); options given here win over all."""
+    resume: Annotated[bool, FLAG, PLACED] = False
+    """Continue an interrupted run, to the same bytes; a result keeps the seeds that it has."""
+    overwrite: Annotated[bool, FLAG, PLACED] = False
+    """Replace an existing output."""
+    device: Annotated[Device, PLACED] = "auto"
+    """Where networks run; auto takes a GPU if there is one."""
+    executor: Annotated[str | None, PLACED] = None
+    """Address of a Dask scheduler, as tcp://127.0.0.1:8786, whose workers see the same files and do the work."""
+    progress: Annotated[bool, PLACED] = True
+    """Show a progress bar, or a line a minute where the output is no terminal."""
+
+
+LOCAL = Running()
 
 
 def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
@@ -60,15 +105,17 @@ def command(config: type[Options] | None = None) -> Callable[[Verb], Verb]:
         if config is not None:
             hints["config"] = Annotated[_grouped(config), FLAT]
         if "run" in hints:
-            not_taken = [] if config else ["recipe"]
-            for field in NOT_TAKEN.get(function.__name__, ()):
-                not_taken += AS_OPTIONS.get(field, [field])
-            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in not_taken]
-            hints["run"] = Annotated[_derived(hints["run"], hidden), FLAT]
+            not_taken = {*NOT_TAKEN.get(function.__name__, ())} | ({"recipe"} if config is None else set())
+            fields = [name for name in get_type_hints(Running) if name in not_taken]
+            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in fields]
+            hints["run"] = Annotated[_derived(Running, hidden), FLAT]
         app.command(function)
         return function
 
     return registered
+
+
+FLAT = Parameter(name="*")
 
 
 def _grouped(config: type[Options]) -> type:
@@ -107,7 +154,7 @@ def reach_custom_parts(kind: Any, value: Any) -> None:
 
 def call(verb: Callable[..., Any], *inputs: Any, run: Running, **given: Any) -> Any:
     """Call a verb with a run as the command line describes it."""
-    with opened(run.engine, run.address) as executor:
+    with opened(run.executor) as executor:
         how = Run(None, run.resume, run.overwrite, run.device, executor, run.progress)
         return verb(*inputs, run=how, **given)
 

@@ -5,14 +5,26 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from prism.cli.commands import call, command, say
-from prism.cli.options import FLAG, LOCAL, OUTPUT, SEVERAL, WHERE, WHOLE, Help, Running, Scoring, Workers
+from prism.cli.commands import (
+    FLAG,
+    LOCAL,
+    OUTPUT,
+    PLACED,
+    SEVERAL,
+    WHOLE,
+    Help,
+    Running,
+    Workers,
+    call,
+    command,
+    say,
+)
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.recipes import read_recipe
+from prism.recipes import shipped_recipes
 from prism.selection.options import SelectConfig
 
 SOURCES = (
@@ -22,8 +34,8 @@ SOURCES = (
 Store = Annotated[Path, Help("Clip store, from prism ingest.")]
 Folder = Annotated[Path, OUTPUT, Help("Folder to write.")]
 Set = Annotated[Path, OUTPUT, Help("Condensed set to write (.safetensors).")]
-TrainedOn = Annotated[Path | None, Help("Condensed set to train on; leave it out with --train.")]
-Seconds = Annotated[float, Parameter(group=WHERE, help="Seconds between two checkpoints: what a kill can lose.")]
+Seconds = Annotated[float, PLACED, Help("Seconds between two checkpoints: what a kill can lose.")]
+TRAIN = "Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor."
 Decoders = Annotated[Workers, Help("Processes that decode; all cores by default.")]
 
 
@@ -52,10 +64,8 @@ def ingest(
     """Decode a labelled folder of videos into a clip store. Run it again after a kill: it goes on.
 
     Example: prism ingest videos/ -o runs/store --num-frames 8 --size 64
-
     """
     from prism.ingestion.build import ingest as build
-    from prism.networks.build import build_for
 
     store = call(build, source, output, config=config, run=run, workers=workers)
     say(f"Wrote {output}: {store.contents}.")
@@ -64,17 +74,6 @@ def ingest(
         without = [name for name, count in zip(store.classes, counts, strict=True) if count == 0]
         if without and any(counts):
             say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
-    model = read_recipe(*run.recipe or ()).get("condense", {}).get("model", CondenseConfig().model)
-    try:
-        build_for(store, model, "meta")
-    except ConfigError as error:
-        say(f"Caution: {error} Of those that come with PRISM, --model cnn-gru takes the smallest.")
-
-
-def say_if_new(run: Running, output: Path, *kept: Path) -> None:
-    """Say that a run which is to be resumed begins anew, where none of the files is there that it would need."""
-    if run.resume and not any(path.exists() for path in kept):
-        say(f"Nothing of an earlier run of {output} is there to resume: starting from the beginning.")
 
 
 @command(CondenseConfig)
@@ -93,9 +92,7 @@ def condense(
     """
     from prism.condensation.condense import condense as verb
     from prism.condensation.condense import sentence_of
-    from prism.condensation.recorder import checkpoint_path, shards_path
 
-    say_if_new(run, output, output, checkpoint_path(output), shards_path(output))
     condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
     say(f"Wrote {output}: {condensed.contents}.")
     say(sentence_of(condensed))
@@ -135,18 +132,29 @@ def export(
 
 
 @command(EvaluateConfig)
-def evaluate(condensed: TrainedOn = None, /, *, run: Scoring, config: EvaluateConfig | None = None) -> None:
+def evaluate(
+    condensed: Annotated[Path | None, Help("Condensed set to train on; leave it out with --train.")] = None,
+    /,
+    *,
+    data: Annotated[Path, Help("Clip store to score on.")],
+    train: Annotated[Path | None, Help(TRAIN)] = None,
+    output: Annotated[Path | None, OUTPUT, Help("Result to write (.json); it grows with every seed.")] = None,
+    label: Annotated[str | None, Help("Name of the row in tables.")] = None,
+    workers: Annotated[
+        Workers, Help("Networks that are trained side by side, at most; all cores by default.")
+    ] = None,
+    run: Running = LOCAL,
+    config: EvaluateConfig | None = None,
+) -> None:
     """Train fresh networks on a set and score them on real clips; the default protocol chooses nothing on those.
 
     Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
     """
     from prism.evaluation.evaluate import evaluate as verb
 
-    if run.output is not None:
-        say_if_new(run, run.output, run.output)
-    given = {"output": run.output, "train": run.train, "label": run.label, "workers": run.workers}
-    say(str(call(verb, condensed, run.data, config=config, run=run, **given)))
-    say(f"Wrote {run.output}." if run.output else "Nothing was written; -o RESULT.json keeps the result.")
+    given = {"output": output, "train": train, "label": label, "workers": workers}
+    say(str(call(verb, condensed, data, config=config, run=run, **given)))
+    say(f"Wrote {output}." if output else "Nothing was written; -o RESULT.json keeps the result.")
 
 
 @command()
@@ -213,6 +221,16 @@ def reproduce(
     if not dry_run:
         Console().print(found.summary_table())
         say(f"Wrote {found.file('.html').resolve()}: the table as a page.")
+
+
+@command()
+def recipes() -> None:
+    """List the recipes that PRISM ships.
+
+    Example: prism recipes
+    """
+    for name, title in shipped_recipes().items():
+        say(f"{name:<30} {title}")
 
 
 @command()

@@ -55,7 +55,7 @@ class ClassOrder:
     def __call__(self, label: int) -> None:
         """Condense a class, unless it is there; go on from its checkpoint, if it has one."""
         path, classes, setup = self.path(label), range(label, label + 1), Setup(self.store, self.config)
-        run = Run(path, resume=True, device=self.device)
+        run = Run(path, resume=True, device=self.device, progress=False)
         while not path.exists():
             try:
                 self.condense(setup, classes, run, self.checkpoint_seconds)
@@ -84,8 +84,8 @@ def condense_on(
         parts = f"method {named['method']} with objective {named.get('objective', 'distribution')}"
         parts += f" and insertion rule {named['insertion']}" if setup.rule.inserts else ""
         raise ConfigError(
-            f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out --engine, "
-            "or use parts with independent_classes = True."
+            f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out "
+            "--executor, or use parts with independent_classes = True."
         )
     # An encoding that cannot be joined is refused here, not when all classes are done.
     setup.example.join([setup.example, setup.example])

@@ -66,7 +66,7 @@ def ingest(
             starts again after a kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
-        run: how it runs, by default with a progress bar. Its executor gets `SHARD_VIDEOS` videos in one item.
+        run: how it runs. Its executor gets `SHARD_VIDEOS` videos in one item.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
         options: fields of `config` and of `prism.machine.run.Run`.
 
@@ -80,7 +80,7 @@ def ingest(
         OutputError: the output exists, cannot be written, or the disk is full.
         Interrupted, EngineError: what is done stays for the next run.
     """
-    config, run = split_options(IngestConfig, config, run or Run(progress=True), options)
+    config, run = split_options(IngestConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     run.check_workers(workers)
     # A folder that cannot be written is named as such before it is claimed.

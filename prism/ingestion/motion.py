@@ -63,7 +63,7 @@ def write_motion(
     Args:
         output: the folder to make; it appears when it is complete.
         config: kind, counts, length in frames, size in pixels and seed.
-        run: how it runs, by default with a progress bar.
+        run: how it runs.
         options: fields of `config` and of `prism.machine.run.Run`.
 
     Returns:
@@ -72,7 +72,7 @@ def write_motion(
     Raises:
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.
     """
-    config, run = split_options(MotionConfig, config, run or Run(progress=True), options)
+    config, run = split_options(MotionConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     with lock(output):
         discard_older(output)

@@ -4,41 +4,21 @@ An executor is any `concurrent.futures.Executor`, whose threads, processes or ma
 function that it calls must be one that can be pickled.
 """
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, as_completed
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, TypeVar
 
 from prism.errors import ConfigError, EngineError
 from prism.machine.provenance import versions
 from prism.machine.text_io import first_difference
 
-Engine = Literal["local", "dask"]
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class _Travelling(Generic[Item, Found]):
-    """A function for another process, which refuses to run there under other versions."""
-
-    function: Callable[[Item], Found]
-    versions: dict[str, str]
-    process: int = field(default_factory=os.getpid)
-
-    def __call__(self, item: Item) -> Found:
-        if versions() != self.versions:
-            difference = first_difference(versions(), self.versions)
-            raise EngineError(
-                f"a worker has other versions than this process: {difference}. Install the same ones."
-            )
-        if os.getppid() == self.process and (torch := sys.modules.get("torch")):
-            # In a forked process the threads of its parent are missing, and a computation would wait for them.
-            torch.set_num_threads(1)
-        return self.function(item)
+AGAIN = "Run the same command again to go on."
 
 
 def completed(
@@ -59,17 +39,16 @@ def completed(
     if executor is None:
         yield from ((item, function(item)) for item in items)
         return
-    travelling = _Travelling(function, versions())
-    futures = {executor.submit(travelling, item): item for item in items}
+    remote = partial(_remote, function, versions(), os.getpid())
+    futures = {executor.submit(remote, item): item for item in items}
     try:
         for future in as_completed(futures):
             yield futures[future], future.result()
-    except (BrokenExecutor, CancelledError) as error:
-        raise EngineError(f"the executor lost what it was to compute ({type(error).__name__}). {AGAIN}") from None
     except Exception as error:
         # An error of Dask, by name, because Dask need not be installed.
-        if type(error).__name__ == "KilledWorker":
-            raise EngineError(f"the worker of one item was lost again and again. {AGAIN}") from None
+        if isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ == "KilledWorker":
+            lost = f"the executor lost what it was to compute ({type(error).__name__})"
+            raise EngineError(f"{lost}. {AGAIN}") from None
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ModuleNotFoundError):
             cause = cause.__cause__
@@ -87,31 +66,33 @@ def completed(
             future.cancel()
 
 
-AGAIN = "Run the same command again to go on."
+def _remote(function: Callable[[Item], Found], wanted: dict[str, str], process: int, item: Item) -> Found:
+    """The function in another process, which refuses to compute under other versions."""
+    if versions() != wanted:
+        difference = first_difference(versions(), wanted)
+        raise EngineError(f"a worker has other versions than this process: {difference}. Install the same ones.")
+    if os.getppid() == process and (torch := sys.modules.get("torch")):
+        # In a forked process the threads of its parent are missing, and a computation would wait for them.
+        torch.set_num_threads(1)
+    return function(item)
 
 
-@contextlib.contextmanager
-def opened(engine: str, address: str | None) -> Iterator[Executor | None]:
-    """The executor of `dask`, whose scheduler has the address tcp://HOST:PORT; None for `local`, this process.
+@contextmanager
+def opened(address: str | None) -> Iterator[Executor | None]:
+    """The executor of the Dask cluster whose scheduler has the address tcp://HOST:PORT; None for this process.
 
     Raises:
-        ConfigError: the engine has no address, or an address has no engine.
+        ConfigError: Dask is not installed.
         EngineError: the scheduler does not answer.
     """
-    if engine == "local":
-        if address is not None:
-            raise ConfigError(f"address = '{address}', but the engine is local. Pass --engine dask.")
+    if address is None:
         yield None
         return
-    if address is None:
-        raise ConfigError("engine = 'dask', which needs the --address of its scheduler, as tcp://127.0.0.1:8786.")
     try:
         from distributed import Client
         from distributed.comm.addressing import get_address_host_port
     except ImportError:
-        raise ConfigError(
-            "engine = 'dask' needs Dask, which is not installed. Try pip install 'prism-condense[dask]'."
-        ) from None
+        raise ConfigError("Dask is not installed. Try pip install 'prism-condense[dask]'.") from None
     try:
         # A client that is given no address fails half-built, and then cannot be closed.
         get_address_host_port(address)

@@ -1,18 +1,16 @@
-"""One progress bar for all stages: count, rate and time left; in a log or a notebook a line a minute."""
+"""Progress of the long stages, and notes to the user; both on stderr."""
 
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import ProgressColumn
-
-
-LINE_SECONDS = 60.0
-"""Between two lines where no bar can be drawn."""
+LINE_SECONDS, BAR_SECONDS = 60.0, 0.1
+"""Between two lines where stderr is no terminal, and between two states of one line where it is."""
+CLEARED = "\r\x1b[K"
 
 
 class Advance(Protocol):
@@ -25,11 +23,16 @@ def no_progress(steps: int = 1, /, **shown: object) -> None:
     """Move no bar."""
 
 
+def is_watched() -> bool:
+    """Whether somebody sees stderr while it is written: a terminal, or the reader of a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
 @contextmanager
 def progress_bar(
     what: str, total: int | None, unit: str, *, enabled: bool = True, done: int = 0
 ) -> Iterator[Advance]:
-    """Draw a progress bar on stderr while the block runs; where that is no terminal, write a line a minute.
+    """Show what is done and left while the block runs: in one line of a terminal, elsewhere in a line a minute.
 
     Args:
         what: a word for the stage, e.g. `Decoding`.
@@ -44,64 +47,45 @@ def progress_bar(
     if not enabled:
         yield no_progress
         return
-    from rich.console import Console
+    lock, started, is_terminal = threading.Lock(), time.monotonic(), sys.stderr.isatty()
+    reached, said, values = done, started, dict[str, object]()
 
-    console = Console(stderr=True)
-    if console.is_terminal:
-        with _drawn(console, what, total, unit, done) as advance:
-            yield advance
-    else:
-        yield _in_lines(what, total, unit, done)
+    def state(seconds: float) -> str:
+        parts, rate = [f"{what}: {reached:,}"], (reached - done) / max(seconds, 1e-9)
+        parts[0] += f" {unit}" if total is None else f" of {total:,} {unit}"
+        if total is not None and rate:
+            left = (total - reached) / rate
+            parts.append(f"{left / 60:,.0f} min left" if left >= 90 else f"{left:.0f} s left")
+        parts += [f"{rate:.3g} {unit}/s"] if rate else []
+        return ", ".join([*parts, *(f"{name} {value}" for name, value in values.items())])
 
-
-@contextmanager
-def _drawn(console: "Console", what: str, total: int | None, unit: str, done: int) -> Iterator[Advance]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns: list[ProgressColumn] = [
-        TextColumn("{task.description}"),
-        # On 80 columns the count, the rate and the time left come before the width of the bar.
-        BarColumn(bar_width=10),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[shown]}", markup=False),
-    ]
-    # An epoch may take longer than the half minute that Rich looks back for the rate.
-    with Progress(*columns, console=console, speed_estimate_period=600) as bar:
-        task = bar.add_task(what, total=total, completed=done, rate="", shown="")
-
-        def advance(steps: int = 1, /, **shown: object) -> None:
-            speed = bar.tasks[0].speed
-            rate = f"{speed:.1f} {unit}/s" if speed else ""
-            text = "  ".join(f"{name} {value}" for name, value in shown.items()) or bar.tasks[0].fields["shown"]
-            bar.update(task, advance=steps, rate=rate, shown=text)
-
-        yield advance
-
-
-def _in_lines(what: str, total: int | None, unit: str, done: int) -> Advance:
-    lock, started = threading.Lock(), time.monotonic()
-    reached, said = done, started
+    def draw(text: str) -> None:
+        # What does not fit is left out: rate and values come behind the count and the time left.
+        while len(text) >= shutil.get_terminal_size().columns and ", " in text:
+            text = text.rpartition(", ")[0]
+        print(f"{CLEARED}{text}", end="", file=sys.stderr, flush=True)
 
     def advance(steps: int = 1, /, **shown: object) -> None:
         nonlocal reached, said
         with lock:
             reached, now = reached + steps, time.monotonic()
-            if now - said < LINE_SECONDS or reached == done:
-                return
-            said, text = now, f"{what}: {reached:,} {unit}"
-            if total is not None:
-                left = (total - reached) * (now - started) / (reached - done)
-                text = f"{what}: {reached:,} of {total:,} {unit}, about {round(left / 60):,} min left"
-        note(text)
+            values.update(shown)
+            if reached > done and now - said >= (BAR_SECONDS if is_terminal else LINE_SECONDS):
+                said = now
+                (draw if is_terminal else note)(state(now - started))
 
-    return advance
+    if not is_terminal:
+        yield advance
+        return
+    draw(state(0))
+    try:
+        yield advance
+    finally:
+        draw(state(time.monotonic() - started))
+        print(file=sys.stderr)
 
 
 def note(text: str, *, enabled: bool = True) -> None:
     """Print a line on stderr, above a progress bar if one is drawn."""
     if enabled and text:
-        from rich.console import Console
-
-        Console(stderr=True, soft_wrap=True).print(text, markup=False, highlight=False)
+        print(f"{CLEARED if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)

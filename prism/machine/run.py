@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from prism.config import AnyOptions, as_path, nearest, short_repr, with_options
 from prism.errors import ConfigError
+from prism.machine.progress import is_watched
 
 OUTPUT = "the path of an output"
 """As `as_path` says it."""
@@ -33,7 +34,7 @@ class Run:
         overwrite: replace an output that exists.
         device: where networks run: `auto`, `cpu` or `cuda`; `auto` takes a GPU if there is one.
         executor: computes independent items in place of this process, on machines that see the same files.
-        progress: show a progress bar, or a line a minute where stderr is no terminal.
+        progress: show it on stderr; by default where a terminal or a notebook shows that.
     """
 
     output: str | Path | None = None
@@ -41,7 +42,7 @@ class Run:
     overwrite: bool = False
     device: str = "auto"
     executor: Executor | None = None
-    progress: bool = False
+    progress: bool = field(default_factory=is_watched)
 
     @property
     def path(self) -> Path | None:
@@ -52,7 +53,7 @@ class Run:
         """Refuse a number of workers that cannot be had."""
         problem = ""
         if workers is not None and self.executor is not None:
-            problem = "left out with an engine, which has workers of its own"
+            problem = "left out with an executor, which has workers of its own"
         elif workers is not None and (not isinstance(workers, int) or workers < 1):
             problem = "a whole number, at least 1"
         if problem:

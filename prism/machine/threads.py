@@ -69,16 +69,16 @@ _HERE = threading.local()
 
 
 @contextlib.contextmanager
-def side_by_side(num: int, device: "torch.device", stopped: Stopped | None = None) -> Iterator[Executor | None]:
-    """Threads for `num` networks at a time; None for one without `stopped`, which the caller's thread computes.
+def side_by_side(num: int, device: "torch.device") -> Iterator[Executor | None]:
+    """Threads for `num` networks at a time; None for one, which the caller's thread computes.
 
     PyTorch releases Python's lock while it computes, so threads are about as fast as processes, and they share the
-    clips. All of them end with the first error, with Ctrl-C, or once a signal is noted in `stopped`.
+    clips. All of them end with the first error, or with Ctrl-C.
     """
-    if num == 1 and stopped is None:
+    if num == 1:
         yield None
         return
-    stopped = stopped or Stopped()
+    stopped = Stopped()
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # What computes sets it as well; it finds one, and so puts back one while others still compute.
     with (
@@ -89,7 +89,7 @@ def side_by_side(num: int, device: "torch.device", stopped: Stopped | None = Non
             yield threads
         except BaseException:
             # Before the threads are waited for: Ctrl-C must not wait for the ends of their work.
-            stopped.signal = stopped.signal or signal.SIGINT
+            stopped.signal = signal.SIGINT
             threads.shutdown(wait=False, cancel_futures=True)
             raise
 

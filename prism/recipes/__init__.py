@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,11 @@ def _outside(key: str, path: str | Path) -> ConfigError:
     return ConfigError(f"key '{key}' in recipe '{path}' stands outside a table.{remedy}")
 
 
-def shipped_recipes() -> list[str]:
-    """The names of the recipes that PRISM ships."""
-    return sorted(path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.toml"))
+@cache
+def shipped_recipes() -> dict[str, str]:
+    """The recipes that PRISM ships: the name of each, and the line that it begins with."""
+    paths = {path.relative_to(RECIPES).with_suffix("").as_posix(): path for path in RECIPES.rglob("*.toml")}
+    return {name: read_text(paths[name]).partition("\n")[0].removeprefix("# ") for name in sorted(paths)}
 
 
 def _find_recipe(path: str | Path) -> Path:
@@ -73,10 +76,7 @@ def _find_recipe(path: str | Path) -> Path:
         return RECIPES / f"{name}.toml"
     if Path(path).exists():
         return Path(path)
-    alone, nested = ([one for one in shipped if ("/" in one) is inside] for inside in (False, True))
-    names = dict.fromkeys([*alone, *(f"{one.partition('/')[0]}/…" for one in nested)])
-    guess = nearest(name, shipped) or f" PRISM ships {', '.join(names)}."
-    raise ConfigError(f"recipe '{path}' does not exist.{guess}")
+    raise ConfigError(f"recipe '{path}' does not exist.{nearest(name, shipped) or ' prism recipes lists them.'}")
 
 
 def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:

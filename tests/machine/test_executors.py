@@ -22,11 +22,11 @@ from prism.artifacts.telemetry import Telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path
-from prism.errors import ConfigError, DivergedError, EngineError
+from prism.errors import DivergedError, EngineError
 from prism.evaluation.evaluate import evaluate
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
-from prism.machine import executors as engine
+from prism.machine import executors
 from prism.machine.executors import completed, opened
 from prism.machine.files import partial_path
 from prism.selection.select import select
@@ -123,7 +123,7 @@ def test_a_cluster_gives_every_seed_the_scores_that_it_has_here(make_store, clus
     store, options = make_store(train=10), {"width": 4, "epochs": 1, "seeds": 3, "device": "cpu"}
     select(store, vpc=2, output=tmp_path / "set")
     local = evaluate(tmp_path / "set", store, **options)
-    with opened("dask", cluster.address) as executor:
+    with opened(cluster.address) as executor:
         result = evaluate(tmp_path / "set", store, executor=executor, output=tmp_path / "r.json", **options)
     assert without_seconds(result) == without_seconds(local)
     assert Result.load(tmp_path / "r.json") == result
@@ -143,7 +143,7 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
 
-    with opened("dask", cluster.address) as executor, beside(kill_in_the_midst):
+    with opened(cluster.address) as executor, beside(kill_in_the_midst):
         condense(store, output=output, executor=executor, **TINY)
     assert victim.returncode == -signal.SIGKILL
     assert output.read_bytes() == expected.to_bytes()
@@ -170,7 +170,7 @@ def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
         os.kill(victim.pid, signal.SIGKILL)
         victim.wait()
 
-    with opened("dask", cluster.address) as executor, beside(kill_in_the_midst):
+    with opened(cluster.address) as executor, beside(kill_in_the_midst):
         store = ingest(source, output, config, executor=executor, progress=False)
     assert victim.returncode == -signal.SIGKILL
     assert files(store.path) == expected
@@ -186,7 +186,7 @@ def end_the_process(item: int) -> int:
 
 
 def test_an_error_of_a_worker_is_that_of_the_run(cluster, make_store, tmp_path):
-    with opened("dask", cluster.address) as executor:
+    with opened(cluster.address) as executor:
         with pytest.raises(DivergedError, match="item 7 is not finite"):
             list(completed(executor, diverge, [7]))
         store = make_store()
@@ -199,12 +199,12 @@ def test_a_part_that_a_worker_cannot_import_is_named(cluster, make_store, tmp_pa
     (tmp_path / "rules_of_mine.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
     options = TINY | {"insertion": "rules_of_mine:Mine", "output": tmp_path / "set", "iterations": 1}
-    with opened("dask", cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
+    with opened(cluster.address) as executor, pytest.raises(EngineError, match="import 'rules_of_mine'"):
         condense(make_store(), executor=executor, **options)
 
 
 def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, capsys):
-    store, options = make_store(), ["--engine", "dask", "--address", cluster.address, "--device", "cpu"]
+    store, options = make_store(), ["--executor", cluster.address, "--device", "cpu"]
     small = ["--iterations", "2", "--batch-real", "2", "--width", "2"]
     assert command("condense", store.path, "-o", tmp_path / "set", *small, *options) == 0
     assert command("condense", store.path, "-o", tmp_path / "here", *small, "--device", "cpu") == 0
@@ -212,7 +212,7 @@ def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, caps
     data = ["--data", store.path, "--epochs", "1", "--width", "2", "--seeds", "2"]
     assert command("evaluate", tmp_path / "set", *data, "-o", tmp_path / "r.json", *options) == 0
     assert command("evaluate", tmp_path / "set", *data, *options, "--workers", "2") == 2
-    assert "it must be left out with an engine" in capsys.readouterr().err
+    assert "it must be left out with an executor" in capsys.readouterr().err
 
 
 def command(*arguments: object) -> int:
@@ -221,17 +221,9 @@ def command(*arguments: object) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize(
-    ("engine", "address", "error", "says"),
-    [
-        ("local", "tcp://127.0.0.1:1", ConfigError, "but the engine is local. Pass --engine dask"),
-        ("dask", None, ConfigError, "needs the --address of its scheduler"),
-        ("dask", "nonsense://here", EngineError, "no Dask scheduler answers at 'nonsense://here'"),
-    ],
-)
-def test_an_engine_that_cannot_be_had_is_refused_in_one_sentence(engine, address, error, says):
-    with pytest.raises(error, match=says), opened(engine, address):
-        pass
+def test_a_cluster_that_does_not_answer_is_refused_in_one_sentence():
+    with pytest.raises(EngineError, match="no Dask scheduler answers at 'nonsense://here'"):
+        opened("nonsense://here").__enter__()
 
 
 def test_an_executor_that_has_lost_its_processes_says_how_to_go_on():
@@ -262,7 +254,7 @@ def test_a_worker_of_other_versions_is_refused(monkeypatch):
     with ThreadPoolExecutor(1) as executor:
         found = completed(executor, diverge, [0])
         seen = iter([{"torch": "2.0"}, {"torch": "1.0"}, {"torch": "1.0"}])
-        monkeypatch.setattr(engine, "versions", lambda: next(seen))
+        monkeypatch.setattr(executors, "versions", lambda: next(seen))
         with pytest.raises(
             EngineError, match=r"other versions than this process: its torch is '1\.0', not '2\.0'"
         ):
@@ -277,7 +269,7 @@ def listening(pid: int) -> set[str]:
 
 def test_a_client_listens_nowhere_and_the_cluster_only_on_loopback(cluster):
     before = listening(os.getpid())
-    with opened("dask", cluster.address) as executor:
+    with opened(cluster.address) as executor:
         assert sorted(completed(executor, str, range(4))) == [(item, str(item)) for item in range(4)]
         assert listening(os.getpid()) == before
         for process in (cluster.scheduler, *cluster.workers):

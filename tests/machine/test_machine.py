@@ -21,6 +21,7 @@ from prism.machine.devices import deterministic, pick_device
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
+from prism.machine.run import Run
 from prism.machine.text_io import as_text, canonical_json
 from prism.machine.threads import stop_signal, stoppable
 
@@ -105,28 +106,45 @@ def test_a_block_that_keeps_what_is_done_ends_at_once_with_its_sentence(number):
         assert signal.getsignal(number) is before
 
 
-def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_terminal(capsys, monkeypatch):
-    clock = iter([0.0, 30.0, 60.0, 90.0, 120.0])
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+@pytest.fixture
+def clock(monkeypatch) -> None:
+    """Half a minute passes before every call."""
+    clock = iter(range(0, 600, 30))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_stage_writes_a_line_a_minute_with_the_time_left_where_there_is_no_terminal(capsys):
     with progress.progress_bar("Evaluating", 1000, "epochs", done=100) as advance:
         for _ in range(4):
             advance(100, top=1)
     assert capsys.readouterr().err.splitlines() == [
-        "Evaluating: 300 of 1,000 epochs, about 4 min left",
-        "Evaluating: 500 of 1,000 epochs, about 2 min left",
+        "Evaluating: 300 of 1,000 epochs, 4 min left, 3.33 epochs/s, top 1",
+        "Evaluating: 500 of 1,000 epochs, 2 min left, 3.33 epochs/s, top 1",
     ]
 
 
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_bar_shows_values_under_any_name(monkeypatch, capfd, terminal):
-    """The names are those of a user's candidates."""
-    from rich.console import Console
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(("columns", "shown"), [(80, ", 3.33 epochs/s, top-1 20.0%"), (55, "")])
+def test_a_terminal_has_one_line_whose_end_is_left_out_and_notes_stand_above_it(
+    capsys, monkeypatch, columns, shown
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with progress.progress_bar("Evaluating", 1000, "epochs", done=100) as advance:
+        progress.note("careful")
+        advance(100, **{"top-1": "20.0%", "of the longest name": 3})
+    first, note, *states, last = capsys.readouterr().err.split("\r\x1b[K")[1:]
+    assert (first, note) == ("Evaluating: 100 of 1,000 epochs", "careful\n")
+    assert states == [f"Evaluating: 200 of 1,000 epochs, 4 min left{shown}"]
+    assert last.startswith("Evaluating: 200 of 1,000 epochs, ")
+    assert last.endswith("\n")
 
-    monkeypatch.setattr(Console, "is_terminal", terminal)
-    with progress.progress_bar("Ranking", 3, "clips") as advance:
-        advance(1, steps="10.0%")
-        advance(2, **{"[/red]": "20.0%"})
-    assert not terminal or "[/red] 20.0%" in capfd.readouterr().err
+
+def test_python_shows_progress_where_somebody_sees_it(monkeypatch):
+    assert not Run().progress
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert Run().progress
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -1,15 +1,13 @@
 """Networks side by side: what ends their threads."""
 
-import signal
 import threading
 
 import pytest
 import torch
 from torch import nn
 
-from prism.errors import Interrupted
 from prism.machine.executors import completed
-from prism.machine.threads import Stopped, end_where_stopped, side_by_side
+from prism.machine.threads import end_where_stopped, side_by_side
 
 CPU = torch.device("cpu")
 
@@ -34,10 +32,3 @@ def test_an_error_in_one_network_ends_the_others_at_their_next_layer():
 
     with pytest.raises(ZeroDivisionError), side_by_side(2, CPU) as threads:
         list(completed(threads, compute, range(2)))
-
-
-def test_a_noted_signal_ends_even_a_single_network():
-    begun, stopped = threading.Event(), Stopped()
-    threading.Thread(target=lambda: begun.wait(60) and setattr(stopped, "signal", signal.SIGTERM)).start()
-    with pytest.raises(Interrupted), side_by_side(1, CPU, stopped) as threads:
-        list(completed(threads, endless, [begun]))

@@ -106,7 +106,7 @@ class Encoding(ABC):
         first, tensors = parts[0], cls._joined([part.tensors for part in parts])
         joined = first.holding(tensors, first.num_frames, first.size, first.scale)
         if joined.problem(sum(len(part.mask) for part in parts)):
-            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --engine.")
+            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --executor.")
         return joined
 
     @classmethod
