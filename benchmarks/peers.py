@@ -46,7 +46,8 @@ class PeersLoop:
     """Distribution matching as the field's code does it, every frame trainable.
 
     One class at a time: random clips gathered one by one from a float32 tensor, embedded, then the class's
-    synthetic clips; losses summed over classes; one backward pass, one SGD step; a new network every time.
+    synthetic clips; losses summed over classes; one backward pass, one SGD step; a new network every time. On a
+    GPU it has what ours has: all clips lie there as uint8, and are gathered there.
     """
 
     def __init__(
@@ -54,16 +55,25 @@ class PeersLoop:
     ) -> None:
         real = store.clips("train")
         self.sizes, self.device = sizes, device
-        self.clips = to_model_input(real.frames, store.normalisation).contiguous()
+        self.normalisation, on_gpu = store.normalisation, device.type == "cuda"
+        self.clips = real.frames.to(device) if on_gpu else self.shown(real.frames).contiguous()
         self.of_class = [torch.nonzero(real.labels == label).flatten() for label in range(sizes.classes)]
-        self.syn = torch.randn(sizes.classes * sizes.vpc, *self.clips.shape[1:]).to(device).requires_grad_()
+        shape = (sizes.classes * sizes.vpc, 3, store.num_frames, *store.size)
+        self.syn = torch.randn(shape).to(device).requires_grad_()
         self.optimiser = torch.optim.SGD([self.syn], lr=lr, momentum=momentum)
+
+    def shown(self, frames: Tensor) -> Tensor:
+        """Pixels (N, T, C, H, W) as a network takes them."""
+        return to_model_input(frames, self.normalisation)
 
     def losses(self, network: nn.Module, batches: Sequence[Tensor]) -> Tensor:
         """(C,) losses of one batch of positions for each class."""
         found = []
         for syn, batch in zip(self.syn.split(self.sizes.vpc), batches, strict=True):
-            real = torch.stack([self.clips[i] for i in batch.tolist()]).to(self.device)
+            if self.clips.is_cuda:
+                real = self.shown(self.clips[batch.to(self.device)])
+            else:
+                real = torch.stack([self.clips[i] for i in batch.tolist()])
             target = network(real).detach().mean(dim=0)
             found.append((target - network(syn).mean(dim=0)).square().sum())
         return torch.stack(found)

@@ -53,7 +53,7 @@ def condense(
     cooldown: float = 0.2,
     model: Any = "convnet3d",
     width: int = 0,
-    precision: Literal["float32", "bfloat16"] = "float32",
+    precision: Literal["auto", "float32", "bfloat16"] = "auto",
     storage: Any = "float32",
     quality: int = 50,
     output: str | Path | None = None,

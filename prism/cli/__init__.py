@@ -13,7 +13,7 @@ from cyclopts import CycloptsError
 from prism.cli import verbs
 from prism.cli.commands import app, say
 from prism.errors import PrismError
-from prism.machine.devices import keep_freed_memory, let_waiting_threads_sleep
+from prism.machine.devices import keep_freed_memory, let_products_repeat, let_waiting_threads_sleep
 from prism.reports.text import printable
 
 __all__ = ["app", "main", "run", "verbs"]
@@ -61,6 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
         # Threads that condense a batch side by side would each keep what they free.
         keep_freed_memory(in_one_pool=sys.argv[1:2] == ["condense"])
         let_waiting_threads_sleep()
+        let_products_repeat()
         # A verb that can be resumed has its own sentence; the others end as by Ctrl-C, and tidy up.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):

@@ -12,7 +12,6 @@ from cyclopts.config import Dict
 
 from prism.config import Options, described
 from prism.errors import ConfigError
-from prism.machine.devices import Device
 from prism.machine.executors import opened
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
@@ -58,8 +57,8 @@ the later ones win (--recipe hmdb51 --recipe ablations/dm); options given here w
     """Continue an interrupted run, to the same bytes; a result keeps the seeds that it has."""
     overwrite: Annotated[bool, FLAG, PLACED] = False
     """Replace an existing output."""
-    device: Annotated[Device, PLACED] = "auto"
-    """Where networks run; auto takes a GPU if there is one."""
+    device: Annotated[str, PLACED] = "auto"
+    """Where networks run: cpu, cuda, a GPU by its number (cuda:1), or auto, which takes a GPU if there is one."""
     executor: Annotated[str | None, PLACED] = None
     """Address of a Dask scheduler, as tcp://127.0.0.1:8786, whose workers see the same files and do the work."""
     progress: Annotated[bool, PLACED] = True

@@ -9,7 +9,7 @@ from prism.config import RATE, SHARE, Group, Options, Range, at_least, between
 Init = Literal["noise", "real", "mean"]
 Decay = Literal["cosine", "constant"]
 Metric = Literal["clip", "parameter"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16"]
 
 LR = Range("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
 INITIAL = Range("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
@@ -73,9 +73,9 @@ every vpc, method and seed with the same network_seed shares them."""
     model: str = "convnet3d"
     width: Annotated[int, between(0, 4096)] = 0
     """Channels of the network's first block; 0 for the published number."""
-    precision: Precision = "float32"
-    """Number format in which the network embeds real clips; bfloat16 is up to twice as fast where the processor \
-has instructions for it. Class means, losses and gradients are float32 in either."""
+    precision: Precision = "auto"
+    """Number format in which the network embeds real clips: bfloat16 is about twice as fast where the processor \
+has instructions for it, and `auto` takes it on a GPU. Class means, losses and gradients are float32 in either."""
     storage: str = "float32"
     quality: Annotated[int, between(0, 100)] = 50
     """h264: what the compression keeps, 0 to 100, as in `prism select`."""

@@ -24,7 +24,7 @@ from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path
 from prism.condensation.videos import suggest_lower_lr
 from prism.config import as_dict, chosen
 from prism.errors import ConfigError, DivergedError
-from prism.machine.devices import deterministic, give_back_freed_memory, pick_device
+from prism.machine.devices import deterministic, explained, give_back_freed_memory, pick_device
 from prism.machine.files import lock
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, versions
@@ -90,7 +90,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
     is_whole = len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
-    with lock(run.path):
+    with lock(run.path), explained("--vpc or --width", "The last checkpoint stays: go on with --resume."):
         if run.path is not None:
             check_free(run.path, store.path, run, on_engine=False)
         condensation = setup.begin(device, classes)

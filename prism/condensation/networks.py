@@ -5,23 +5,23 @@ videos nor their method, rule, rate or seed change them, so later runs find them
 """
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
-from torch.nn.functional import one_hot
+from torch import Tensor, cuda, nn
 
 from prism.artifacts.clips import mirror, to_model_input
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
 from prism.errors import ConfigError
-from prism.machine.devices import deterministic, send
+from prism.machine.devices import deterministic, free_bytes, is_out_of_memory, send
 from prism.machine.randomness import generator
-from prism.networks.feed import feed_of
-from prism.networks.initial import copy_values, initialise
+from prism.networks.feed import Feed
+from prism.networks.initial import copy_values, initialise, lay_out, pinned_copy
 from prism.networks.network import Network, check_output
 
 T = TypeVar("T")
@@ -29,12 +29,22 @@ T = TypeVar("T")
 BLOCK = 16
 """Networks whose class means are computed, and kept, together."""
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-"""Number formats in which real clips are embedded. Synthetic ones always are in float32: among the rounded values
-of a pooling window another one may be the largest, which moves their gradient by 10 to 20 %."""
-FIRST_CHUNK = {"cpu": 8, "cuda": 512}
+"""Number formats in which real clips are embedded. Synthetic ones always are in float32, on a GPU as PyTorch has
+it (TF32): among the rounded values of a pooling window another one may be the largest, which moves their gradient
+by 4 % in TF32 and by 16 % in bfloat16 (an H100)."""
+FIRST_CHUNK = {"cpu": 8, "cuda": 256}
 """Clips that are tried together first; on a CPU few, whose values stay in its caches."""
 REAL_BYTES, MOST_REAL, REAL_COPIES = 64 * 2**20, 64, 8
 """Memory of real clips that are embedded together, as the pixels of a clip in float32 taken so many times."""
+GPU_COPIES = 160
+"""Of a clip as uint8: its values in a network of published width, differentiated, within a factor of two."""
+
+
+def number_format(config: Settings, device: torch.device) -> str:
+    """The number format of real clips: bfloat16 for `auto` on a GPU that computes in it, else float32."""
+    if config.precision != "auto":
+        return config.precision
+    return "bfloat16" if device.type == "cuda" and cuda.get_device_capability(device) >= (8, 0) else "float32"
 
 
 class Chunk:
@@ -51,18 +61,19 @@ class Chunk:
         self.threads = 1 if self.device.type != "cpu" else threads or torch.get_num_threads()
 
     @classmethod
-    def of_synthetic_clips(cls, device: torch.device) -> "Chunk":
-        """Clips that are differentiated."""
-        return cls(FIRST_CHUNK[device.type], device)
+    def of_synthetic_clips(cls, store: ClipStore, device: torch.device) -> "Chunk":
+        """Clips that are differentiated; on a GPU as many as its free memory lets expect."""
+        room = free_bytes(device) if device.type == "cuda" else None
+        fitting = FIRST_CHUNK[device.type] if room is None else room // (GPU_COPIES * store.clip_bytes)
+        return cls(max(1, min(FIRST_CHUNK[device.type], fitting)), device)
 
     @classmethod
     def of_real_clips(cls, store: ClipStore, device: torch.device) -> "Chunk":
         """Clips that are only embedded: on a CPU the more the smaller they are."""
-        if device.type == "cpu":
-            fitting = REAL_BYTES // (REAL_COPIES * 4 * store.clip_bytes)
-            return cls(max(FIRST_CHUNK["cpu"], min(MOST_REAL, fitting)), device)
-        # It embeds them while the next ones are read.
-        return cls(min(FIRST_CHUNK[device.type], max(1, REAL_BYTES // store.clip_bytes)), device)
+        if device.type == "cuda":
+            return cls.of_synthetic_clips(store, device)
+        fitting = REAL_BYTES // (REAL_COPIES * 4 * store.clip_bytes)
+        return cls(max(FIRST_CHUNK["cpu"], min(MOST_REAL, fitting)), device)
 
     def map(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
         """Results of parts of some work, in their order, the same each time; a CPU computes shares side by side.
@@ -97,8 +108,9 @@ class Chunk:
                 found.append(work(first, last))
                 first = last
                 continue
-            except torch.OutOfMemoryError:
-                pass
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
             # After the handler: the error holds on to what the work had allocated.
             self._halve(last - first, clips)
         return found
@@ -106,7 +118,8 @@ class Chunk:
     def _halve(self, units: int, clips: int) -> None:
         if units == 1:
             what = "one clip" if clips == 1 else f"the {clips} videos of one class"
-            said = f"{self.device.type} has no memory left for {what}."
+            free = f"{(free_bytes(self.device) or 0) / 2**30:,.1f} GiB of it are free"
+            said = f"{self.device.type} has no memory left for {what}: {free}."
             raise ConfigError(f"{said} Pass a smaller --vpc or --width, or ingest smaller clips.")
         self.size = units // 2 * clips
         if self.device.type == "cuda":
@@ -119,6 +132,36 @@ def between_class_energy(means: Tensor) -> Tensor:
         return (means - means.mean(dim=0)).square().sum()
 
 
+class DrawnAhead:
+    """Values of the next network, drawn on the CPU while a GPU computes under the one before.
+
+    Args:
+        network: on the GPU.
+        draw: draws the values of a number into a network of the same kind.
+    """
+
+    def __init__(self, network: Network, device: torch.device, draw: Callable[[nn.Module, int], None]) -> None:
+        self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(1, "prism-draw")
+        self.copies = deque((pinned_copy(network), cuda.Event()) for _ in range(2))
+        self.next: tuple[int, Future[nn.Module]] | None = None
+
+    def give(self, network: Network, number: int, following: int) -> None:
+        """Send the values of a number to a network, and begin to draw those of the one that follows."""
+        if self.next is None or self.next[0] != number:
+            self.next = number, self.pool.submit(self._drawn, number)
+        copy_values(self.next[1].result(), network)
+        # The thread rests here, so the copy that was sent is still the last.
+        self.copies[-1][1].record(cuda.current_stream(self.device))
+        self.next = following, self.pool.submit(self._drawn, following)
+
+    def _drawn(self, number: int) -> nn.Module:
+        copied, is_sent = self.copies[0]
+        is_sent.synchronize()
+        self.copies.rotate(-1)
+        self.draw(copied, number)
+        return copied
+
+
 class RandomNetworks:
     """The random network of each iteration, and what real clips are under it.
 
@@ -128,6 +171,7 @@ class RandomNetworks:
     Attributes:
         network: built once for a run; networks of other names may draw its values meanwhile.
         store, config, device: the data set, the options, and where the network is.
+        feed: gives the pixels of its training clips.
         classes: labels of the classes that are condensed.
         number_of: the number of the network of an iteration.
         holds_frames: whether an iteration shows single frames of real clips, held for the length of a clip.
@@ -139,8 +183,8 @@ class RandomNetworks:
         self,
         network: Network,
         store: ClipStore,
+        feed: Feed,
         config: Settings,
-        device: torch.device,
         classes: range,
         *,
         number_of: Callable[[int], int] = int,
@@ -148,14 +192,18 @@ class RandomNetworks:
         name: str = "network",
         block: int = BLOCK,
     ) -> None:
-        self.store, self.config, self.device, self.classes = store, config, device, classes
+        self.store, self.feed, self.config, self.classes = store, feed, config, classes
+        self.device = device = feed.device
         self.number_of, self.holds_frames, self.name, self.block = number_of, holds_frames, name, block
         self.real, self.chunk = store.clips("train"), Chunk.of_real_clips(store, device)
+        self.precision = number_format(config, device)
         self.kept: Callable[[int, bool], Any] = lambda block, held: None
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.
         self.network = network.eval().requires_grad_(False)
-        is_one = config.precision == "float32"
-        self.real_network = network if is_one else copy.deepcopy(network).to(PRECISIONS[config.precision])
+        self.real_network = self.network
+        if self.precision != "float32":
+            self.real_network = copy.deepcopy(network).to(PRECISIONS[self.precision])
+            lay_out(self.real_network, network.CPU_LAYOUT if device.type == "cpu" else torch.channels_last_3d)
         self._block, self._means = None, None
 
     def of_classes(self, classes: range) -> "RandomNetworks":
@@ -166,7 +214,7 @@ class RandomNetworks:
 
     def draw(self, iteration: int) -> Network:
         """The network of an iteration, with fresh random values, frozen, in eval mode; until the next is drawn."""
-        return self.draw_number(self.number_of(iteration))
+        return self.draw_number(self.number_of(iteration), self.number_of(iteration + 1))
 
     def real_clips(self, iteration: int) -> Iterator[Tensor]:
         """Normalised real clips (n, C, T, H, W) of an iteration, one class after the other.
@@ -192,40 +240,45 @@ class RandomNetworks:
     @torch.no_grad()
     def compute_means(self, number: int, held: bool) -> Tensor:
         """(C, D) float32 class means under the network of a number."""
-        self.draw_number(number)
+        self.draw_number(number, number + 1)
         batch, network = self._batch(number, held), self.real_network
         labels = self.real.labels[batch[0]] - self.classes.start
 
-        def embed(first: int, last: int) -> tuple[Tensor, Tensor]:
-            # Nothing here waits for a GPU: it embeds a chunk while the next one is read from disk.
-            shown = self._shown(*(rows[first:last] for rows in batch)).to(PRECISIONS[self.config.precision])
+        def embed(first: int, last: int) -> Tensor:
+            # Nothing here waits for a GPU: it embeds a chunk while the next one is gathered.
+            shown = self._shown(*(rows[first:last] for rows in batch)).to(PRECISIONS[self.precision])
             embeddings = network.embed(shown)
             check_output(network, "embed", embeddings, shown)
-            # The sums of its few classes: all embeddings of a network would be a matrix of thousands of rows.
-            own, row = labels[first:last].unique(return_inverse=True)
-            return own, send(one_hot(row).double(), self.device).T @ embeddings.double()
+            return embeddings
 
-        sums = torch.zeros(len(self.classes), self.network.embed_dim, device=self.device, dtype=torch.float64)
-        parts, counts = self.chunk.map(len(labels), embed), torch.bincount(labels, minlength=len(self.classes))
-        # In one thread: for so few numbers others would only be waited for.
+        embeddings = torch.cat(self.chunk.map(len(labels), embed))
+        counts = send(torch.bincount(labels, minlength=len(self.classes)), self.device)
         with deterministic(self.device):
-            for own, part in parts:
-                # Each class once: the order of the additions does not depend on a GPU's scheduling.
-                sums.index_add_(0, send(own, self.device), part)
-            return (sums / send(counts, self.device)[:, None]).float()
+            # Clips are grouped by class. `unsafe` spares a look at the counts, for which a GPU would be waited.
+            return torch.segment_reduce(embeddings.double(), "mean", lengths=counts, unsafe=True).float()
 
-    def draw_number(self, number: int) -> Network:
-        """The network of a number."""
+    def draw_number(self, number: int, following: int) -> Network:
+        """The network of a number; a GPU has that of the following one drawn meanwhile."""
         # Networks of another name may have had the same memory meanwhile.
-        drawn = self.config.network_seed, self.name, number, self.config.precision
+        drawn = self.config.network_seed, self.name, number, self.precision
         if getattr(self.network, "drawn", None) != drawn:
-            initialise(self.network, generator(self.config.network_seed, self.name, number))
+            if self.device.type == "cpu":
+                self._initialise(self.network, number)
+            else:
+                self._ahead.give(self.network, number, following)
             if self.real_network is not self.network:
                 copy_values(self.network, self.real_network)
                 # Back again: both sides are embedded by the network with the rounded weights.
                 copy_values(self.real_network, self.network)
             self.network.drawn = drawn  # type: ignore[assignment]
         return self.network
+
+    def _initialise(self, network: nn.Module, number: int) -> None:
+        initialise(network, generator(self.config.network_seed, self.name, number))
+
+    @cached_property
+    def _ahead(self) -> DrawnAhead:
+        return DrawnAhead(self.network, self.device, self._initialise)
 
     def _batch(self, number: int, held: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Real clips of a network: (n,) positions, whether each is mirrored, and the frame that it holds or -1."""
@@ -242,7 +295,7 @@ class RandomNetworks:
         return positions[ours], mirrored[ours] & self.store.flip, times[ours]
 
     def _shown(self, positions: Tensor, mirrored: Tensor, times: Tensor) -> Tensor:
-        pixels = feed_of(self.device).rows(self.real.frames, positions)
+        pixels = self.feed.rows(positions)
         if times[0] >= 0:
             every = torch.arange(len(pixels), device=pixels.device)
             pixels = pixels[every, send(times, self.device), None].expand_as(pixels)

@@ -8,10 +8,8 @@ rate of 2/λ on.
 import math
 import os
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -29,13 +27,14 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Trainable, Videos, check_storable
 from prism.errors import ConfigError, DivergedError
-from prism.machine.devices import deterministic, give_back_freed_memory, pick_device
+from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed
 from prism.machine.progress import note, progress_bar
 from prism.machine.randomness import generator
 from prism.machine.run import Run
 from prism.machine.threads import stoppable
 from prism.networks.build import allocate, build_for
+from prism.networks.feed import Feed
 from prism.networks.network import check_output
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
@@ -63,6 +62,7 @@ class Setup:
         self.store, self.config = store, config
         store.require_vpc(config.vpc, "condense.vpc")
         self.network = build_for(store, config.model, "meta", width=config.width)
+        self.feeds: dict[torch.device, Feed] = {}
         self.method: Method = METHODS.make(config.method, config)
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
@@ -96,7 +96,8 @@ class Setup:
         def number_of(iteration: int) -> int:
             is_first = iteration < first
             block, within = divmod(iteration if is_first else iteration - first, BLOCK)
-            return orders[is_first][block] * BLOCK + within
+            # Behind the last iteration comes a number that nothing reads.
+            return orders[is_first][block % len(orders[is_first])] * BLOCK + within
 
         held = partial(self.method.holds_frames, self.config)
         return self.named_networks(device, classes, number_of=number_of, holds_frames=held)
@@ -108,8 +109,9 @@ class Setup:
         store, config, network = self.store, config or self.config, self.network
         if any(parameter.is_meta for parameter in network.parameters()):
             allocate(network, device)
-        networks = RandomNetworks(network, store, config, device, classes or range(len(store.classes)), **how)
-        key = {"model": network.name, "width": config.width or network.WIDTH, "precision": config.precision}
+        feed = self.feeds.setdefault(device, Feed(store.clips("train").frames, device))
+        networks = RandomNetworks(network, store, feed, config, classes or range(len(store.classes)), **how)
+        key = {"model": network.name, "width": config.width or network.WIDTH, "precision": networks.precision}
         key |= {"seed": config.network_seed, "name": networks.name, "clips": real_batch(store, config)}
         shape = networks.block, len(store.classes), network.embed_dim
 
@@ -168,7 +170,7 @@ class Setup:
         probed = networks.of_classes(range(min(PROBED, every) if is_independent else every))
         videos = self.method.start(self.store, self.config, networks.device, probed.classes)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
-        chunk = Chunk.of_synthetic_clips(networks.device)
+        chunk = Chunk.of_synthetic_clips(self.store, networks.device)
 
         def gradients(step: int) -> list[Tensor]:
             # What the last probe left lies between what it freed, and no large piece of that can be used again.
@@ -325,13 +327,3 @@ def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device,
             f"{config.vpc} videos for each of {num_classes} classes, with gradients and momentum, take about "
             f"{taken}, and {device.type} has {left} free. Pass a smaller --vpc, or ingest smaller clips."
         )
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Memory that a device can still give, in bytes; None where the system does not tell."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    with suppress(OSError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
-    return None

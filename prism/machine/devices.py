@@ -3,29 +3,80 @@
 import contextlib
 import ctypes
 import os
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from prism.errors import ConfigError
+from prism.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     import torch
 
-Device = Literal["auto", "cpu", "cuda"]
-"""Where networks may run."""
-
 
 def pick_device(name: str) -> "torch.device":
-    """The torch device for `auto`, `cpu` or `cuda`; a ConfigError for others, or where there is no GPU."""
+    """The torch device for `auto`, `cpu`, `cuda` or `cuda:1`; a ConfigError for others, or without such a GPU.
+
+    `cuda` is the current one, by its number: a stream or a tensor of another would wait for nothing here.
+    """
     import torch
 
-    if name not in get_args(Device):
-        raise ConfigError(f"device = {name!r}, but it must be one of {', '.join(get_args(Device))}.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device = 'cuda', but this PyTorch sees no CUDA device. Use --device cpu.")
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", str(name)):
+        raise ConfigError(f"device = {name!r}, but it must be auto, cpu, cuda, or a GPU by its number, as cuda:1.")
+    num = torch.cuda.device_count()
+    if name == "cpu" or (name == "auto" and not num):
+        return torch.device("cpu")
+    if not num:
+        raise ConfigError(f"device = '{name}', but this PyTorch sees no CUDA device. Use --device cpu.")
+    index = int(name.partition(":")[2]) if ":" in name else torch.cuda.current_device()
+    if index >= num:
+        raise ConfigError(f"device = '{name}', but there are {num} CUDA devices, counted from 0.")
+    return torch.device("cuda", index)
+
+
+def free_bytes(device: "torch.device") -> int | None:
+    """Memory that a device can still give, in bytes; None where the system does not tell."""
+    import torch
+
+    if device.type == "cuda":
+        # PyTorch keeps what it has freed.
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next((1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")), None)
+    return None
+
+
+# cuDNN and cuBLAS also fail so where they find no memory to work in.
+_EXHAUSTED = re.compile("can't allocate memory|unable to find an engine|(CUDNN|CUBLAS)_STATUS_ALLOC_FAILED", re.I)
+_LOST = re.compile("CUDA error|CUDNN_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)")
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether smaller parts would help: memory, of a CPU or a GPU, is exhausted."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or bool(_EXHAUSTED.search(str(error)))
+
+
+@contextlib.contextmanager
+def explained(smaller: str, again: str) -> Iterator[None]:
+    """Turn an exhausted memory into a ConfigError, and a GPU that fails into an EngineError, of one sentence.
+
+    Args:
+        smaller: the options that save memory.
+        again: what goes on from where the GPU was lost.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        first = str(error).split(". ")[0].splitlines()[0] if str(error) else ""
+        if is_out_of_memory(error):
+            raise ConfigError(f"out of memory ({first}). Pass a smaller {smaller}.") from None
+        if _LOST.search(str(error)):
+            raise EngineError(f"the GPU failed ({first}). {again}") from None
+        raise
 
 
 def let_waiting_threads_sleep() -> None:
@@ -35,6 +86,11 @@ def let_waiting_threads_sleep() -> None:
     width 16 side by side take 0.7 of the time on two cores.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def let_products_repeat() -> None:
+    """Let cuBLAS work in memory of a fixed size, so that its sums repeat; before it is used, and for programs."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 def send(tensor: "torch.Tensor", device: "torch.device") -> "torch.Tensor":

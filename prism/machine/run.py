@@ -32,7 +32,7 @@ class Run:
         output: the file or folder to write; None writes nothing.
         resume: go on where an interrupted run of the same options stopped, to the same bytes.
         overwrite: replace an output that exists.
-        device: where networks run: `auto`, `cpu` or `cuda`; `auto` takes a GPU if there is one.
+        device: where networks run: `auto` takes a GPU if there is one, `cpu`, `cuda`, or `cuda:1`.
         executor: computes independent items in place of this process, on machines that see the same files.
         progress: show it on stderr; by default where a terminal or a notebook shows that.
     """

@@ -9,7 +9,7 @@ import torch
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, PrismError
 from prism.machine.randomness import generator
-from prism.networks.initial import initialise
+from prism.networks.initial import initialise, lay_out
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
@@ -64,7 +64,5 @@ def allocate(network: Network, device: torch.device) -> Network:
     # As `to_empty` does, which would import symbolic shapes: a third of a second of `prism evaluate`.
     network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
     if device.type == "cpu":
-        for weight in network.parameters():
-            if weight.dim() == 5:
-                weight.data = weight.data.to(memory_format=network.CPU_LAYOUT)
+        lay_out(network, network.CPU_LAYOUT)
     return network

@@ -80,5 +80,11 @@ class BlocksOfConvNet3D(ConvNet3D):
         return torch.cat(scaled, dim=1)
 
     def _averaged(self, values: Tensor) -> Tensor:
-        frames, rows, columns = values.shape[2:]
-        return functional.adaptive_avg_pool3d(values, (frames, min(rows, self.SIDE), min(columns, self.SIDE)))
+        # Products: a GPU adds the gradients of `adaptive_avg_pool3d` in any order.
+        rows, columns = (_averages(side, min(side, self.SIDE)).to(values) for side in values.shape[3:])
+        return rows.T @ values @ columns
+
+
+def _averages(side: int, parts: int) -> Tensor:
+    """Weights (side, parts) of the means over parts of a side, which overlap where they do not divide it."""
+    return functional.adaptive_avg_pool1d(torch.eye(side)[None], parts)[0]

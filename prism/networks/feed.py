@@ -1,46 +1,54 @@
-"""Clips for a device that computes on earlier ones meanwhile."""
+"""Rows of a tensor for the device that computes on them: kept there where they fit, else sent part by part."""
 
-import functools
 from collections import deque
+from functools import cached_property
 
 import torch
 from torch import Tensor, cuda
 
+from prism.machine.devices import free_bytes, send
+
 AHEAD = 2
 """Parts that may wait while a GPU computes on the one in front of them. More would only take more memory."""
+SHARE = 0.5
+"""Of a GPU's free memory, what a tensor may take to be kept there; the rest is for the computation."""
 
 
 class Feed:
-    """Gathers rows of a tensor part by part, and sends them to a device.
+    """Rows (n, ...) of a tensor on the CPU, for a device.
 
-    A GPU copies a part from pinned memory while it computes on the part before, and the next one is gathered.
+    A GPU keeps the whole tensor if it takes at most half of the free memory. Else it copies a part from pinned
+    memory while it computes on the part before, and the next one is gathered: three parts at most.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
-        self._copies = None if device.type == "cpu" else cuda.Stream(device)
+    def __init__(self, source: Tensor, device: torch.device) -> None:
+        self.source, self.device = source, device
         self._waiting: deque[torch.Event] = deque()
 
-    def rows(self, source: Tensor, positions: Tensor) -> Tensor:
-        """Rows (n, ...) of a tensor on the CPU at positions (n,), sent when the work before has been started."""
-        if self._copies is None:
-            return source.index_select(0, positions)
+    @cached_property
+    def resident(self) -> Tensor | None:
+        """The whole tensor on the device, from the first time that it is read; None where it does not fit."""
+        fits = self.device.type == "cpu" or self.source.nbytes <= SHARE * (free_bytes(self.device) or 0)
+        return self.source.to(self.device) if fits else None
+
+    @cached_property
+    def _copies(self) -> cuda.Stream:
+        return cuda.Stream(self.device)
+
+    def rows(self, positions: Tensor) -> Tensor:
+        """The rows at positions (n,), on the device."""
+        if self.resident is not None:
+            return self.resident.index_select(0, send(positions, self.device))
         computing = cuda.current_stream(self.device)
         self._waiting.append(computing.record_event())
         if len(self._waiting) > AHEAD:
             self._waiting.popleft().synchronize()
         # PyTorch keeps pinned memory for the next part, and gives it out when the copy is made.
-        gathered = torch.empty(len(positions), *source.shape[1:], dtype=source.dtype, pin_memory=True)
-        torch.index_select(source, 0, positions, out=gathered)
+        gathered = torch.empty(len(positions), *self.source.shape[1:], dtype=self.source.dtype, pin_memory=True)
+        torch.index_select(self.source, 0, positions, out=gathered)
         with cuda.stream(self._copies):
             sent = gathered.to(self.device, non_blocking=True)
         computing.wait_stream(self._copies)
         # Or its memory would be given to the next copy as soon as Python drops it.
         sent.record_stream(computing)
         return sent
-
-
-@functools.cache
-def feed_of(device: torch.device) -> Feed:
-    """The one feed of a device: a stream has memory of its own, and all that waits counts together."""
-    return Feed(device)

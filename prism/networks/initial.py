@@ -20,11 +20,8 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
     Raises:
         ConfigError: no initial values are known for a layer, or only those that PyTorch's global generator draws.
     """
-    held = _held(network)
-    if any(value.device.type != "cpu" for value in held):
-        memory = {id(value): torch.empty(value.shape, dtype=value.dtype, pin_memory=True) for value in held}
-        memory |= {id(one): nn.Parameter(memory[id(one)], one.requires_grad) for one in network.parameters()}
-        drawn = copy.deepcopy(network, memory)
+    if any(value.device.type != "cpu" for value in _held(network)):
+        drawn = pinned_copy(network)
         initialise(drawn, generator)
         copy_values(drawn, network)
         return
@@ -35,11 +32,25 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
             _fill(layer, generator)
 
 
+def pinned_copy(network: nn.Module) -> nn.Module:
+    """A network of the same kind without values, in memory from which a GPU copies while it computes."""
+    memory = {id(value): torch.empty(value.shape, dtype=value.dtype, pin_memory=True) for value in _held(network)}
+    memory |= {id(one): nn.Parameter(memory[id(one)], one.requires_grad) for one in network.parameters()}
+    return copy.deepcopy(network, memory)
+
+
 @torch.no_grad()
 def copy_values(source: nn.Module, target: nn.Module) -> None:
     """Copy all values of a network into another of its kind, those that a state dict leaves out included."""
     for value, given in zip(_held(target), _held(source), strict=True):
         value.copy_(given, non_blocking=True)
+
+
+def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
+    """Give the weights of 3D convolutions a layout in memory, which their outputs then have as well."""
+    for weight in network.parameters():
+        if weight.dim() == 5:
+            weight.data = weight.data.to(memory_format=layout)
 
 
 def _held(network: nn.Module) -> list[torch.Tensor]:

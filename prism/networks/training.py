@@ -1,19 +1,19 @@
 """Training a network on clips by a schedule, and its outputs."""
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Generator, Tensor, nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Standardisation, flip_at_random, mirror, shift_at_random, to_model_input
-from prism.errors import ConfigError, DivergedError
-from prism.machine.devices import send
+from prism.errors import DivergedError
+from prism.machine.devices import explained, send
 from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import generator
-from prism.networks.feed import feed_of
+from prism.networks.feed import Feed
 from prism.networks.initial import initialise
 from prism.networks.network import Network, check_output, use_generator
 from prism.networks.options import Schedule
@@ -23,16 +23,11 @@ Draw = Callable[[Generator], Clips]
 """Clips that are drawn anew in every epoch; their number and labels stay."""
 
 
-@contextmanager
-def within_memory() -> Iterator[None]:
-    """Turn an exhausted memory into a ConfigError that names the options which save it."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
-            raise
-        options = "--width, or where there is one --hidden or --batch-size"
-        raise ConfigError(f"out of memory ({str(error).split('. ')[0]}). Pass a smaller {options}.") from None
+within_memory = partial(
+    explained,
+    "--width, or where there is one --hidden or --batch-size",
+    "Run the same command again, with --resume where it has one.",
+)
 
 
 def train(
@@ -69,16 +64,18 @@ def train(
     initialise(network, generator(seed, "init"))
     use_generator(network, generator(seed, "dropout", device=device))
     order, flips, shifts = (generator(seed, name) for name in ("order", "flip", "shift"))
-    optimizer, feed = SGD([list(network.parameters())], momentum=0.9, weight_decay=5e-4), feed_of(device)
-    mean_loss = 0.0
+    optimizer = SGD([list(network.parameters())], momentum=0.9, weight_decay=5e-4)
+    feed, mean_loss = None, 0.0
     for epoch in range(schedule.epochs):
         shown = clips if isinstance(clips, Clips) else clips(generator(seed, "clips", epoch))
+        if feed is None or shown is not clips:
+            feed = Feed(shown.frames, device)
         total = torch.zeros((), device=device)
         network.train()
         for batch in _order(shown.labels, schedule, order).split(schedule.batch_size):
             batch = batch.repeat(schedule.views)
             # Flips and shifts only move pixels, which a GPU does in a hundredth of the time.
-            frames, labels = feed.rows(shown.frames, batch), send(shown.labels[batch], device)
+            frames, labels = feed.rows(batch), send(shown.labels[batch], device)
             if isinstance(flip, Tensor):
                 frames = mirror(frames, flip[batch])
             elif flip:
@@ -141,9 +138,9 @@ def outputs_of(
 
     With the normalisation of a store, not one of each batch, no row depends on its batch.
     """
-    feed = feed_of(next(network.parameters()).device)
+    feed = Feed(clips.frames, next(network.parameters()).device)
     network.eval()
-    shown = (feed.rows(clips.frames, batch) for batch in torch.arange(len(clips)).split(batch_size))
+    shown = (feed.rows(batch) for batch in torch.arange(len(clips)).split(batch_size))
     shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
     return torch.cat([network(to_model_input(frames, normalisation)).float() for frames in shown]).cpu()
 

@@ -39,7 +39,7 @@ def weights(network: Network) -> torch.Tensor:
 
 
 def test_the_number_formats_are_those_that_the_option_names():
-    assert set(get_args(Precision)) == set(PRECISIONS)
+    assert set(get_args(Precision)) == {"auto", *PRECISIONS}
 
 
 # Which networks.

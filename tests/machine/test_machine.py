@@ -155,7 +155,7 @@ def test_a_missing_gpu_is_refused_and_auto_does_without():
 
 
 def test_a_device_that_is_none_is_refused_in_one_sentence():
-    with pytest.raises(ConfigError, match=r"^device = 'cuda:x', but it must be one of auto, cpu, cuda\.$"):
+    with pytest.raises(ConfigError, match=r"^device = 'cuda:x', but it must be auto, cpu, cuda, or a GPU"):
         pick_device("cuda:x")
 
 

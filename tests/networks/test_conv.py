@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from prism.machine.randomness import generator
 from prism.networks.build import build
-from prism.networks.conv import StridedConv3d, polyphase_input_gradient
+from prism.networks.conv import StridedConv3d, folded, polyphase_input_gradient
 from prism.networks.initial import initialise
 
 sizes = st.tuples(st.integers(1, 6), st.integers(1, 13), st.integers(1, 13))
@@ -34,6 +34,14 @@ def test_the_input_gradient_is_that_of_automatic_differentiation(size, kernel, s
     gradient = drawn(*outputs.shape, name="gradient")
     (expected,) = torch.autograd.grad(outputs, clips, gradient)
     torch.testing.assert_close(polyphase_input_gradient(gradient, weight, stride, size), expected)
+
+
+@given(size=sizes, kernel=kernels, stride=strides)
+def test_phases_as_channels_give_the_same_outputs(size, kernel, stride):
+    weight, bias = drawn(4, 3, *kernel, name="weight"), drawn(4, name="bias")
+    clips = drawn(2, size[0], 3, *size[1:]).transpose(1, 2)
+    expected = functional.conv3d(clips, weight, bias, stride, tuple(side // 2 for side in kernel))
+    torch.testing.assert_close(folded(clips, weight, bias, stride), expected)
 
 
 @settings(max_examples=8)
