@@ -79,21 +79,26 @@ def polyphase_input_gradient(
 
 
 def folded(clips: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]) -> Tensor:
-    """The convolution of `StridedConv3d` without a stride: the phases of its input are channels, frames behind.
+    """The convolution of `StridedConv3d` without a stride: the phases of its input are channels, which lie last.
 
-    Matrix units of a GPU want many channels, and three colours are few: a stride of 2 × 2 makes twelve of them.
+    Matrix units of a GPU want many channels, by eights, and three colours are few: a stride of 2 × 2 makes twelve
+    of them. One more that is 1 everywhere carries the bias, which would be another pass over all outputs.
     """
     phases, behind, ahead = _phases(weight, stride)
     after, before, t, r, h, s, w, u = phases.shape
-    kernel = phases.permute(0, 1, 3, 5, 7, 2, 4, 6).reshape(after, before * r * s * u, t, h, w)
     sides = zip(clips.shape[2:], stride, behind, ahead, strict=True)
     margins = [(a * step, b * step + -side % step) for side, step, b, a in sides]
     padded = functional.pad(clips, [zeros for margin in reversed(margins) for zeros in margin])
     steps = [side // step for side, step in zip(padded.shape[2:], stride, strict=True)]
+    colours = before * r * s * u
+    channels = clips.new_zeros(len(clips), *steps, -(-(colours + 1) // 8) * 8)
     split = padded.reshape(len(clips), before, steps[0], r, steps[1], s, steps[2], u)
-    channels = split.permute(0, 2, 4, 6, 1, 3, 5, 7).reshape(len(clips), *steps, before * r * s * u)
-    kernel = kernel.contiguous(memory_format=torch.channels_last_3d)
-    return functional.conv3d(channels.permute(0, 4, 1, 2, 3), kernel, bias)
+    channels[..., :colours].unflatten(-1, (before, r, s, u)).copy_(split.permute(0, 2, 4, 6, 1, 3, 5, 7))
+    kernel = weight.new_zeros(after, t, h, w, channels.shape[-1])
+    kernel[..., :colours].unflatten(-1, (before, r, s, u)).copy_(phases.permute(0, 2, 4, 6, 1, 3, 5, 7))
+    if bias is not None:
+        channels[..., colours], kernel[:, 0, 0, 0, colours] = 1, bias
+    return functional.conv3d(channels.movedim(-1, 1), kernel.movedim(-1, 1))
 
 
 def _phases(weight: Tensor, stride: tuple[int, ...]) -> tuple[Tensor, list[int], list[int]]:
