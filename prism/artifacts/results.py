@@ -268,11 +268,10 @@ class Result:
         try:
             parts = {key: value for key, value in content.items() if key not in ("format", "version", "summary")}
             result = typed(Result, parts)
-            problem = _problem(result)
-        except ValueError as error:
-            problem = error
-        if problem:
-            raise ArtifactError(f"'{path}' is not a valid result: {problem}.")
+            if problem := _problem(result):
+                raise ValueError(problem)
+        except ValueError as problem:
+            raise ArtifactError(f"'{path}' is not a valid result: {problem}.") from None
         return replace(result, file=path)
 
 

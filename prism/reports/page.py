@@ -6,48 +6,31 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup
 
 from prism.artifacts.kinds import PAGE, check_output_kind
-from prism.artifacts.results import HEADINGS, Result, percent
+from prism.artifacts.results import HEADINGS, Result
 from prism.artifacts.store import ClipStore
 from prism.config import as_list, as_path
-from prism.evaluation.protocols import PROTOCOLS
 from prism.machine.files import lock, write_atomically
 from prism.machine.run import OUTPUT
-from prism.reports.groups import conclusion_of, group_over_seeds, sheet_of
-from prism.reports.notes import cautions_on, notes_on
 from prism.reports.plots import Mark, Series, score_plots, series_of
+from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.sources import SetFile, find_sets, find_store, load_results
-from prism.reports.tables import (
-    LABEL,
-    LABEL_AND_ROLE,
-    METHOD,
-    NETWORK,
-    WHERE,
-    Sheet,
-    cost_columns,
-    data_of,
-    grouped,
-    in_order,
-    network_of,
-    role_of,
-    score_columns,
-    terminal_table,
-)
-from prism.reports.text import counted, in_seconds, in_shares, listed, printable
+from prism.reports.tables import Sheet, grouped, terminal_table
+from prism.reports.text import counted, in_seconds, printable
 from prism.reports.videos import Gallery, galleries
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 SECONDS_PER_FRAME = 0.125
-MAX_SCALE = 4  # Floors and ceilings in the sentence above a table; more of them are in the table only.
-ON_TERMINAL = ("clips", "stored clips", "on disk", "time/run")  # They fit 80 characters beside two scores.
+ON_TERMINAL = ("set", "lead over the floor", "clips", "stored clips", "on disk")
+"""Columns that fit 80 characters beside the leading score."""
 
 
 def report(
@@ -105,7 +88,7 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     template = environment.get_template("page.html.j2")
-    return template.render(sheets=sheets, sections=sections, css=Markup(css), style_digest=digest, role_of=role_of)
+    return template.render(sheets=sheets, sections=sections, css=Markup(css), style_digest=digest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,17 +96,13 @@ class Group(Sheet):
     """Results that may be compared: their table and plots.
 
     Attributes:
-        seeds: the table of sets over seeds; None where every set is alone.
         marks: of each row.
         conclusion: the best set in one sentence; empty without a set.
-        lead: the scale on which to read the table, and its protocol.
     """
 
-    seeds: Sheet | None
     series: list[Series]
     marks: list[Mark]
     conclusion: str
-    lead: str
 
 
 @dataclass(frozen=True)
@@ -141,35 +120,29 @@ class Section:
 def build_sections(results: Sequence[Result]) -> list[Section]:
     """A section for each data set. Rows that must not be compared stand in different groups of it."""
     ordered = sorted(results, key=lambda one: (one.data.path, one.label, str(one.file)))
-    parts = grouped(ordered, lambda one: one.data.fingerprint)
     seen, found = set[Path](), []
-    for part in parts:
+    for part in grouped(ordered, lambda one: one.data.fingerprint):
+        tables = [rows_of(some) for some in grouped(part, lambda one: one.group)]
         sets = [one for one in find_sets(part) if one.path not in seen]
         seen.update(one.path for one in sets)
-        found.append((part, *find_store(part), sets, _examples(part, sets)))
-    shown, sections = galleries([(store, few) for _, store, _, _, few in found]), []
-    for (part, store, problem, some, few), gallery in zip(found, shown, strict=True):
-        rows = in_order(part)
-        if len(few) < len(some):
-            gallery = replace(gallery, notes=(*gallery.notes, "Of the sets of a group the first one is shown."))
-        sections.append(
-            Section(
-                store.name if store else data_of(rows[0]),
-                _store_facts(rows[0], store),
-                [text for text in (problem, *(one.problem for one in some)) if text],
-                [_group(group) for group in grouped(rows, lambda one: one.group)],
-                gallery,
-                [(one, _details(one)) for one in part],
-            )
-        )
+        found.append((part, tables, *find_store(part), sets, _examples(tables, sets)))
+    shown, sections = galleries([(store, few) for *_, store, _, _, few in found]), []
+    for (part, tables, store, problem, sets, few), gallery in zip(found, shown, strict=True):
+        if len(few) < len(sets):
+            gallery = replace(gallery, notes=(*gallery.notes, "Of the sets of a row the first one is shown."))
+        name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
+        problems = [text for text in (problem, *(one.problem for one in sets)) if text]
+        details = [(one, _details(one)) for one in part]
+        groups = [_group(rows) for rows in tables]
+        sections.append(Section(name, _store_facts(part[0], store), problems, groups, gallery, details))
     return sections
 
 
-def _examples(part: Sequence[Result], found: Sequence[SetFile]) -> list[SetFile]:
-    """The sets, and of a group over seeds the first that can be shown."""
+def _examples(tables: Sequence[Sequence[Row]], found: Sequence[SetFile]) -> list[SetFile]:
+    """The first set of each row that can be shown."""
     files, firsts = {one.path: one for one in found}, set()
-    for group in (group for some in grouped(part, lambda one: one.group) for group in group_over_seeds(some)):
-        paths = [one.locate(one.subject.path) for one in group.results]
+    for row in (row for rows in tables for row in rows):
+        paths = [one.locate(one.subject.path) for one in row.results]
         own = [files[path] for path in paths if path in files]
         firsts.update(file.path for file in ([file for file in own if file.condensed is not None] or own)[:1])
     return [one for one in found if one.path in firsts]
@@ -185,39 +158,19 @@ def _store_facts(result: Result, store: ClipStore | None) -> str:
     return " · ".join([*facts, f"fingerprint {fingerprint}, a digest of all clips, labels and splits"])
 
 
-def _group(rows: list[Result]) -> Group:
-    first, series, groups = rows[0], series_of(rows), group_over_seeds(rows)
-    clips, protocol = counted(first.data.num_clips, "clip"), PROTOCOLS.get(first.protocol)
+def _group(rows: list[Row]) -> Group:
+    series, first = series_of(rows), rows[0].first
+    clips = counted(first.data.num_clips, "clip")
     return Group(
         title=f"Scored on the {first.data.split} split ({clips}), protocol {first.protocol}",
-        columns=[LABEL, METHOD, NETWORK, *score_columns(rows), *cost_columns(rows)],
+        columns=columns_of(rows),
         rows=rows,
-        seeds=sheet_of(groups),
-        series=series,
-        marks=[next(one.mark for one in series if row in one.results) for row in rows],
-        conclusion=conclusion_of(rows, groups),
-        lead=" ".join(filter(None, [_scale(rows), protocol and protocol.words])),
         notes=notes_on(rows),
         plots=score_plots(series),
+        series=series,
+        marks=[next(one.mark for one in series if row in one.rows) for row in rows],
+        conclusion=conclusion_of(rows),
     )
-
-
-def _scale(rows: list[Result]) -> str:
-    """Chance, floor and ceiling: the scale on which to read the table."""
-    metric = rows[0].metrics[0]
-    parts = [f"a guess scores {in_shares([rows[0].data.chance[metric]])}"]
-    scale = [row for row in rows if role_of(row)]
-    several_networks = len({network_of(row) for row in rows}) > 1
-    for row in scale if len(scale) <= MAX_SCALE else ():
-        clips, draw = f"{row.subject.num_videos:,}", row.subject.method == "subset"
-        what = f"all {clips} real training clips" if role_of(row) == "ceiling" else f"{clips} random real clips"
-        what += " (a new draw for each network)" if draw else ""
-        parts.append(
-            f"{what} {percent(row.summary())} %" + (f" with {network_of(row)}" if several_networks else "")
-        )
-    missing = [f"no {role}" for role in ("floor", "ceiling") if all(role_of(row) != role for row in rows)]
-    closing = f" There is {' and '.join(missing)} among these results." if missing else ""
-    return f"The scale for {HEADINGS[metric]}: {listed(parts)}.{closing}"
 
 
 def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
@@ -240,33 +193,17 @@ def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
 
 
 def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]:
-    """A short table for a terminal for each data set, and the cautions of the page about its rows.
-
-    Rows that must not be compared stand in different sections. Tables of the sets over seeds follow, one for each
-    network, because a column of networks would not fit 80 characters.
-    """
-    rows, found = in_order(results), []
-    for some in grouped(rows, lambda one: one.data.fingerprint):
-        groups = grouped(some, lambda one: one.group)
-        found.append((_summary_table(some, groups), [text for group in groups for text in cautions_on(group)]))
-    is_first = True
-    for some in grouped(rows, lambda one: (one.group, network_of(one))):
-        if sheet := sheet_of(group_over_seeds(some)):
-            explained, *cautions = sheet.notes
-            place = ", ".join(column.text(some[0]) for column in (*WHERE, NETWORK))
-            caption = f"{place}. {explained}" if is_first else place
-            found.append((terminal_table(sheet.columns, [sheet.rows], [caption]), cautions))
-            is_first = False
+    """For each network and group of results that may be compared a table for a terminal, and its cautions."""
+    found, ordered = [], sorted(results, key=lambda one: (one.data.path, one.group))
+    tables = [rows_of(some) for some in grouped(ordered, lambda one: one.group)]
+    for rows in (some for table in tables for some in grouped(table, lambda row: row.network)):
+        first = rows[0].first
+        leading = f"{HEADINGS[first.metrics[0]]} %"
+        columns = [column for column in columns_of(rows) if column.heading in (*ON_TERMINAL, leading)]
+        place = [PurePath(first.data.path).name, first.data.split, first.protocol, rows[0].network]
+        chance = f"{100 * first.data.chance[first.metrics[0]]:.3g}"
+        caption = (
+            f"{', '.join(place)}; chance {chance} %; mean ± error over sets (sets × networks) or networks (n)"
+        )
+        found.append((terminal_table(columns, rows, [caption]), cautions_on(rows)))
     return found
-
-
-def _summary_table(rows: Sequence[Result], groups: Sequence[Sequence[Result]]) -> "Table":
-    # A text that is the same in every row stands in the caption, so that the table fits 80 characters.
-    texts = {column: {column.text(row) for row in rows} for column in (*WHERE, NETWORK)}
-    same = [text for found in texts.values() if len(found) == 1 for text in found]
-    varying = [column for column, found in texts.items() if len(found) > 1]
-    costs = [column for column in cost_columns(rows) if column.heading in ON_TERMINAL]
-    shares = sorted({row.data.chance[row.metrics[0]] for row in rows})
-    chance = " or ".join(f"{100 * share:.3g}" for share in shares)
-    caption = f"{', '.join(same)}; mean ± sample standard deviation (networks trained); chance {chance} %"
-    return terminal_table([LABEL_AND_ROLE, *varying, *score_columns(rows)[:2], *costs], groups, [caption])

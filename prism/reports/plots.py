@@ -15,8 +15,10 @@ from matplotlib.markers import MarkerStyle
 from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from prism.artifacts.estimates import Sample
 from prism.artifacts.results import HEADINGS, Result
-from prism.reports.tables import Picture, grouped, role_of, variant_of
+from prism.reports.rows import Row
+from prism.reports.tables import Picture, grouped
 from prism.reports.text import significant
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
@@ -67,29 +69,29 @@ class Mark:
 
 @dataclass(frozen=True)
 class Series:
-    """Results that differ only in their budget and their seeds, smallest first."""
+    """Rows that differ only in their budget, smallest first."""
 
     name: str
     role: str
     mark: Mark
-    results: tuple[Result, ...]
+    rows: tuple[Row, ...]
 
 
-def series_of(results: Sequence[Result]) -> list[Series]:
-    """The series of results that may be compared, each with its own mark, in the order of the rows."""
-    curves: list[list[Result]] = []
-    for members in grouped(results, variant_of):
-        is_curve = len({one.subject.num_videos for one in members}) == len(members)
+def series_of(rows: Sequence[Row]) -> list[Series]:
+    """The series of rows that may be compared, each with its own mark, in the order of the rows."""
+    curves: list[list[Row]] = []
+    for members in grouped(rows, lambda row: row.variant):
+        is_curve = len({row.first.subject.num_videos for row in members}) == len(members)
         # Two rows of one budget are no curve: they stay together only if they share a label, too.
-        curves += [members] if is_curve else grouped(members, lambda one: one.label)
+        curves += [members] if is_curve else grouped(members, lambda row: row.first.label)
     ranks, found = Counter[str](), []
-    for members in sorted(curves, key=lambda members: results.index(members[0])):
-        role = role_of(members[0])
-        name = " / ".join(sorted({one.label for one in members}))
+    for members in sorted(curves, key=lambda members: rows.index(members[0])):
+        role = members[0].role
+        name = " / ".join(sorted({row.first.label for row in members}))
         mark, rank = Mark.of_rank(ranks[role]), ranks[role]
         if role:
             mark = Mark(mark.marker, GREY, False) if role == "floor" else Mark("*", BLACK, rank % 2 == 0)
-        ordered = sorted(members, key=lambda one: (one.subject.num_videos, one.subject.num_bytes))
+        ordered = sorted(members, key=lambda row: (row.first.subject.num_videos, row.first.subject.num_bytes))
         found.append(Series(name, role, mark, tuple(ordered)))
         ranks[role] += 1
     return found
@@ -118,22 +120,23 @@ COSTS: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
 
 
 def score_plots(series: Sequence[Series]) -> list[Picture]:
-    """The leading score of results that may be compared against each cost, with error bars, chance and ceiling."""
-    results = [result for one in series for result in one.results]
-    metric = results[0].metrics[0]
-    levels = [("chance", 100 * results[0].data.chance[metric])]
-    levels += [("full", 100 * one.summary()[0]) for one in results if role_of(one) == "ceiling"]
+    """The leading score of rows that may be compared against each cost, with error bars, chance and ceiling."""
+    rows = [row for one in series for row in one.rows]
+    metric = rows[0].first.metrics[0]
+    levels = [("chance", 100 * rows[0].first.data.chance[metric])]
+    levels += [("full", 100 * row.sample.mean) for row in rows if row.role == "ceiling"]
     plots = []
     for axis, against, cost in COSTS:
-        curves = [Curve([_point(cost(one), one) for one in some.results], some.mark) for some in series]
-        caption = f"Accuracy against {against}."
-        plots.append(score_plot(curves, axis, f"{HEADINGS[metric]} accuracy", caption, levels))
+        curves = [Curve([point_of(row.sample, row.mean(cost)) for row in one.rows], one.mark) for one in series]
+        plots.append(
+            score_plot(curves, axis, f"{HEADINGS[metric]} accuracy", f"Accuracy against {against}.", levels)
+        )
     return plots
 
 
-def _point(cost: float, result: Result) -> tuple[float, float, float]:
-    mean, std, _ = result.summary()
-    return cost, 100 * mean, 100 * (std or 0)
+def point_of(sample: Sample, cost: float) -> tuple[float, float, float]:
+    """The point of a `Curve` for some scores."""
+    return cost, 100 * sample.mean, 100 * sample.spread
 
 
 def score_plot(

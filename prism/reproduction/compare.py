@@ -306,7 +306,7 @@ class Comparison:
         # Both would not fit 80 characters.
         last = LEAD if any(line.lead for line in self.lines) else DISK
         shown = [column for column in sheet.columns if column.heading in (*TERMINAL, last)]
-        return terminal_table(shown, [self.lines], sheet.notes)
+        return terminal_table(shown, self.lines, sheet.notes)
 
     def to_markdown(self) -> str:
         """The table with its notes, as Markdown."""

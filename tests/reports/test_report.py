@@ -20,11 +20,10 @@ from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncodi
 from prism.artifacts.results import Result, Subject
 from prism.errors import ConfigError, OutputError
 from prism.reports import plots
-from prism.reports.groups import conclusion_of
-from prism.reports.notes import notes_on
 from prism.reports.page import report, summary_tables
 from prism.reports.plots import Curve, series_of
-from prism.reports.tables import cost_columns, grouped, in_order, role_of
+from prism.reports.rows import columns_of, conclusion_of, notes_on, role_of, rows_of
+from prism.reports.tables import grouped
 from prism.reports.text import printable
 from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
 
@@ -61,7 +60,7 @@ class Words(HTMLParser):
 def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_table(exhibit):
     page = page_of(exhibit.everything())
     words = Words(page).text
-    for text in ("90.0 ± 10.0 (3)", "6 (3.00)", "a guess scores 50 %", "subset (floor)", "full (ceiling)"):
+    for text in ("90.0 ± 10.0 (3)", "6 (3.00)", "a guess scores 50.", "subset (floor)", "full (ceiling)"):
         assert text in words
     said = (
         "The best set is “PRISM”: top-1 50.0 ± 10.0 (3) %, above the floor (30.0 %) and below the ceiling (90.0 %)"
@@ -81,13 +80,12 @@ def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_tabl
 def test_a_score_as_high_as_the_floor_or_the_ceiling_lies_neither_above_nor_below_it(exhibit, share, says):
     made = exhibit.of_set(exhibit.condensed("set.safetensors"), shares=(share,))
     scale = [exhibit.of_store("subset", 2, shares=(0.3,)), exhibit.of_store("full", 8, shares=(0.9,))]
-    assert says in conclusion_of(load([made, *scale]), [])
+    assert says in conclusion_of(rows_of(load([made, *scale])))
 
 
 def test_rows_count_storage_as_the_paper_does(exhibit):
-    result = Result.load(exhibit.of_set(exhibit.condensed("set.safetensors")))
-    texts = {column.heading: column.text(result) for column in cost_columns([result])}
-    assert texts["float32 MiB"] == f"{6 * 3 * 16 * 16 * 4 / 2**20:.3g}"
+    rows = rows_of(load([exhibit.of_set(exhibit.condensed("set.safetensors"))]))
+    texts = {column.heading: column.text(rows[0]) for column in columns_of(rows)}
     assert texts["% of full"] == f"{100 * 6 / 64:.3g}"
     assert texts["key-frames"] == "6 (3.00)"
 
@@ -139,7 +137,7 @@ def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit)
     config = {"model": "convnet3d", "epochs": 500}
     own = config | {"flip": "never", "stratified": True}
     results = load([exhibit.of_set(made, "A", config=own), exhibit.of_set(made, "B", config=config)])
-    said = " ".join(notes_on(results))
+    said = " ".join(notes_on(rows_of(results)))
     assert "different flip: never (“A”) and protocol (“B”)" in said
     assert "different stratified: False (“B”) and True (“A”)" in said
 
@@ -151,25 +149,26 @@ def test_different_versions_and_different_training_of_rivals_are_pointed_out(exh
         exhibit.of_set(made, "long", provenance=old),
         exhibit.of_set(made, "short", config=short, provenance=new),
     ]
-    said = notes_on(load(paths))
+    said = notes_on(rows_of(load(paths)))
     assert "The rows are of different versions of prism (0.0.1, 0.1.0), which may change their scores." in said
     assert any("different epochs: 500 (“long”) and 9 (“short”)" in note for note in said)
-    assert not any("different" in note for note in notes_on(load([paths[0], paths[0]])))
+    assert not any("different" in note for note in notes_on(rows_of(load([paths[0], paths[0]]))))
 
 
 def test_rows_that_differ_in_budget_only_are_one_series(exhibit):
     small, large = exhibit.condensed("small.safetensors", vpc=1), exhibit.condensed("large.safetensors", vpc=3)
-    (series,) = series_of(load([exhibit.of_set(large, "VPC 3"), exhibit.of_set(small, "VPC 1")]))
-    assert [one.subject.num_videos for one in series.results] == [2, 6]
-    marks = [one.mark for one in series_of(load([exhibit.of_set(small, "a"), exhibit.of_set(small, "b")]))]
+    (series,) = series_of(rows_of(load([exhibit.of_set(large, "VPC 3"), exhibit.of_set(small, "VPC 1")])))
+    assert [row.first.subject.num_videos for row in series.rows] == [2, 6]
+    alike = rows_of(load([exhibit.of_set(small, "a"), exhibit.of_set(small, "b")]))
+    marks = [one.mark for one in series_of(alike)]
     assert len(marks) == len(set(marks)) == 2
 
 
 def test_marks_of_equal_cost_stand_at_one_place_and_differ_in_shape(exhibit):
     paths = [exhibit.of_set(exhibit.condensed("set.safetensors"), label) for label in "abc"]
-    series = series_of(load([*paths, exhibit.of_store("subset", 2)]))
+    series = series_of(rows_of(load([*paths, exhibit.of_store("subset", 2)])))
     axes = Figure().add_subplot()
-    curves = [Curve([(one.results[0].shown, 50.0, 1.0)], one.mark) for one in series]
+    curves = [Curve([(one.rows[0].first.shown, 50.0, 1.0)], one.mark) for one in series]
     plots.draw(axes, curves, [])
     lines = [bars[0] for bars in axes.containers]
     assert [line.get_xdata().tolist() for line in lines] == [[1000]] * 4
@@ -205,7 +204,7 @@ def test_a_ceiling_below_the_floor_is_remarked_upon(exhibit):
     paths = [exhibit.of_store("subset", 2, shares=(0.4, 0.6)), exhibit.of_store("full", 8, shares=(0.3,))]
     ((_, (caution,)),) = summary_tables(load(paths))
     assert caution.startswith(
-        "Caution: the ceiling “full” (30.0 ± – (1) %) lies below the floor “subset” (50.0 ± 14.1 (2) %)"
+        "Caution: the ceiling “full” (30.0 ± – (1) %) lies below the floor “subset” (50.0 ± 10.0 (2 × 1) %)"
     )
     width = {"model": "convnet3d", "epochs": 500, "width": 4}
     wider = [paths[0], exhibit.of_store("full", 8, shares=(0.3,), config=width)]
@@ -215,7 +214,7 @@ def test_a_ceiling_below_the_floor_is_remarked_upon(exhibit):
 def test_the_same_files_give_the_same_page_in_any_order(exhibit):
     paths = exhibit.everything()
     assert page_of(paths) == page_of([*paths[::-1], paths[0]])
-    assert [role_of(row) for row in in_order(load(paths[::-1]))] == ["floor", "", "ceiling"]
+    assert [row.role for row in rows_of(load(paths[::-1]))] == ["floor", "", "ceiling"]
 
 
 def test_the_page_leads_nowhere_and_runs_nothing(exhibit):

@@ -10,8 +10,8 @@ from exhibits import Exhibit
 import prism
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result, Subject
-from prism.reports.groups import best_of, conclusion_of, group_over_seeds, lead_over_floor, sheet_of
 from prism.reports.page import build_page, summary_tables
+from prism.reports.rows import best_of, columns_of, conclusion_of, lead_over_floor, notes_on, rows_of
 from prism.reports.sources import load_results
 from prism.reports.tables import grouped
 
@@ -54,23 +54,21 @@ def load(paths: list[Path]) -> list[Result]:
 
 def test_a_set_counts_once_and_leads_by_what_prism_lead_says(exhibit):
     ours, floor = made(exhibit, "prism", OURS), made(exhibit, "random", FLOOR)
-    found = group_over_seeds(load([*ours, *floor]))
-    assert [(one.label, one.role) for one in found] == [("random", "floor"), ("prism", "")]
+    found = rows_of(load([*ours, *floor]))
+    assert [(row.first.label, row.role) for row in found] == [("random", "floor"), ("prism", "")]
     best = best_of(found)
     assert best is not None
     assert best is found[1]
     assert best.sample.means == pytest.approx({0: 0.55, 1: 0.65, 2: 0.95})
     assert best.sample.in_percent == "71.7 ± 12.0 (3 × 2)"
     assert lead_over_floor(best, found) == prism.lead(ours, floor)
-    sheet = sheet_of(found)
-    assert sheet is not None
-    texts = [[column.text(row) for column in sheet.columns] for row in sheet.rows]
+    texts = [[column.text(row) for column in columns_of(found)[:5]] for row in found]
     lead = str(prism.lead(ours, floor))
     assert texts == [
-        ["random (floor)", "2", "28.3 ± 1.7 (3 × 2)", "–", lead],
-        ["prism", "2", "71.7 ± 12.0 (3 × 2)", lead, "–"],
+        ["random (floor)", "random", "28.3 ± 1.7 (3 × 2)", "–", lead],
+        ["prism", "prism", "71.7 ± 12.0 (3 × 2)", lead, "–"],
     ]
-    assert len(sheet.notes) == 1
+    assert not any("Caution" in note for note in notes_on(found))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +87,7 @@ def test_what_was_made_or_scored_otherwise_stands_apart(exhibit, changes):
     other = made(exhibit, "prism", {1: (0.6, 0.7)}, **changes)
     loaded = load_results([first, *other])
     parts = grouped(loaded, lambda one: one.group)
-    assert [len(one.results) for some in parts for one in group_over_seeds(some)] == [1, 1]
+    assert [len(one.results) for some in parts for one in rows_of(some)] == [1, 1]
     assert "The best set is" in build_page(loaded)
 
 
@@ -97,7 +95,7 @@ def test_a_floor_of_other_clips_or_another_network_is_none(exhibit):
     config = {"model": "cnn-gru", "width": 64, "epochs": 500, "seed": 0}
     more = [with_more_clips(result) for result in load(made(exhibit, "random", FLOOR))]
     other = load(made(exhibit, "random", FLOOR, config=config))
-    found = group_over_seeds([*load(made(exhibit, "prism", OURS)), *more, *other])
+    found = rows_of([*load(made(exhibit, "prism", OURS)), *more, *other])
     best = best_of(found)
     assert best is not None
     assert lead_over_floor(best, found) is None
@@ -108,14 +106,11 @@ def with_more_clips(result: Result) -> Result:
 
 
 def test_copies_and_networks_of_several_sets_are_named(exhibit):
-    (one,) = group_over_seeds(load(made(exhibit, "prism", OURS, first_seed=0)))
-    sheet = sheet_of([one])
-    assert sheet is not None
-    assert "2 of 2 networks score more than one set of “prism”" in sheet.notes[1]
-    copies = [replace(one, subject=replace(one.subject, videos="same")) for one in one.results]
-    (same,) = group_over_seeds(copies)
-    assert "3 of 3 sets of “prism” hold the same videos as another one" in sheet_of([same]).notes[2]
-    ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))[1:]
+    rows = rows_of(load(made(exhibit, "prism", OURS, first_seed=0)))
+    assert any("2 of 2 networks score more than one set of “prism”" in note for note in notes_on(rows))
+    copies = [replace(one, subject=replace(one.subject, videos="same")) for one in rows[0].results]
+    assert any("3 of 3 sets of “prism” hold the same videos" in note for note in notes_on(rows_of(copies)))
+    ((_, cautions),) = summary_tables(load(made(exhibit, "dm", OURS, first_seed=0)))
     assert len(cautions) == 1
 
 
@@ -130,14 +125,12 @@ def test_the_page_shows_one_of_the_sets_and_concludes_from_all(exhibit):
         paths.append(exhibit.save(subject, "ours", shares=shares, first_seed=10 * seed))
     page = build_page(load_results([*paths, *made(exhibit, "random", FLOOR)]))
     assert "The best sets over seeds are “ours”: top-1 71.7 ± 12.0 (3 × 2) %" in page
-    assert "Each set alone:" in page
     assert "set0" in page.partition('class="gallery"')[2].partition("<h3>")[0]
     assert "(set1)" not in page
-    assert "Of the sets of a group the first one is shown." in page
+    assert "Of the sets of a row the first one is shown." in page
     alone = build_page(load_results(paths[:1]))
-    assert "Each set alone:" not in alone
     assert "The best set is" in alone
-    assert "sets of a group" not in alone
+    assert "sets of a row" not in alone
 
 
 def exhibit_bytes(path: Path) -> int:
@@ -157,22 +150,20 @@ def test_sets_that_only_seem_to_be_made_alike_stand_apart(exhibit, changes):
     if changes.get("config") == {}:
         one = replace(one, subject=replace(one.subject, config={}))
     other = replace(one, subject=replace(one.subject, **changes))
-    assert [len(found.results) for found in group_over_seeds([one, other])] == [1, 1]
-    assert sheet_of(group_over_seeds([one, other])) is None
+    assert [len(found.results) for found in rows_of([one, other])] == [1, 1]
 
 
-def test_random_clips_of_another_store_alone_make_no_table(exhibit):
+def test_random_clips_of_another_store_are_not_the_best_of_several_sets(exhibit):
     (subset,) = load([exhibit.of_store("subset", 2, shares=(0.2, 0.3, 0.4))])
     subset = replace(subset, subject=replace(subset.subject, path="elsewhere", fingerprint="elsewhere"))
     (ours,) = load(made(exhibit, "prism", {0: (0.9, 0.9)}))
-    assert best_of(group_over_seeds([subset, ours])) is None
-    assert "“prism”" in conclusion_of([subset, ours], group_over_seeds([subset, ours]))
+    assert "“prism”" in conclusion_of(rows_of([subset, ours]))
 
 
 def test_the_conclusion_lies_on_the_scale(exhibit):
     ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
-    said = conclusion_of(results, group_over_seeds(results))
+    said = conclusion_of(rows_of(results))
     assert said.endswith("(3 × 2) %, not above the floor (80.0 %) and below the ceiling (80.0 %).")
 
 
@@ -204,17 +195,16 @@ def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys):
             exhibit, "prism", {seed: (0.1 + seed / 2, 0.2 + seed / 2) for seed in (0, 1)}, label=label, **config
         )
         paths += made(exhibit, "random", {0: (0.3, 0.3), 1: (0.1, 0.1)}, **config)
-    (_, _), *tables = summary_tables(load(paths))
+    tables = summary_tables(load(paths))
     for table, _ in tables:
         Console(width=80).print(table)
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
-    assert said.count("40.0 ± 25.0 (2 × 2)") == said.count("+20.0") // 2 == len(tables) == 3
+    assert said.count("40.0 ± 25.0 (2 × 2)") == said.count("+20.0") == len(tables) == 3
     for words, times in {
         "val, ": 1,
         "test, ": 2,
         "cnn-gru, width 64, hidden 128": 1,
-        "A set counts once": 1,
     }.items():
         assert said.count(words) == times
     assert label[:6] in said
@@ -222,7 +212,6 @@ def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys):
 
 def test_a_lead_without_an_interval_is_explained_in_the_notes(exhibit):
     ours, floor = made(exhibit, "prism", {0: (0.5,), 1: (0.7,)}), made(exhibit, "random", {0: (0.3,), 1: (0.5,)})
-    sheet = sheet_of(group_over_seeds(load([*ours, *floor])))
-    assert sheet is not None
-    assert [column.text(sheet.rows[1]) for column in sheet.columns][3] == "+20.0 [–]"
-    assert "all values behind it are equal" in sheet.notes[1]
+    rows = rows_of(load([*ours, *floor]))
+    assert columns_of(rows)[3].text(rows[1]) == "+20.0 [–]"
+    assert any("all values behind it are equal" in note for note in notes_on(rows))

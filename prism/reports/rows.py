@@ -1,0 +1,265 @@
+"""Rows: sets that differ in nothing but their seeds, with scores, leads and costs, and what to know of them."""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of, warn_versions
+from prism.artifacts.results import HEADINGS, SEEDS, TESTS, Result
+from prism.config import described
+from prism.evaluation.options import EvaluateConfig
+from prism.evaluation.protocols import PROTOCOLS, WANG2024
+from prism.machine.text_io import canonical_json
+from prism.reports.tables import Column, grouped
+from prism.reports.text import in_bytes, in_seconds, listed, significant
+
+OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
+"""Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
+BUDGET_KEYS = {"vpc", "lr", "batch_real", "dynamic_lr", "hallucinator_lr"}
+"""Options that change along one accuracy-against-compression curve (the paper tunes them per VPC)."""
+NUMBERS = (None, "float32", "float16", "uint8")  # What any other storage keeps depends on its quality.
+STORED_CLIPS = (
+    "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a random "
+    "subset of them (Okanovic et al., arXiv 2305.18424)."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One or more results of each set of a group."""
+
+    results: tuple[Result, ...]
+
+    @property
+    def first(self) -> Result:
+        """The result that speaks for all where they do not differ."""
+        return self.results[0]
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The leading scores, by set."""
+        return sample_of(self.results)
+
+    @cached_property
+    def role(self) -> str:
+        """`floor` for random real clips, `ceiling` for all real training clips, else empty."""
+        return role_of(self.first)
+
+    @property
+    def name(self) -> str:
+        """The label, with the role."""
+        return f"{self.first.label} ({self.role})" if self.role else self.first.label
+
+    @property
+    def network(self) -> str:
+        """The architecture, with sizes that the options name."""
+        config = self.first.config
+        sizes = [f"{key} {config[key]}" for key in ("width", "hidden") if config.get(key)]
+        return ", ".join([str(config.get("model", "unknown")), *sizes])
+
+    @property
+    def budget(self) -> tuple[str, int]:
+        """The network, and the clips of an epoch: rivals share both."""
+        return self.network, self.first.subject.num_videos
+
+    @property
+    def method(self) -> str:
+        """The method, with the storage and the takes of its clips, where they are not the plain ones."""
+        subject, storage = self.first.subject, self.first.subject.config.get("storage")
+        # Storage and takes decide, too, how much there is to see at equal bytes and at equal clips.
+        kept = "" if storage in NUMBERS else f"{storage} {subject.config.get('quality')}"
+        return ", ".join(filter(None, [subject.method, kept, "takes" if self.has_takes else ""]))
+
+    @property
+    def has_takes(self) -> bool:
+        """Whether a set holds other clips than those that an epoch shows."""
+        return self.first.subject.stored_clips != self.first.subject.num_videos
+
+    @property
+    def variant(self) -> str:
+        """Equal for rows that differ only in their budget."""
+        options = {k: v for k, v in self.first.subject.config.items() if k not in {*BUDGET_KEYS, *SEEDS}}
+        return canonical_json([self.first.subject.method, self.network, options])
+
+    def mean(self, value: Callable[[Result], float]) -> float:
+        """The mean of a number over the results."""
+        return fmean(map(value, self.results))
+
+
+def role_of(result: Result) -> str:
+    """The `Row.role` of a result."""
+    subject, data = result.subject, result.data
+    # Results of earlier versions name no fingerprint.
+    is_own = subject.fingerprint == data.fingerprint if subject.fingerprint else subject.path == data.path
+    if subject.made_from or (subject.kind == "store" and not is_own):
+        return ""  # Clips of another store are neither floor nor ceiling of this one.
+    if subject.method in ("random", "subset") and subject.stored_clips == subject.num_videos:
+        return "floor"
+    return "ceiling" if subject.method == "full" else ""
+
+
+def rows_of(results: Sequence[Result]) -> list[Row]:
+    """Results that may be compared, by what made and what scored their sets; rivals together, the floor first."""
+
+    def making(one: Result) -> str:
+        scored = {key: value for key, value in one.config.items() if key not in ("seed", "seeds")}
+        return canonical_json([one.label, role_of(one), one.subject.kind, one.subject.making, scored])
+
+    def place(row: Row) -> tuple[object, ...]:
+        return *row.budget, ("floor", "", "ceiling").index(row.role), row.sample.mean, row.name, row.variant
+
+    parts = [part for some in grouped(results, making) for part in _one_of_each_seed(some)]
+    return sorted((Row(tuple(some)) for some in parts), key=place)
+
+
+def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
+    """The results apart where two sets have the same seeds: something that they do not record made them differ."""
+    known: dict[str, list[str]] = {}
+
+    def number(one: Result) -> int:
+        subject = one.subject
+        prints = known.setdefault(canonical_json([subject.config.get(name) for name in SEEDS]), [])
+        if subject.fingerprint not in prints:
+            prints.append(subject.fingerprint)
+        return prints.index(subject.fingerprint)
+
+    return grouped(results, number)
+
+
+def best_of(rows: Sequence[Row]) -> Row | None:
+    """The row with the highest mean, floor and ceiling aside; of several sets, where there is one such row."""
+    sets = [row for row in rows if not row.role]
+    # The best of several single sets would be the luckiest.
+    several = [row for row in sets if row.sample.error is not None and row.first.subject.kind != "store"]
+    return max(several or sets, key=lambda row: row.sample.mean, default=None)
+
+
+def lead_over_floor(row: Row, rows: Sequence[Row]) -> Estimate | None:
+    """The lead over random clips of the same number, under the same network; None where none is known."""
+    floors = [other for other in rows if other.role == "floor" and other.budget == row.budget and other is not row]
+    leads = [lead for floor in floors if (lead := row.sample.lead(floor.sample))]
+    return min(leads, key=lambda lead: lead.mean, default=None)
+
+
+def behind_best(row: Row, rows: Sequence[Row]) -> Estimate | None:
+    """The lead of the best row over this one, under the same network with as many clips."""
+    best = best_of([other for other in rows if other.budget == row.budget])
+    return best.sample.lead(row.sample) if best and best is not row else None
+
+
+def columns_of(rows: Sequence[Row]) -> list[Column]:
+    """The columns of a table: networks, stored clips and leads only where they say something."""
+    top1, *others = rows[0].first.metrics
+    scores = [
+        Column(f"{HEADINGS[other]} %", lambda row, other=other: sample_of(row.results, other).in_percent)
+        for other in others
+    ]
+    leads = (("lead over the floor", lead_over_floor), ("the best leads by", behind_best))
+    compared = [
+        Column(heading, lambda row, lead=lead: str(lead(row, rows) or "–"), wraps=True)
+        for heading, lead in leads
+        if any(lead(row, rows) for row in rows)
+    ]
+    networks = (
+        [Column("network", lambda row: row.network, False)] if len({row.network for row in rows}) > 1 else []
+    )
+    stored = [Column("stored clips", lambda row: f"{row.first.subject.stored_clips:,}")]
+    return [
+        Column("set", lambda row: row.name, False),
+        Column("method", lambda row: row.method, False),
+        *networks,
+        Column(f"{HEADINGS[top1]} %", lambda row: row.sample.in_percent),
+        *compared,
+        *scores,
+        Column("clips", lambda row: f"{row.first.subject.num_videos:,}"),
+        *(stored if any(row.has_takes for row in rows) else []),
+        Column("trained on", lambda row: f"{row.first.shown:,}"),
+        Column("key-frames", _keyframes),
+        Column("on disk", lambda row: in_bytes(round(row.mean(lambda one: one.subject.num_bytes)))),
+        Column("% of full", lambda row: significant(100 * row.mean(_share))),
+        Column("time/run", lambda row: in_seconds(row.mean(lambda one: fmean(run.seconds for run in one.runs)))),
+    ]
+
+
+def _keyframes(row: Row) -> str:
+    count = row.mean(lambda one: one.subject.num_keyframes)
+    return f"{round(count):,} ({count / row.first.subject.num_videos:.2f})"
+
+
+def _share(result: Result) -> float:
+    return result.subject.float32_bytes / result.data.train_float32_bytes
+
+
+def notes_on(rows: Sequence[Row]) -> list[str]:
+    """How to read the numbers of rows, and how they differ beside the set."""
+    data, protocol = rows[0].first.data, rows[0].first.protocol
+    chance = f"{100 * data.chance[rows[0].first.metrics[0]]:.3g}"
+    seen = "networks may have been trained on, and settings" if data.split == "train" else "settings may have been"
+    notes = [
+        f"Accuracies in percent after the last epoch; a guess scores {chance}. A set counts once, with the mean "
+        "of its networks: mean ± standard error over sets (sets × networks of each), or of one set mean ± sample "
+        "standard deviation (networks), which says nothing of the next set."
+    ]
+    leads = [lead for row in rows for lead in (lead_over_floor(row, rows), behind_best(row, rows)) if lead]
+    if leads:
+        notes.append(
+            "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's "
+            "t, paired where both have the same seeds."
+        )
+        notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
+    notes += [PROTOCOLS[protocol].words] if protocol in PROTOCOLS else []
+    if protocol == WANG2024.name:
+        notes.append(
+            "What earlier work prints for condensed sets under this protocol is the best, on the test clips, of "
+            "about ten such means along a condensation; here each is of one set."
+        )
+    notes += cautions_on(rows)
+    notes.append(
+        "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips). % "
+        "of full: stored frames, counted as float32 as the paper does, of the same count for all training clips."
+    )
+    notes += [STORED_CLIPS] if any(row.has_takes for row in rows) else []
+    notes += [] if data.split in TESTS else [f"Scored on the {data.split} split, which {seen} chosen on."]
+    return [*notes, *filter(None, [warn_versions("The rows", [one for row in rows for one in row.results])])]
+
+
+def cautions_on(rows: Sequence[Row]) -> list[str]:
+    """Why the numbers of rows may mislead."""
+    found = [f"“{one.label}”: {one.caution}" for row in rows for one in row.results if one.caution]
+    found += [doubt for row in rows for doubt in doubts_of(row.first.label, row.results)]
+    found += [
+        f"the ceiling “{ceiling.first.label}” ({ceiling.sample.in_percent} %) lies below the floor "
+        f"“{floor.first.label}” ({floor.sample.in_percent} %), so it is none: train on all clips for more "
+        "--epochs, or with another --lr."
+        for ceiling in rows
+        for floor in rows
+        if (ceiling.role, floor.role, ceiling.network) == ("ceiling", "floor", floor.network)
+        and ceiling.sample.mean < floor.sample.mean
+    ]
+    # A result records these only where they differ from their defaults.
+    rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
+    for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):
+        users: dict[str, set[str]] = {}
+        for row in rows:
+            users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.first.label)
+        of = [f"{value} ({', '.join(f'“{n}”' for n in sorted(names))})" for value, names in sorted(users.items())]
+        found += [f"the rows were trained with different {key}: {listed(of)}."] if len(of) > 1 else []
+    return [f"Caution: {text}" for text in found]
+
+
+def conclusion_of(rows: Sequence[Row]) -> str:
+    """The best row between floor and ceiling, in one sentence; empty where there is none."""
+    best = best_of(rows)
+    if best is None:
+        return ""
+    places, score = [], best.sample.mean
+    for role, word, lies_so in (("floor", "above", operator.gt), ("ceiling", "below", operator.lt)):
+        limits = [row.sample.mean for row in rows if (row.role, row.network) == (role, best.network)]
+        if limits:
+            limit = max(limits)
+            places.append(f"{'' if lies_so(score, limit) else 'not '}{word} the {role} ({100 * limit:.1f} %)")
+    which = "set is" if best.sample.error is None else "sets over seeds are"
+    metric, where = HEADINGS[best.first.metrics[0]], f", {' and '.join(places)}" if places else ""
+    return f"The best {which} “{best.first.label}”: {metric} {best.sample.in_percent} %{where}."
