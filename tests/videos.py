@@ -1,5 +1,8 @@
 """Tiny videos for tests: every frame shows its own number, as eight bright or dark blocks."""
 
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -79,6 +82,65 @@ def write_numbered(
             output.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
         output.mux(stream.encode())
     return path
+
+
+def write_fields(path: Path, num_frames: int, together: bool, is_parted: Callable[[int], bool]) -> Path:
+    """Write H.264 that no encoder at hand makes: frames that are coded as two pictures, one of every second row.
+
+    The samples are stored as they are (I_PCM), in groups of 12 frames that are coded in another order than shown.
+
+    Args:
+        path: the file, whose suffix names the container.
+        num_frames: frames, which show 0, 1, …, at 25 a second.
+        together: whether the two pictures of a frame share a packet.
+        is_parted: whether the frame of a number is coded as two pictures.
+    """
+    sps = f"{77:08b}{0:08b}{30:08b}" + _golomb(0, 0, 0, 4, 2) + "0" + _golomb(3, 1) + "0010" + "1" + "00000000"
+    pps = _golomb(0, 0) + "00" + _golomb(0, 0, 0) + "000" + _golomb(0, 0, 0) + "100"
+    sets = _nal(0x67, sps + "11" + _golomb(0, 0, 10, 10, 1, 2) + "1") + _nal(0x68, pps + "1")
+    packets = []
+    for start in range(0, num_frames, 12):
+        for at, number in enumerate((0, 2, 1, 4, 3, 6, 5, 8, 7, 10, 9, 11)):
+            rows = numbered(start + number)[..., 0]
+            fields = [rows[0::2], rows[1::2]] if is_parted(start + number) else [rows]
+            pictures = []
+            for parity, field in enumerate(fields):
+                is_first = at == parity == 0
+                bits = _golomb(0, 7, 0) + f"{at:04b}" + ("0" if len(fields) == 1 else f"1{parity}")
+                bits += (_golomb(start // 12) if is_first else "") + f"{2 * number + parity:08b}"
+                bits += ("00" if is_first else "0") + _golomb(0, 1)
+                height, width = field.shape
+                blocks = [field[y : y + 16, x : x + 16] for y in range(0, height, 16) for x in range(0, width, 16)]
+                samples = [block.tobytes() + bytes([128] * 128) for block in blocks]
+                pictures.append(sets * is_first + _nal(0x65 if is_first else 0x61, bits, samples))
+            halves = [b"".join(pictures)] if together else pictures
+            for half, data in enumerate(halves):
+                packets.append((data, 2 * (start + at) + half, 2 * (start + number) + half + 2, 2 // len(halves)))
+    path.with_suffix(".h264").write_bytes(b"".join(data for data, *_ in packets))
+    with av.open(str(path.with_suffix(".h264"))) as raw, av.open(str(path), "w") as output:
+        stream = output.add_stream_from_template(raw.streams.video[0])
+        for data, dts, pts, duration in packets:
+            packet = av.Packet(data)
+            packet.stream, packet.time_base, packet.is_keyframe = stream, Fraction(1, 50), data.startswith(sets)
+            packet.dts, packet.pts, packet.duration = dts, dts if path.suffix == ".avi" else pts, duration
+            output.mux(packet)
+    return path
+
+
+def _golomb(*numbers: int) -> str:
+    return "".join(f"{number + 1:b}".zfill(2 * (number + 1).bit_length() - 1) for number in numbers)
+
+
+def _nal(header: int, bits: str, macroblocks: Iterable[bytes] = ()) -> bytes:
+    """A unit of H.264: bits, then macroblocks of plain samples, each after its type and filled to whole bytes."""
+    data = b""
+    for samples in macroblocks:
+        bits += _golomb(25)
+        data += int(bits + "0" * (-len(bits) % 8), 2).to_bytes(-(-len(bits) // 8)) + samples
+        bits = ""
+    bits = bits or "1"
+    data += int(bits + "0" * (-len(bits) % 8), 2).to_bytes(-(-len(bits) // 8))
+    return b"\0\0\0\1" + bytes([header]) + re.sub(rb"\0\0(?=[\0-\3])", b"\0\0\3", data)
 
 
 def write_audio(path: Path) -> Path:

@@ -2,13 +2,13 @@
 
 The index of a frame is its position among the frames that the decoder gives. There are two ways to reach it:
 
-1. by time: seek to a key frame and decode up to the last wanted frame, which its time stamp identifies;
-2. in order: decode the whole video and count.
+1. in order: decode the whole video and count, which finds all damage too;
+2. by time: seek to a key frame and decode up to the last wanted frame, which its time stamp identifies.
 
-The first is for MP4, QuickTime and Matroska, which store a time stamp for every packet. Files copied from AVI have
-invented ones: none is trusted where a codec reorders frames, and yet shows each at the time it is decoded. On
-the way the frames must come out in the order of all stamps; at the first that does not, and wherever something is
-lost or damaged, the whole video is decoded in order.
+The second is for long videos in MP4, QuickTime and Matroska, which store a time stamp for every packet. Files
+copied from AVI have invented ones: none is trusted where a codec reorders frames, and yet shows each at the time
+it is decoded; nor where two packets may hold the fields of one frame. On the way the frames must come out in the
+order of all stamps; at the first that does not, and wherever something is damaged, the video is decoded in order.
 
 Frames are damaged from a packet that cannot be decoded, or a frame that the decoder flags, to the next key frame.
 All frames are turned and mirrored by the display matrix of the first one, as FFmpeg does. The shape of pixels, and
@@ -19,10 +19,11 @@ import os
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from itertools import chain, dropwhile
+from functools import cached_property
+from itertools import chain, dropwhile, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -53,6 +54,11 @@ CHECKING = {"vp8": "libvpx", "vp9": "libvpx-vp9"}
 """Decoders that refuse what is damaged; FFmpeg's own of these codecs show it."""
 EXPLODING = {"hevc", "mjpeg"}
 """Codecs whose decoders in FFmpeg flag no frame as damaged, but can refuse one."""
+LONG_VIDEO = 250
+"""Frames from which on no more of a video is decoded than its windows need, where it can be sought. In a shorter
+one they need most of it: encoders write a key frame every 250 frames."""
+MOST_KEPT = 2**26
+"""Bytes up to which a file is read once: its packets are counted, then decoded."""
 MIN_SIDE, MAX_PIXELS, MAX_SECONDS = 8, 2**25, 4 * 3600.0
 """Least side and most pixels of a frame, and longest video; `ingestion/pool.py` limits memory and time."""
 
@@ -95,28 +101,29 @@ def read_clips(
     Raises:
         VideoError: the video cannot be used; the reason is its message.
     """
-    video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size)
-    # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
-    guess = video.num_frames
-    scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read_in_order(())
-    is_stamped = bool(video.times) and not whole
-    for _ in range(4):
-        if scan.video_frames < 2:
-            one = "there is only one frame, which cannot show a motion."
-            raise VideoError(one if scan.video_frames else "no frame can be decoded.")
-        windows = choose(scan.video_frames, scan.runs, video.rate)
-        if not windows:
-            raise VideoError(f"no clip fits between what is damaged: {scan.damage}")
-        clips = [window.indices(num_frames, scan.video_frames) for window in windows]
-        wanted = {index for clip in clips for index in clip}
-        if wanted <= scan.frames.keys():
-            if whole and scan.damage:
-                raise VideoError(scan.damage)
-            pixels = [np.stack([video.upright(scan.frames[index]) for index in clip]) for clip in clips]
-            return Outcome(tuple(windows), scan.video_frames, damage=scan.damage), pixels
-        found = video.read_by_time(wanted) if is_stamped and isinstance(video, _Video) else None
-        is_stamped = found is not None
-        scan = video.read_in_order(wanted) if found is None else _Scan(guess, scan.runs, found)
+    with ExitStack() as stack:
+        video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size, stack)
+        # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
+        guess = video.num_frames
+        scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read_in_order(())
+        is_sought = len(video.times) >= LONG_VIDEO and not whole
+        for _ in range(4):
+            if scan.video_frames < 2:
+                one = "there is only one frame, which cannot show a motion."
+                raise VideoError(one if scan.video_frames else "no frame can be decoded.")
+            windows = choose(scan.video_frames, scan.runs, video.rate)
+            if not windows:
+                raise VideoError(f"no clip fits between what is damaged: {scan.damage}")
+            clips = [window.indices(num_frames, scan.video_frames) for window in windows]
+            wanted = {index for clip in clips for index in clip}
+            if wanted <= scan.frames.keys():
+                if whole and scan.damage:
+                    raise VideoError(scan.damage)
+                pixels = [np.stack([video.upright(scan.frames[index]) for index in clip]) for clip in clips]
+                return Outcome(tuple(windows), scan.video_frames, damage=scan.damage), pixels
+            found = video.read_by_time(wanted) if is_sought and isinstance(video, _Video) else None
+            is_sought = found is not None
+            scan = video.read_in_order(wanted) if found is None else _Scan(guess, scan.runs, found)
     raise VideoError("its frames change from one reading to the next.")
 
 
@@ -140,63 +147,74 @@ class _Video:
         cut: says that the file ends early, if it does.
     """
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(self, path: Path, size: int, stack: ExitStack) -> None:
         self.path, self.size = path, size
         self.converter = VideoReformatter()
-        self.matrix: list[int] | None = None
         if not path.is_file():
             raise VideoError("there is no such file.")
-        if path.stat().st_size == 0:
+        if (num_bytes := path.stat().st_size) == 0:
             raise VideoError("the file is empty.")
-        with _opened(path) as (container, stream):
-            codec, unit = stream.codec_context, stream.time_base or Fraction(1, 25)
-            if codec.width and codec.height:
-                _check_frame(codec.width, codec.height)
-            # Before a frame is decoded, which may change it.
-            reorders = codec.has_b_frames
-            stamps, end, is_whole = self._survey(container, stream)
-            times = sorted(time for pts, dts in stamps if (time := dts if pts is None else pts) is not None)
-            declared = stream.average_rate or stream.guessed_rate
-            span = (times[-1] - times[0]) * unit if times else Fraction(0)
-            seconds = float(span or len(stamps) / (declared or 25))
-            if seconds > MAX_SECONDS:
-                raise VideoError(f"it plays for {seconds:.0f} seconds, more than {MAX_SECONDS:g}.")
-            self.num_frames = len(stamps)
-            self.rate = _rate(declared, span, len(times))
-            # The last frame counts too, which may have no duration.
-            end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
-            self.cut = _early_end(container, stream, end)
-            is_stamped = len({pts for pts, _ in stamps} - {None}) == len(stamps) > 1
-            is_stamped = is_stamped and is_whole and container.format.name in STAMPED
-            is_invented = reorders and all(pts == dts for pts, dts in stamps)
-            self.times = times if is_stamped and not (self.cut or is_invented) else []
+        container, self.stream = stack.enter_context(_opened(path))
+        self.kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
+        codec, unit = self.stream.codec_context, self.stream.time_base or Fraction(1, 25)
+        if codec.width and codec.height:
+            _check_frame(codec.width, codec.height)
+        # Before a frame is decoded, which may change it.
+        reorders = codec.has_b_frames
+        stamps, end, is_whole = self._survey(container)
+        times = sorted(time for pts, dts in stamps if (time := dts if pts is None else pts) is not None)
+        declared = self.stream.average_rate or self.stream.guessed_rate
+        span = (times[-1] - times[0]) * unit if times else Fraction(0)
+        seconds = float(span or len(stamps) / (declared or 25))
+        if seconds > MAX_SECONDS:
+            raise VideoError(f"it plays for {seconds:.0f} seconds, more than {MAX_SECONDS:g}.")
+        self.num_frames, self.num_stamps = len(stamps), len(times)
+        self.rate = _rate(declared, span, len(times))
+        # The last frame counts too, which may have no duration.
+        end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
+        self.cut = _early_end(container, self.stream, end)
+        is_stamped = len({pts for pts, _ in stamps} - {None}) == len(stamps) > 1
+        is_stamped = is_stamped and is_whole and container.format.name in STAMPED and not self.cut
+        is_invented = reorders and all(pts == dts for pts, dts in stamps)
+        # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
+        steps = [later - earlier for earlier, later in pairwise(times)] if codec.name == "h264" else [1]
+        may_mix = 2 * max(steps, default=0) > 3 * min(steps, default=0)
+        self.times = times if is_stamped and not (is_invented or may_mix) else []
 
-    def _survey(
-        self, container: "InputContainer", stream: "VideoStream"
-    ) -> tuple[list[tuple[int | None, int | None]], float, bool]:
+    def _survey(self, container: "InputContainer") -> tuple[list[tuple[int | None, int | None]], float, bool]:
         """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
-        stamps, end, is_whole, has_begun = [], 0.0, True, False
+        stamps, ends, is_whole, has_begun, ours = [], dict[int, int](), True, False, self.stream.index
         # Only a length of the whole file is that of its longest stream.
-        for packet in _packets(container, stream if stream.duration else None):
+        for packet in _packets(container, self.stream if self.stream.duration else None):
+            is_ours = packet is None or packet.stream_index == ours
+            if is_ours and self.kept is not None:
+                self.kept.append(packet)
             if packet is None or packet.is_corrupt:
                 is_whole = False
                 continue
-            is_ours = packet.stream_index == stream.index
-            if is_ours and packet.is_keyframe and not has_begun:
-                has_begun = True
-                # The matrix of the first frame, from the container or from the stream, which may never repeat it.
-                # A copy of the packet, for one that an edit list discards gives no frame.
-                codec = stream.codec_context
-                for frame in (_decode(codec, av.Packet(bytes(packet))) or _decode(codec, None) or ())[:1]:
-                    self.matrix = _matrix(frame)
+            has_begun |= is_ours and packet.is_keyframe
             if is_ours and not has_begun:
                 continue
-            time = packet.dts if packet.pts is None else packet.pts
-            if time is not None and packet.time_base:
-                end = max(end, float((time + (packet.duration or 0) * is_ours) * packet.time_base))
+            pts, dts = packet.pts, packet.dts
+            if (time := dts if pts is None else pts) is not None:
+                time += (packet.duration or 0) * is_ours
+                ends[packet.stream_index] = max(ends.get(packet.stream_index, time), time)
             if is_ours and not packet.is_discard:
-                stamps.append((packet.pts, packet.dts))
-        return stamps, end, is_whole
+                stamps.append((pts, dts))
+        units = {index: container.streams[index].time_base or 0 for index in ends}
+        return stamps, float(max((ends[index] * units[index] for index in ends), default=0)), is_whole
+
+    @cached_property
+    def matrix(self) -> list[int]:
+        """The matrix of the first frame, from the container or from the stream, which may never repeat it."""
+        with _opened(self.path) as (container, stream):
+            codec = stream.codec_context
+            for packet in _packets(container, stream):
+                if packet is not None and packet.is_keyframe:
+                    # A copy of the packet, for one that an edit list discards gives no frame.
+                    for frame in _decode(codec, av.Packet(bytes(packet))) or _decode(codec, None) or ():
+                        return _matrix(frame)
+        return []
 
     def read_by_time(self, wanted: Collection[int]) -> Frames | None:
         """Seek to the key frame before the first wanted frame and decode up to the last.
@@ -231,28 +249,41 @@ class _Video:
 
     def read_in_order(self, wanted: Collection[int]) -> _Scan:
         """Decode the whole video, count its frames, and find those that are damaged."""
+        kept, self.kept = self.kept, None
+        if kept is not None:
+            return self._scan(self.stream, kept, wanted)
+        with _opened(self.path) as (container, stream):
+            return self._scan(stream, _packets(container, stream), wanted)
+
+    def _scan(
+        self, stream: "VideoStream", packets: "Iterable[av.Packet | None]", wanted: Collection[int]
+    ) -> _Scan:
         scan, start = _Scan(0, []), 0
         num_lost, num_damaged, has_begun = 0, 0, False
-        with _opened(self.path) as (container, stream):
-            for frame, is_whole in _decoded(_decoder(stream), self._numbered(_packets(container, stream))):
-                # What leads the first key frame of a recording that was cut there has no reference: no damage.
-                has_begun |= frame is None or is_whole or frame.key_frame
-                if not has_begun:
-                    continue
-                if frame is not None and is_whole and scan.video_frames in wanted:
-                    scan.frames[scan.video_frames] = self._fit(frame)
-                if not is_whole:
-                    scan.runs.append(range(start, scan.video_frames))
-                    start = scan.video_frames + (frame is not None)
-                num_lost += frame is None
-                num_damaged += frame is not None and not is_whole
-                scan.video_frames += frame is not None
+        for frame, is_whole in _decoded(_decoder(stream), self._numbered(packets)):
+            # What leads the first key frame of a recording that was cut there has no reference: no damage.
+            has_begun |= frame is None or is_whole or frame.key_frame
+            if not has_begun:
+                continue
+            if frame is not None and frame.pts == 0:
+                self.matrix = _matrix(frame)
+            if frame is not None and is_whole and scan.video_frames in wanted:
+                scan.frames[scan.video_frames] = self._fit(frame)
+            if not is_whole:
+                scan.runs.append(range(start, scan.video_frames))
+                start = scan.video_frames + (frame is not None)
+            num_lost += frame is None
+            num_damaged += frame is not None and not is_whole
+            scan.video_frames += frame is not None
         scan.runs = [run for run in (*scan.runs, range(start, scan.video_frames)) if run]
+        num_frames = scan.video_frames + num_lost
+        if self.rate and num_frames < 0.9 * self.num_stamps:
+            # Two packets hold the fields of one frame.
+            self.rate, self.num_stamps = self.rate * Fraction(num_frames, self.num_stamps), num_frames
         if self.cut:
             # Frames are missing among the last.
             scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
         elif num_lost or num_damaged:
-            num_frames = scan.video_frames + num_lost
             scan.damage = f"{num_lost + num_damaged} of its {num_frames} frames are damaged or missing."
         return scan
 
@@ -273,9 +304,9 @@ class _Video:
     def _fit(self, frame: "av.VideoFrame") -> Array:
         """(3, size, size), as it is stored."""
         _check_frame(frame.width, frame.height)
-        self.matrix = self.matrix or _matrix(frame)
         try:
-            return fit(self.converter.reformat(frame, format="rgb24").to_ndarray(), self.size)
+            # Threads of its own, one for each processor, would cost more than the work.
+            return fit(self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray(), self.size)
         except (FFmpegError, ValueError, OSError) as error:
             raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
 
@@ -330,9 +361,9 @@ def _early_end(container: "InputContainer", stream: "VideoStream", end: float) -
     return f"it ends after {end:.1f} of the {promised:.1f} seconds that its header promises."
 
 
-def _matrix(frame: "av.VideoFrame") -> list[int] | None:
+def _matrix(frame: "av.VideoFrame") -> list[int]:
     data = frame.side_data.get("DISPLAYMATRIX")
-    return None if data is None else np.frombuffer(data, np.int32).tolist()
+    return [] if data is None else np.frombuffer(data, np.int32).tolist()
 
 
 def _decode(codec: "VideoCodecContext", packet: "av.Packet | None") -> "list[av.VideoFrame] | None":
@@ -375,9 +406,10 @@ def _decoded(
 @contextmanager
 def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
     """Open a file and its first video stream, for decoding in this thread."""
+    # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
+    local, options = str(path.absolute()), {"protocol_whitelist": "file"}
     try:
-        # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
-        container = av.open(str(path.absolute()), options={"protocol_whitelist": "file"})
+        container = av.open(local, options=options, metadata_errors="replace")
     except MemoryError:
         raise
     except (FFmpegError, OSError) as error:

@@ -112,7 +112,7 @@ the usual folders in it are searched."""
 recordings are set apart whole; empty: by the column `group` of a CSV list, else videos one by one."""
     damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
     """A video with damage outside of its clips, or cut short by more than a tenth: `use` it and list it in \
-damaged.csv, or decode all of every video to `skip` it."""
+damaged.csv, or `skip` it, for which long videos are decoded whole too."""
     max_decode_seconds: Annotated[float, above(0, 1e9, "1e9"), OmitDefault()] = 600.0
     """A video whose decoding takes longer than this many seconds is skipped."""
     max_decode_bytes: Annotated[int, DECODE_BYTES, OmitDefault()] = 2**32

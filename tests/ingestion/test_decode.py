@@ -14,7 +14,16 @@ import numpy as np
 import pytest
 from av.bitstream import BitStreamFilterContext
 from PIL import Image
-from videos import KINDS, SIZE, numbered, shown_number, write_audio, write_numbered, write_numbered_images
+from videos import (
+    KINDS,
+    SIZE,
+    numbered,
+    shown_number,
+    write_audio,
+    write_fields,
+    write_numbered,
+    write_numbered_images,
+)
 
 from prism.errors import VideoError
 from prism.ingestion import decode
@@ -25,6 +34,12 @@ from prism.ingestion.sampling import Sampling, Window
 def read(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> tuple[int, list[np.ndarray]]:
     outcome, clips = decode.read_clips(path, lambda *_: list(windows), num_frames, size, path.parent)
     return outcome.video_frames, clips
+
+
+def rate_of(path: Path) -> Fraction:
+    rates = []
+    decode.read_clips(path, lambda _n, _runs, rate: [rates.append(rate), Window(0, 1)][1:], 6, SIZE, path.parent)
+    return rates[-1]
 
 
 def outcome_of(path: Path, *windows: Window, whole: bool = False) -> decode.Outcome:
@@ -44,6 +59,14 @@ def kinds(tmp_path_factory) -> dict[str, Path]:
     }
 
 
+@pytest.fixture(params=["whole", "sought"])
+def length(request, monkeypatch) -> None:
+    """Whether a video counts as a long one, of which no more is decoded than windows need."""
+    if request.param == "sought":
+        monkeypatch.setattr(decode, "LONG_VIDEO", 1)
+
+
+@pytest.mark.usefixtures("length")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_frame_is_exact(kinds, kind):
     windows = [
@@ -54,6 +77,23 @@ def test_every_frame_is_exact(kinds, kind):
     assert [numbers(kinds[kind], window)[0] for window in windows] == expected
     assert outcome_of(kinds[kind], windows[0], whole=True).damage == ""
     assert read(kinds[kind], windows[0])[0] == 60
+
+
+FIELDS = {
+    "a packet for a field": (False, lambda number: True),
+    "a packet for a frame": (True, lambda number: True),
+    "some groups": (False, lambda number: number // 12 % 2 == 1),
+}
+
+
+@pytest.mark.usefixtures("length")
+@pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts", ".avi"])
+@pytest.mark.parametrize("kind", FIELDS)
+def test_two_fields_are_one_frame(tmp_path, kind, suffix):
+    path = write_fields(tmp_path / f"a{suffix}", 60, *FIELDS[kind])
+    for start in (0, 1, 11, 12, 24, 30, 36, 43, 54):
+        assert numbers(path, Window(start, 1)) == [list(range(start, start + 6))]
+    assert float(rate_of(path)) == pytest.approx(25, rel=0.03)
 
 
 def write_unstamped(path: Path, codec: str, options: dict[str, str], pack: bool = False) -> Path:
@@ -89,6 +129,7 @@ UNSTAMPED = {
 }
 
 
+@pytest.mark.usefixtures("length")
 @pytest.mark.parametrize("suffix", [".avi", ".mp4", ".mov", ".mkv"])
 @pytest.mark.parametrize("kind", UNSTAMPED)
 def test_the_order_is_that_of_the_decoder_where_stamps_are_invented(tmp_path, kind, suffix):
@@ -166,7 +207,9 @@ def test_no_clip_holds_a_frame_that_is_damaged(tmp_path, kind):
     assert {True} <= outcomes
 
 
-def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_of_it_must_be_whole(tmp_path):
+def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_of_it_must_be_whole(
+    tmp_path, monkeypatch
+):
     path = write_numbered(tmp_path / "a.mp4", 60, container={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
     path.write_bytes(data[: len(data) * 7 // 10])
@@ -176,6 +219,9 @@ def test_a_video_with_damage_elsewhere_or_an_early_end_is_refused_where_all_of_i
     data[-400:-100] = bytes(300)
     path.write_bytes(data)
     assert numbers(path, Window(0, 1)) == [list(range(6))]
+    assert outcome_of(path, Window(0, 1)).damage.endswith("of its 60 frames are damaged or missing.")
+    monkeypatch.setattr(decode, "LONG_VIDEO", 60)
+    assert outcome_of(path, Window(0, 1)).damage == ""
     with pytest.raises(VideoError, match="of its 60 frames are damaged or missing"):
         outcome_of(path, Window(0, 1), whole=True)
 
@@ -186,17 +232,9 @@ def test_the_length_of_a_video_is_its_end_minus_its_start(tmp_path):
     assert (found.video_frames, found.damage) == (20, "")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_reading_by_time_and_in_order_gives_the_same_pixels(kinds, kind, monkeypatch):
-    windows = [Window(23, 2), Window(50, 1)]
-    fast = read(kinds[kind], *windows)[1]
-
-    monkeypatch.setattr(decode._Video, "read_by_time", lambda *_: None)
-    np.testing.assert_array_equal(fast, read(kinds[kind], *windows)[1])
-
-
 def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch):
     path, packets, original = kinds["h264 with B-frames"], [], decode._decode
+    monkeypatch.setattr(decode, "LONG_VIDEO", 60)
     monkeypatch.setattr(decode, "_decode", lambda *given: (packets.append(1), original(*given))[1])
     read(path, Window(50, 1), num_frames=2)
     assert 4 <= len(packets) < 20
@@ -378,10 +416,10 @@ def write_timed(path: Path, times: Iterable[int], rate: Fraction, last: int = 0)
 @pytest.mark.parametrize("declared", [30, 1000])
 def test_the_frame_rate_is_that_of_the_time_stamps_whatever_a_file_declares(tmp_path, suffix, declared):
     even = write_timed(tmp_path / f"even{suffix}", [round(1000 * k / 15) for k in range(60)], Fraction(declared))
-    assert float(decode_rate(even)) == pytest.approx(15, rel=0.03)
+    assert float(rate_of(even)) == pytest.approx(15, rel=0.03)
     times = [*range(0, 1000, 100), *range(1000, 3000, 50)]
     uneven = write_timed(tmp_path / f"uneven{suffix}", times, Fraction(declared))
-    assert float(decode_rate(uneven)) == pytest.approx(49 / 2.95, rel=0.03)
+    assert float(rate_of(uneven)) == pytest.approx(49 / 2.95, rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -395,13 +433,15 @@ def test_a_declared_frame_rate_that_its_time_stamps_do_not_contradict_stays(tmp_
         with av.open(str(path)) as container:
             declared = container.streams.video[0].average_rate
         assert declared == pytest.approx(rate, rel=0.05)
-        assert decode_rate(path) == declared
+        assert rate_of(path) == declared
 
 
-def decode_rate(path: Path) -> Fraction:
-    rate = decode._Video(path, SIZE).rate
-    assert rate is not None
-    return rate
+def test_names_and_titles_that_are_no_utf_8_are_passed_over(tmp_path):
+    path = write_numbered(tmp_path / "a.mkv", 12)
+    data = path.read_bytes()
+    assert b"DURATION" in data
+    path.write_bytes(data.replace(b"DURATION", b"\xd1URATION"))
+    assert numbers(path, Window(0, 1)) == [list(range(6))]
 
 
 def empty(path: Path) -> None:
