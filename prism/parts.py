@@ -23,15 +23,19 @@ NAME = re.compile(rf"({WORDS}):({WORDS})(\(.*\))?", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True)
 class Parts:
-    """One kind of part: the names of those that PRISM ships, and the methods that every part of the kind has."""
+    """One kind of part. A value is a part, its class, a `functools.partial` of its class, or its name.
+
+    Attributes:
+        kind: its noun in sentences, as `insertion rule`.
+        registry: for each short name the place of the part, as `module:Name`.
+        required: methods that every part of the kind has.
+        are_classes: whether a part stays a class, of which its verb makes objects, as a network does.
+    """
 
     kind: str
-    """Its noun in sentences, as `insertion rule`."""
     registry: Mapping[str, str]
-    """For each short name the place of the part, as `module:Name`."""
     required: tuple[str, ...] = ()
     are_classes: bool = False
-    """Whether a part stays a class, of which its verb makes objects, as a network does."""
 
     @property
     def promise(self) -> str:
@@ -40,40 +44,31 @@ class Parts:
 
     def is_name(self, value: object) -> bool:
         """Whether a text could name a part; nothing is imported."""
-        return isinstance(value, str) and NAME.fullmatch(self._place(value)) is not None
+        return isinstance(value, str) and self._match(value) is not None
 
     def is_builtin(self, value: Any) -> bool:
         """Whether a part is one with a short name; the code of a custom one may change under one name."""
         return self.name_of(value) in self.registry
 
-    def _place(self, name: str) -> str:
-        """A name as `module:Name`, with its options if it has some."""
+    def _match(self, name: str) -> re.Match[str] | None:
         short, bracket, options = name.partition("(")
-        return self.registry.get(short, short) + bracket + options
+        return NAME.fullmatch(self.registry.get(short, short) + bracket + options)
 
     def resolve(self, value: Any) -> tuple[Any, dict[str, Any]]:
-        """The class or object that a value stands for, and the options that the value gives to it.
-
-        A value is a part, its class, a `functools.partial` of its class, or its name; here and below.
-        """
+        """The class or object that a value stands for, and the options that the value gives to it."""
         if isinstance(value, functools.partial):
             return value.func, self.options_of(value)
         if not isinstance(value, str):
             return value, {}
-        match = NAME.fullmatch(self._place(value))
-        if match is None:
+        if (match := self._match(value)) is None:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
         given = self.options_of(value)
         try:
-            module = importlib.import_module(match[1])
+            return functools.reduce(getattr, match[2].split("."), importlib.import_module(match[1])), given
         except Exception as error:
             # The code of a custom module runs here, and may raise anything.
-            problem = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {problem}.") from error
-        try:
-            return functools.reduce(getattr, match[2].split("."), module), given
-        except AttributeError:
-            raise ConfigError(f"module '{match[1]}' has no {self.kind} '{match[2]}'.") from None
+            kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+            raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {kind}{error}.") from error
 
     def make(self, value: Any, options: object = None) -> Any:
         """The part that a value stands for; a class also gets the options of the verb that its parameters name.
@@ -87,8 +82,6 @@ class Parts:
             shared = {key: item for key, item in getattr(options, "__dict__", {}).items() if key in known}
             try:
                 part = part(**shared, **given)
-            except PrismError:
-                raise
             except Exception as error:
                 raise self.unmade(value, error) from error
         elif given:
@@ -107,8 +100,10 @@ class Parts:
                     f"the {self.kind} '{_home(part)}' has no {name}(…). docs/extending.md shows one."
                 )
 
-    def unmade(self, value: Any, error: Exception) -> ConfigError:
+    def unmade(self, value: Any, error: Exception) -> PrismError:
         """The sentence for an error of a constructor."""
+        if isinstance(error, PrismError):
+            return error
         kind = "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
         problem = f"{kind}{error}".rstrip(".")
         return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.")
@@ -120,7 +115,7 @@ class Parts:
     def options_of(self, value: Any) -> dict[str, Any]:
         """The options that a value brings: those in its name, or the parameters of its class that it keeps."""
         if isinstance(value, str):
-            match = NAME.fullmatch(self._place(value))
+            match = self._match(value)
             return _literals(match[3], value) if match and match[3] else {}
         if isinstance(value, functools.partial):
             return dict(zip(_parameters(value.func), value.args, strict=False)) | value.keywords
@@ -130,22 +125,21 @@ class Parts:
 
     def name_of(self, value: Any, leave_out: Collection[str] = ()) -> str:
         """The name under which a part is recorded: a short one, or `module:Name` with its options."""
-        if isinstance(value, str) and not self.is_name(value):
-            return value
         options = self.options_of(value)
         if isinstance(value, str):
-            home = self._place(value).partition("(")[0]
+            if (match := self._match(value)) is None:
+                return value
+            home = f"{match[1]}:{match[2]}"
         else:
-            part = _class(self.resolve(value)[0])
-            home, defaults = _home(part), {key: repr(word.default) for key, word in _parameters(part).items()}
-            options = {key: item for key, item in options.items() if repr(item) != defaults.get(key)}
+            part = self.resolve(value)[0]
+            home, defaults = _home(part), {key: word.default for key, word in _parameters(_class(part)).items()}
+            options = {key: item for key, item in options.items() if repr(item) != repr(defaults.get(key))}
         # The text of a function has its memory address, which would differ in every run.
-        said = ", ".join(
-            f"{key}={getattr(item, '__qualname__', None) or repr(item)}"
-            for key, item in sorted(options.items())
-            if key not in leave_out
-        )
-        name = f"{home}({said})" if said else home
+        words = [
+            f"{key}={getattr(options[key], '__qualname__', None) or repr(options[key])}"
+            for key in sorted(options.keys() - set(leave_out))
+        ]
+        name = f"{home}({', '.join(words)})" if words else home
         return next((short for short, place in self.registry.items() if place == name), name)
 
 

@@ -207,7 +207,7 @@ def test_a_custom_part_is_found_in_the_working_directory_by_its_name(
 
 def test_a_custom_part_that_cannot_be_used_gets_one_sentence(prism, store, tmp_path, own_rules):
     arguments = ["select", store.path, "-o", tmp_path / "set", *OWN, "--method"]
-    assert "has no selection 'Form'." in prism.refuses(*arguments, "mine.choosing:Form")
+    assert "has no attribute 'Form'." in prism.refuses(*arguments, "mine.choosing:Form")
     assert "Did you mean 'herding'?" in prism.refuses(*arguments, "herdng")
     assert prism(*arguments, "herdng")[0] == 2
     assert not (tmp_path / "set").exists()

@@ -189,7 +189,7 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
     [
         ("outs", "or a part of your own as module:Name. Did you mean 'ours'?"),
         ("no.such:Rule", "the rule 'no.such:Rule' cannot be imported: No module named 'no'."),
-        (f"{HERE}:Nothing", f"module '{HERE}' has no rule 'Nothing'."),
+        (f"{HERE}:Nothing", f"cannot be imported: module '{HERE}' has no attribute 'Nothing'."),
         (
             f"{HERE}:Plain(thresh=1)",
             "cannot be made: Plain.__init__() got an unexpected keyword argument 'thresh'.",

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError, PrismError
+from prism.errors import ConfigError
 from prism.machine.randomness import generator
 from prism.networks.initial import initialise, lay_out
 from prism.networks.network import Network
@@ -42,8 +42,6 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     try:
         with torch.device("meta"):
             network = network_type(**arguments | own)
-    except PrismError:
-        raise
     except Exception as error:
         raise NETWORKS.unmade(model, error) from error
     if not hasattr(network, "embed_dim"):

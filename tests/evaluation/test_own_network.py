@@ -114,7 +114,7 @@ def test_clips_are_chosen_by_its_embeddings_which_are_never_taken_from_a_cache(r
         (nn.Linear(3, 3), r"the network must be a class, or a functools\.partial of one, not a Linear\."),
         (nn.Linear, "the network '.*Linear' must be a class that derives from prism.networks.network.Network"),
         (f"{NAME}(dept=3)", rf"the network '{NAME}\(dept=3\)' cannot be made: .*'dept'"),
-        (f"{__name__}:Onw", f"module '{__name__}' has no network 'Onw'"),
+        (f"{__name__}:Onw", f"module '{__name__}' has no attribute 'Onw'"),
     ],
 )
 def test_a_network_that_cannot_be_used_is_refused_in_one_sentence(roomy, chosen, model, says):
