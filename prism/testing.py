@@ -26,16 +26,12 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.prepare import Setup, check_first_use
 from prism.config import with_options
 from prism.errors import PrismError
-from prism.ingestion.listing import Listing
-from prism.ingestion.options import LAYOUTS
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.network import check_output, use_generator
 from prism.networks.options import NETWORKS
 from prism.parts import Parts
-from prism.selection.options import SELECTIONS
-from prism.selection.select import checked_choice
 
 CPU = torch.device("cpu")
 TINY = {"width": 2, "batch_real": 2, "iterations": 4, "static_iterations": 2, "warmup": 0.0, "cooldown": 0.0}
@@ -162,28 +158,6 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
         loss = cross_entropy(one.train()(clips), torch.tensor([0, 1, 2, 0]))
         found = torch.autograd.grad(loss, list(one.parameters()), materialize_grads=True)
         assert any(bool(g.any()) for g in found), "the logits must be differentiable in the weights"
-
-
-def check_selection(selection: Any) -> None:
-    """A selection picks as many different clips as a class is to have, and draws from its generator only."""
-    with _in_a_sentence():
-        check_name(SELECTIONS, selection)
-        embeddings = torch.randn((7, 5), generator=generator(0, "embeddings"), dtype=torch.float64)
-        for num in (1, 3, 7):
-            one, other = (selection.choose(embeddings.clone(), num, generator(0, "draw")) for _ in range(2))
-            one = checked_choice(one, selection, num, len(embeddings))
-            assert one == list(other), "the same draw, the same clips"
-
-
-def check_layout(layout: Any, source: Path) -> None:
-    """A layout finds the videos of a source, each once and inside it, with a class and a known split."""
-    with _in_a_sentence():
-        check_name(LAYOUTS, layout)
-        listing = layout.videos_of(source)
-        assert isinstance(listing, Listing), "videos_of must give a Listing"
-        assert listing.videos, f"the layout finds no video in '{source}'"
-        for video in listing.videos:
-            assert (listing.root / video.relative).exists(), f"'{video.relative}' is not there"
 
 
 def _check_condensing(store: ClipStore, **options: Any) -> Setup:

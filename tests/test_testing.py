@@ -9,11 +9,8 @@ from prism import testing
 from prism.condensation.objectives import MatchLoss, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import InsertionRule
-from prism.ingestion.options import LAYOUTS
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
-from prism.selection.methods import Selection
-from prism.selection.options import SELECTIONS, SelectConfig
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +36,6 @@ def test_every_method_keeps_its_promises(tiny, name):
 @pytest.mark.parametrize("name", ["convnet3d", "cnn-gru"])
 def test_every_network_keeps_its_promises(name):
     testing.check_network(NETWORKS.resolve(name)[0], num_frames=4)
-
-
-@pytest.mark.parametrize("name", SELECTIONS.registry)
-def test_every_selection_keeps_its_promises(name):
-    testing.check_selection(SELECTIONS.make(name, SelectConfig()))
 
 
 class Forgetful(InsertionRule):
@@ -191,27 +183,6 @@ def test_an_objective_that_breaks_a_promise_is_caught(tiny, objective, sentence)
     testing.check_objective(Greyness(), tiny)
     with pytest.raises(AssertionError, match=sentence):
         testing.check_objective(objective, tiny)
-
-
-@dataclass(frozen=True)
-class Picking(Selection):
-    """Picks some positions."""
-
-    picks: object = None
-
-    def choose(self, embeddings, num, generator):
-        return self.picks
-
-
-@pytest.mark.parametrize("picks", [None, [0.5], [7], [0, 0]])
-def test_a_selection_that_picks_something_else_is_caught(picks):
-    with pytest.raises(AssertionError, match="1 different"):
-        testing.check_selection(Picking(picks))
-
-
-def test_a_layout_that_finds_nothing_is_caught(tmp_path):
-    with pytest.raises(AssertionError, match="finds no video"):
-        testing.check_layout(LAYOUTS.make("classes"), tmp_path)
 
 
 def test_a_tiny_store_may_have_more_than_ten_classes(tmp_path):

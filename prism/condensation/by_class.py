@@ -8,10 +8,10 @@
 A class that a lost worker was condensing goes on from its checkpoint, on another one.
 """
 
-import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
-from prism.config import as_dict
 from prism.errors import BusyError, ConfigError, OutputError
 from prism.machine.executors import completed
 from prism.machine.files import discard, lock, write_atomically
@@ -80,30 +79,42 @@ def condense_on(
     Its machines see the folders of store and output as this one does. Finished classes stay.
     """
     if not setup.independent_classes:
-        named = as_dict(order.config)
-        parts = f"method {named['method']} with objective {named.get('objective', 'distribution')}"
-        parts += f" and insertion rule {named['insertion']}" if setup.rule.inserts else ""
         raise ConfigError(
-            f"{parts} condenses all classes together, so they cannot be condensed one by one. Leave out "
-            "--executor, or use parts with independent_classes = True."
+            "the method, the objective or the insertion rule condenses all classes together, so they cannot be "
+            "condensed one by one. Leave out --executor, or use parts with independent_classes = True."
         )
     # An encoding that cannot be joined is refused here, not when all classes are done.
     setup.example.join([setup.example, setup.example])
     with lock(order.output):
-        check_free(order.output, order.store.path, run, on_engine=True)
-        with contextlib.closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
-            _begin(order.output, source, run.resume)
+        check_free(order.output, order.store.path, run, by_class=True)
+        _begin(order.output, source, run.resume)
+        setup.precompute(run)
+        paths = [order.path(label) for label in range(len(order.store.classes))]
+        left = [label for label, path in enumerate(paths) if not path.exists()]
+        done = len(paths) - len(left)
+        bar = progress_bar("Condensing", len(paths), "classes", enabled=run.progress, done=done)
+        with stoppable("stopped. Run the same command with --resume to continue."), bar as advance:
+            for _ in completed(run.executor, order, left):
+                advance()
+        order.store.check_unchanged()
+        condensed = scored(_joined_set(paths, setup, source))
+        with closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
             telemetry.keep(0)
             telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
-            setup.precompute(run)
-            _compute(order, run)
-            order.store.check_unchanged()
-            return _merge(order, setup, source, telemetry, scored)
+            parts = [Telemetry.load(telemetry_path(path)) for path in paths]
+            for record in _joined_records(parts, order.config.vpc):
+                telemetry.write(**record)
+            telemetry.write("unseen", iteration=len(parts[0].of_kind("step")), **condensed.source["unseen"])
+            telemetry.sync()
+        condensed.save(order.output)
+        run_path(order.output).unlink()
+        shutil.rmtree(shards_path(order.output), ignore_errors=True)
+        return condensed
 
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     """Make the folder of the shards, or continue with the one of the same run."""
-    folder, file, content = shards_path(output), run_path(output), {"source": source}
+    folder, file = shards_path(output), run_path(output)
     discard(checkpoint_path(output))
     if resume and file.exists():
         try:
@@ -113,64 +124,35 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
         return check_same_run(f"'{folder}'", found, source)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    write_atomically(file, canonical_json(content).encode())
+    write_atomically(file, canonical_json({"source": source}).encode())
 
 
-def _compute(order: ClassOrder, run: Run) -> None:
-    labels = range(len(order.store.classes))
-    left = [label for label in labels if not order.path(label).exists()]
-    done = len(labels) - len(left)
-    bar = progress_bar("Condensing", len(labels), "classes", enabled=run.progress, done=done)
-    with stoppable("stopped. Run the same command with --resume to continue."), bar as advance:
-        for _ in completed(run.executor, order, left):
-            advance()
-
-
-def _merge(
-    order: ClassOrder,
-    setup: Setup,
-    source: dict[str, Any],
-    telemetry: TelemetryWriter,
-    scored: Callable[[CondensedSet], CondensedSet],
-) -> CondensedSet:
-    """Put the classes together under the set's own name, then drop them."""
-    paths = [order.path(label) for label in range(len(order.store.classes))]
+def _joined_set(paths: list[Path], setup: Setup, source: dict[str, Any]) -> CondensedSet:
     parts = [CondensedSet.load(path, [type(setup.example)]) for path in paths]
-    source = source | {"device": parts[0].source.get("device")}
-    for path, part, name in zip(paths, parts, order.store.classes, strict=True):
+    first = parts[0]
+    source = source | {"device": first.source.get("device")}
+    for path, part, name in zip(paths, parts, first.classes, strict=True):
         check_same_run(f"'{path}'", part.source, source | {"classes": [name]})
-    labels = torch.cat([part.labels for part in parts])
-    encoding, first = parts[0].encoding.join([part.encoding for part in parts]), parts[0]
-    condensed = scored(CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source))
-    told = [Telemetry.load(telemetry_path(path)) for path in paths]
-    for record in _joined(told, order.config.vpc):
-        telemetry.write(**record)
-    telemetry.write("unseen", iteration=len(told[0].of_kind("step")), **condensed.source["unseen"])
-    telemetry.sync()
-    condensed.save(order.output)
-    run_path(order.output).unlink()
-    shutil.rmtree(shards_path(order.output), ignore_errors=True)
-    return condensed
+    labels, encoding = torch.cat([part.labels for part in parts]), first.encoding.join([p.encoding for p in parts])
+    return CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
 
 
-def _joined(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
-    """Records of one run, joined from all classes: losses and seconds are sums.
+def _joined_records(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
+    """Records of one run, joined from all classes; without the numbers of all classes at a time.
 
-    Numbers about all classes at a time are left out: energies between them, spreads of cosines, and the numbers of
-    an objective.
+    Those are the energy between classes, the spread of cosines, and the numbers of an objective.
     """
     for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
-        loss, seconds = (sum(step[key] for step in steps) for key in ("loss", "seconds"))
-        keyframes = sum(step["keyframes"] for step in steps) / len(steps)
-        joined = {"loss": loss, "between_class": None, "keyframes": keyframes, "seconds": round(seconds, 3)}
-        yield {key: steps[0][key] for key in ("kind", "iteration", "lr")} | joined
+        total = {key: sum(step[key] for step in steps) for key in ("loss", "seconds", "keyframes")}
+        joined = {key: steps[0][key] for key in ("kind", "iteration", "lr")} | total
+        yield joined | {"between_class": None, "keyframes": total["keyframes"] / len(parts)}
     for label, part in enumerate(parts):
         for record in part.of_kind("insertion"):
             yield record | {"video": record["video"] + label * vpc}
     ends = [part.of_kind("end")[-1] for part in parts]
     yield {
         "kind": "end",
-        "seconds": round(sum(end["seconds"] for end in ends), 3),
+        "seconds": sum(end["seconds"] for end in ends),
         "peak_memory_bytes": max(end["peak_memory_bytes"] for end in ends),
         "keyframes": [count for end in ends for count in end["keyframes"]],
     }

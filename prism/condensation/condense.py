@@ -92,7 +92,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
         source["classes"] = [store.classes[label] for label in classes]
     with lock(run.path), explained("--vpc or --width", "The last checkpoint stays: go on with --resume."):
         if run.path is not None:
-            check_free(run.path, store.path, run, on_engine=False)
+            check_free(run.path, store.path, run, by_class=False)
         condensation = setup.begin(device, classes)
         recording = nullcontext()
         if run.path is not None:

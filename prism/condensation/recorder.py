@@ -46,18 +46,15 @@ def run_path(output: Path) -> Path:
     return shards_path(output) / "run.json"
 
 
-def check_free(output: Path, store: Path, run: Run, *, on_engine: bool) -> None:
-    """Refuse an output that is there, or that an unfinished run, with or without an engine, has begun."""
-    paths, again = [checkpoint_path(output), shards_path(output)], "or start again with --overwrite."
-    own, other = paths[::-1] if on_engine else paths
-    if other.exists() and not run.overwrite:
-        how, so = ("without an engine", "without one") if on_engine else ("on an engine", "there")
-        raise ConfigError(f"'{output}' was begun {how}. Continue it {so} with --resume, {again}")
+def check_free(output: Path, store: Path, run: Run, *, by_class: bool) -> None:
+    """Refuse an output that is there, or that an unfinished run has begun, as a whole or class by class."""
+    other, own = [checkpoint_path(output), shards_path(output)][:: 1 if by_class else -1]
+    is_begun = other.exists() or (own.exists() and not run.resume)
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
     check_output_kind(output, SET, run.overwrite or (run.resume and own.exists()), [store])
-    if own.exists() and not (run.resume or run.overwrite):
-        what = "shards" if on_engine else "checkpoint"
-        raise ConfigError(f"'{output}' has the {what} of an unfinished run. Continue it with --resume, {again}")
+    if is_begun and not run.overwrite:
+        begun = f"'{output}' was begun {'without' if other.exists() == by_class else 'with'} an executor"
+        raise ConfigError(f"{begun}. Continue it so with --resume, or start again with --overwrite.")
 
 
 def damaged(path: Path, error: Exception) -> ArtifactError:

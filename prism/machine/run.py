@@ -51,20 +51,13 @@ class Run:
 
     def check_workers(self, workers: Any) -> None:
         """Refuse a number of workers that cannot be had."""
-        problem = ""
-        if workers is not None and self.executor is not None:
-            problem = "left out with an executor, which has workers of its own"
-        elif workers is not None and (not isinstance(workers, int) or workers < 1):
-            problem = "a whole number, at least 1"
-        if problem:
-            raise ConfigError(f"workers = {short_repr(workers)}, but it must be {problem}.")
+        if workers is not None and (self.executor or not isinstance(workers, int) or workers < 1):
+            promise = "a whole number, at least 1, and left out with an executor, which has workers of its own"
+            raise ConfigError(f"workers = {short_repr(workers)}, but it must be {promise}.")
 
 
 def split_options(
-    kind: type[AnyOptions],
-    config: AnyOptions | None,
-    run: Run | None,
-    given: Mapping[str, Any],
+    kind: type[AnyOptions], config: AnyOptions | None, run: Run | None, given: Mapping[str, Any]
 ) -> tuple[AnyOptions, Run]:
     """The options and the run of a verb, defaults for None, with the keyword arguments that it was given.
 
@@ -77,7 +70,7 @@ def split_options(
         ConfigError: a key is unknown, an option is out of range, or the verb has no use for a field of the run.
     """
     if config is not None and not isinstance(config, kind):
-        raise _positional(kind.section, config)
+        raise ConfigError(f"{kind.section} takes its options as keyword arguments, not {short_repr(config)}.")
     of_run = {key: value for key, value in given.items() if key in FIELDS}
     options = {key: value for key, value in given.items() if key not in FIELDS}
     return with_options(config or kind(), options, FIELDS), run_of(kind.section, run, of_run)
@@ -85,8 +78,6 @@ def split_options(
 
 def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
     """The run of a verb with the given fields; errors as of `split_options`."""
-    if run is not None and not isinstance(run, Run):
-        raise _positional(verb, run)
     for key in given.keys() - FIELDS:
         raise ConfigError(f"unknown key '{verb}.{key}'.{nearest(key, FIELDS)}")
     run, unused = replace(run or Run(), **given), Run()
@@ -96,10 +87,6 @@ def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
     if run.resume and run.path is None:
         raise ConfigError("resume needs the output to go on with. Name it.")
     return run
-
-
-def _positional(verb: str, given: object) -> ConfigError:
-    return ConfigError(f"{verb} takes its options as keyword arguments, not {short_repr(given)}.")
 
 
 FIELDS = {field.name: field for field in fields(Run)}.keys()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.condensation.options import CondenseConfig
-from prism.config import Options, as_path, described, nearest, with_options
+from prism.config import Options, nearest, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
@@ -45,22 +45,11 @@ def recipe_tables(*paths: str | Path) -> dict[str, dict[str, Any]]:
     for path in paths:
         tables = _extended(_find_recipe(path), ())
         for section, values in tables.items():
-            if not isinstance(values, dict):
-                raise _outside(section, path)
-            if section not in SECTIONS:
-                raise ConfigError(f"unknown table '[{section}]' in recipe '{path}'.{nearest(section, SECTIONS)}")
+            if section not in SECTIONS or not isinstance(values, dict):
+                what = f"'[{section}]' in recipe '{path}' is not a table of options of a verb"
+                raise ConfigError(f"{what}.{nearest(section, SECTIONS)}")
         recipe = _overlaid(recipe, tables)
     return recipe
-
-
-def _outside(key: str, path: str | Path) -> ConfigError:
-    """The error about a key of a recipe that belongs to no table."""
-    if key in SECTIONS:
-        return ConfigError(f"'{key}' in recipe '{path}' must be a table, [{key}].")
-    tables = [f"[{section}]" for section, config in SECTIONS.items() if key in described(config)]
-    known = {name for config in SECTIONS.values() for name in described(config)}
-    remedy = f" Put it below {' or '.join(tables)}." if tables else nearest(key, sorted(known))
-    return ConfigError(f"key '{key}' in recipe '{path}' stands outside a table.{remedy}")
 
 
 @cache
@@ -71,7 +60,7 @@ def shipped_recipes() -> dict[str, str]:
 
 
 def _find_recipe(path: str | Path) -> Path:
-    name, shipped = as_path(path, "the path or the name of a recipe").as_posix(), shipped_recipes()
+    name, shipped = Path(path).as_posix(), shipped_recipes()
     if name in shipped and not Path(path).is_file():
         return RECIPES / f"{name}.toml"
     if Path(path).exists():

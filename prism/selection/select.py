@@ -1,6 +1,5 @@
 """Coreset selection: the real clips that stand for their class, as a CondensedSet."""
 
-import operator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.files import discard, lock
-from prism.machine.progress import note
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
@@ -86,32 +84,15 @@ def choose(
     if method.needs_embeddings:
         how = {"width": config.width, "epochs": config.epochs, "seed": config.embedder_seed}
         embeddings = train_embeddings(store, config.model, device, **how, progress=progress)
-    chosen, is_random = list[int](), False
+    chosen = list[int]()
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
-        draw = generator(config.seed, "select", label)
-        before = draw.get_state()
-        found = method.choose(part.double(), num, draw)
-        within = checked_choice(found, method, num, len(part), f" of class '{name}'")
-        is_random |= not torch.equal(draw.get_state(), before)
-        chosen += [sum(counts[:label]) + position for position in within]
-    if config.seed and not is_random and not config.embedder_seed:
-        note(
-            f"Caution: {SELECTIONS.name_of(config.method)} draws nothing, so these are the clips of every other "
-            "--seed. Another --embedder-seed chooses others."
-        )
+        found = torch.as_tensor(
+            method.choose(part.double(), num, generator(config.seed, "select", label))
+        ).tolist()
+        if len(found) != num or len(set(found) & set(range(len(part)))) != num:
+            raise ConfigError(
+                f"the selection '{SELECTIONS.name_of(method)}' gave {found!r} for class '{name}', but it must "
+                f"choose {num} different positions in 0..{len(part) - 1}."
+            )
+        chosen += [sum(counts[:label]) + position for position in found]
     return torch.tensor(chosen)
-
-
-def checked_choice(chosen: Any, method: Selection, num: int, num_clips: int, of_class: str = "") -> list[int]:
-    """The positions that a method returned; a ConfigError unless they are `num` different ones of `num_clips`."""
-    try:
-        # Not `int`, which would round a number to a position.
-        positions = list(map(operator.index, chosen))
-    except TypeError:
-        positions = []
-    if len(positions) != num or len(set(positions) & set(range(num_clips))) != num:
-        raise ConfigError(
-            f"the selection '{SELECTIONS.name_of(method)}' gave a {type(chosen).__name__} of {len(positions)} "
-            f"positions{of_class}, but it must choose {num} different ones in 0..{num_clips - 1}."
-        )
-    return positions

@@ -212,7 +212,7 @@ def test_the_command_line_works_on_a_cluster(cluster, make_store, tmp_path, caps
     data = ["--data", store.path, "--epochs", "1", "--width", "2", "--seeds", "2"]
     assert command("evaluate", tmp_path / "set", *data, "-o", tmp_path / "r.json", *options) == 0
     assert command("evaluate", tmp_path / "set", *data, *options, "--workers", "2") == 2
-    assert "it must be left out with an executor" in capsys.readouterr().err
+    assert "and left out with an executor" in capsys.readouterr().err
 
 
 def command(*arguments: object) -> int:
