@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prism.artifacts.condensed import CondensedSet
 from prism.errors import ArtifactError, DivergedError
 from prism.machine.files import beside, writing
 from prism.machine.text_io import canonical_json, parse_json, read_text
@@ -111,18 +110,3 @@ class Telemetry:
         except (OSError, ValueError) as error:
             raise ArtifactError(f"'{path}' is not a telemetry file: {error}.") from None
         return cls(records)
-
-    def is_of(self, condensed: CondensedSet) -> bool:
-        """Whether it is of the run that made a set, from start to end, and not of one that did not replace it."""
-        starts, ends = self.of_kind("start"), self.of_kind("end")
-        found = [starts[0].get("config"), ends[-1].get("keyframes")] if starts and ends else None
-        return found == [condensed.source.get("config"), condensed.keyframe_counts.tolist()]
-
-
-def seconds_to_make(path: str | Path, condensed: CondensedSet) -> float:
-    """The time that condensing the set at a path took, by its telemetry beside it; 0 where there is none."""
-    try:
-        telemetry = Telemetry.load(telemetry_path(Path(path)))
-        return float(telemetry.of_kind("end")[-1]["seconds"]) if telemetry.is_of(condensed) else 0.0
-    except (ArtifactError, LookupError, TypeError, ValueError, OverflowError):
-        return 0.0

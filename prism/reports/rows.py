@@ -83,6 +83,11 @@ class Row:
         options = {k: v for k, v in self.first.subject.config.items() if k not in {*BUDGET_KEYS, *SEEDS}}
         return canonical_json([self.first.subject.method, self.network, options])
 
+    @property
+    def share(self) -> float:
+        """Stored frames as float32, as a share of all training clips."""
+        return self.mean(lambda one: one.subject.float32_bytes / one.data.train_float32_bytes)
+
     def mean(self, value: Callable[[Result], float]) -> float:
         """The mean of a number over the results."""
         return fmean(map(value, self.results))
@@ -165,7 +170,7 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
     networks = (
         [Column("network", lambda row: row.network, False)] if len({row.network for row in rows}) > 1 else []
     )
-    stored = [Column("stored clips", lambda row: f"{row.first.subject.stored_clips:,}")]
+    has_takes = any(row.has_takes for row in rows)
     return [
         Column("set", lambda row: row.name, False),
         Column("method", lambda row: row.method, False),
@@ -173,13 +178,8 @@ def columns_of(rows: Sequence[Row]) -> list[Column]:
         Column(f"{HEADINGS[top1]} %", lambda row: row.sample.in_percent),
         *compared,
         *scores,
-        Column("clips", lambda row: f"{row.first.subject.num_videos:,}"),
-        *(stored if any(row.has_takes for row in rows) else []),
-        Column("trained on", lambda row: f"{row.first.shown:,}"),
-        Column("key-frames", _keyframes),
-        Column("on disk", lambda row: in_bytes(round(row.mean(lambda one: one.subject.num_bytes)))),
-        Column("% of full", lambda row: significant(100 * row.mean(_share))),
-        Column("time/run", lambda row: in_seconds(row.mean(lambda one: fmean(run.seconds for run in one.runs)))),
+        Column("% of full", lambda row: significant(100 * row.share)),
+        *(column for column in COSTS if has_takes or column.heading != STORED),
     ]
 
 
@@ -188,8 +188,16 @@ def _keyframes(row: Row) -> str:
     return f"{round(count):,} ({count / row.first.subject.num_videos:.2f})"
 
 
-def _share(result: Result) -> float:
-    return result.subject.float32_bytes / result.data.train_float32_bytes
+STORED = "stored clips"
+COSTS = (
+    Column("clips", lambda row: f"{row.first.subject.num_videos:,}"),
+    Column(STORED, lambda row: f"{row.first.subject.stored_clips:,}"),
+    Column("trained on", lambda row: f"{row.first.shown:,}"),
+    Column("key-frames", _keyframes),
+    Column("on disk", lambda row: in_bytes(round(row.mean(lambda one: one.subject.num_bytes)))),
+    Column("time/run", lambda row: in_seconds(row.mean(lambda one: fmean(run.seconds for run in one.runs)))),
+)
+"""Columns of what sets and networks cost."""
 
 
 def notes_on(rows: Sequence[Row]) -> list[str]:

@@ -1,19 +1,17 @@
 """The comparison: every number of the paper beside ours, with what both cost."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING
 
-from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import LEVEL, NO_INTERVAL, Estimate, Sample, doubts_of
+from prism.artifacts.estimates import LEVEL, NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, TESTS, Result
-from prism.artifacts.telemetry import seconds_to_make
-from prism.reports.plots import Curve, Mark, score_plot
+from prism.reports.plots import Curve, Mark, point_of, score_plot
+from prism.reports.rows import COSTS, STORED, Row
 from prism.reports.tables import Column, Picture, Sheet, grouped, markdown, terminal_table
-from prism.reports.text import in_bytes, in_seconds, significant
-from prism.reproduction.paper import FLOOR, STORAGE, Cell, Exhibit
+from prism.reports.text import significant
+from prism.reproduction.paper import FLOOR, Cell, Exhibit
 from prism.reproduction.plan import Place
 
 if TYPE_CHECKING:
@@ -21,36 +19,15 @@ if TYPE_CHECKING:
 
 ABOVE, INSIDE, BELOW = "▲", "·", "▼"
 """Ours lies above, inside or below the paper's mean ± deviation."""
-LEAD, DISK = f"lead over {FLOOR}", "on disk"
+LEAD = f"lead over {FLOOR}"
 TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "")
-
-
-@dataclass(frozen=True)
-class Made:
-    """The numbers of a set (which may itself take a gigabyte), or means of several; 0 where they are not known."""
-
-    clips: float = 0
-    stored_clips: float = 0
-    keyframes: float = 0
-    float32_bytes: float = 0
-    num_bytes: float = 0
-    seconds: float = 0
-    fingerprint: str = ""
-
-    @classmethod
-    def of(cls, condensed: CondensedSet, path: Path) -> "Made":
-        """The numbers of a set and its file."""
-        clips, keyframes = len(condensed), condensed.num_keyframes / len(condensed)
-        sizes = (condensed.float32_bytes, path.stat().st_size)
-        seconds = seconds_to_make(path, condensed)
-        return cls(clips, condensed.stored_clips, keyframes, *sizes, seconds, condensed.fingerprint)
 
 
 @dataclass
 class Progress:
-    """The sets, results (of the planned networks alone) and divergences of a reproduction so far, by file."""
+    """What a reproduction has, by file: fingerprints of sets, results of the planned networks, and failures."""
 
-    sets: dict[Path, Made] = field(default_factory=dict)
+    sets: dict[Path, str] = field(default_factory=dict)
     results: dict[Path, Result] = field(default_factory=dict)
     failures: dict[Path, str] = field(default_factory=dict)
 
@@ -61,8 +38,7 @@ class Line:
 
     Attributes:
         store: the shortest end of the store's path that no other store of the table has.
-        results: of each set, by the set's seed.
-        made: means over the sets.
+        row: the results so far.
         failures: why a set or a network is missing: they diverged.
         num_diverged: networks that diverged, and those that a set would have had which did.
         lead: over random selection of the same data, videos per class, network and score, for several sets.
@@ -70,8 +46,7 @@ class Line:
 
     place: Place
     store: str
-    results: dict[int, Result]
-    made: Made
+    row: Row | None
     failures: tuple[str, ...] = ()
     num_diverged: int = 0
     lead: Estimate | None = None
@@ -84,23 +59,17 @@ class Line:
     @property
     def ours(self) -> Sample | None:
         """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
-        metric = self.cell.metric
-        # Five guesses among at most five classes are no score.
-        known = {seed: one.runs for seed, one in self.results.items() if metric in one.metrics}
-        scores = {seed: [run.scores[metric] for run in runs] for seed, runs in known.items()}
-        # Of a row some of whose networks diverged, the mean would be of the others alone.
-        return Sample(scores) if scores and not self.failures else None
-
-    @property
-    def splits(self) -> set[str]:
-        """Those that scored."""
-        return {one.data.split for one in self.results.values()}
+        # Of a row some of whose networks diverged, the mean would be of the others alone. Of at most five classes,
+        # five guesses are no score.
+        if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
+            return None
+        return sample_of(self.row.results, self.cell.metric)
 
     @property
     def mark(self) -> str:
         """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
-        printed, ours, is_comparable = self.cell.printed, self.ours, self.place.is_same_data
-        if not is_comparable or not self.splits <= {*TESTS} or not ours or not printed or printed.std is None:
+        printed, ours = self.cell.printed, self.ours
+        if not (self.place.is_same_data and self.split in TESTS and ours and printed and printed.std is not None):
             return ""
         # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
         distance = round(100 * ours.mean, 1) - printed.mean
@@ -109,35 +78,38 @@ class Line:
         return ABOVE if distance > 0 else BELOW
 
     @property
+    def split(self) -> str:
+        """The one that scored; empty where there is no result."""
+        return self.row.first.data.split if self.row else ""
+
+    @property
     def score(self) -> str:
         """Our number, as the table has it."""
         if self.failures:
-            every = sum(len(step.seeds) for step in self.place.scores)
-            return f"{self.num_diverged} of {every} diverged" if every else "diverged"
-        if self.cell.metric == STORAGE:
-            return self.mib or "–"
+            return f"{self.num_diverged} of {sum(len(step.seeds) for step in self.place.scores)} diverged"
         return self.ours.in_percent if self.ours else "–"
-
-    @property
-    def mib(self) -> str:
-        """Stored frames as float32, in MiB."""
-        return significant(self.made.float32_bytes / 2**20) if self.made.float32_bytes else ""
 
     @property
     def share_percent(self) -> float:
         """Stored frames as float32, of all training clips."""
-        return 100 * self.made.float32_bytes / _of_all_clips(self.place).float32_bytes
+        return 100 * self.row.share if self.row else 0.0
+
+    @property
+    def mib(self) -> str:
+        """Stored frames as float32 in MiB, with their share of all training clips."""
+        size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20) if self.row else 0.0
+        return f"{significant(size)} ({self.share_percent:.1f} %)" if size else "–"
 
     @property
     def cautions(self) -> list[str]:
         """Why our number may mislead."""
-        results = list(self.results.values())
+        results = self.row.results if self.row else ()
         own = dict.fromkeys(f"of “{one.label}” {one.caution}" for one in results if one.caution)
-        return [*own, *doubts_of(self.cell.label, results)]
+        return [*own, *(doubts_of(self.cell.label, results))]
 
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
-    """A line for each place, as far as its sets and results are there, with its lead over random selection."""
+    """A line for each place, as far as its results are there, with its lead over random selection."""
     names = _names([place.store.path for place in places])
     lines = [_line(place, names[place.store.path], done) for place in places]
     found = list[Line]()
@@ -161,65 +133,32 @@ def _names(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _line(place: Place, name: str, done: Progress) -> Line:
-    made = [done.sets[step.path] for step in place.sets if step.path in done.sets]
-    made = made if place.sets else [_of_all_clips(place)]
-    numbers = zip(*(astuple(one)[:5] for one in made), strict=True)
-    results, num_diverged = dict[int, Result](), 0
+    found, num_diverged = list[Result](), 0
     for step in place.scores:
         result = done.results.get(step.path)
-        if result and result.runs:
-            results[step.made.config.seed if step.made else 0] = result
+        found += [result] if result and result.runs else []
         if step.path in done.failures or (step.made and step.made.path in done.failures):
             num_diverged += len(step.seeds) - (len(result.runs) if result else 0)
     steps = (*place.sets, *place.scores)
     failures = tuple(done.failures[step.path] for step in steps if step.path in done.failures)
-    means = Made(*map(_mean, numbers), seconds=_mean(one.seconds for one in made if one.seconds))
-    return Line(place, name, results, means, failures, num_diverged)
+    return Line(place, name, Row(tuple(found)) if found else None, failures, num_diverged)
 
 
-def _of_all_clips(place: Place) -> Made:
-    """All real training clips, which are no set: they are counted as the store holds them."""
-    num_train, num_bytes = len(place.store.positions("train")), place.store.clip_bytes
-    return Made(num_train, num_train, place.store.num_frames, 4 * num_bytes * num_train, num_bytes * num_train)
-
-
-def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return fmean(found) if found else 0.0
-
-
-def _column(heading: str, value: Callable[[Line], float], text: Callable[[float], str]) -> Column:
-    """A column of numbers; 0, which is not known, is empty."""
-    return Column(heading, lambda line: text(value(line)) if value(line) else "")
-
-
-def _with_share(mib: object, share: float) -> str:
-    return f"{mib} ({share:.1f} %)" if mib else "–"
-
-
-def _seconds(line: Line) -> float:
-    return _mean(run.seconds for one in line.results.values() for run in one.runs)
-
-
-STORED = _column("stored clips", lambda line: line.made.stored_clips, "{:,.0f}".format)
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
     Column("data", lambda line: line.store, False),
     Column("VPC", lambda line: str(line.cell.vpc) if line.cell.vpc else "all"),
     Column("network", lambda line: line.cell.network, False),
-    Column("score", lambda line: HEADINGS.get(line.cell.metric, "MiB"), False),
+    Column("score", lambda line: HEADINGS[line.cell.metric], False),
     Column("paper", lambda line: str(line.cell.printed or "–")),
     Column("ours", lambda line: line.score),
     Column("", lambda line: line.mark, False),
     Column(LEAD, lambda line: str(line.lead or "–")),
-    Column("paper's MiB", lambda line: _with_share(line.cell.storage, line.cell.storage_share)),
-    Column("our float32 MiB", lambda line: _with_share(line.mib, line.share_percent)),
-    _column(DISK, lambda line: line.made.num_bytes, lambda size: in_bytes(round(size))),
-    STORED,
-    _column("trained on", lambda line: _mean(one.shown for one in line.results.values()), "{:,.0f}".format),
-    _column("key-frames", lambda line: line.made.keyframes, "{:.2f}".format),
-    _column("to condense", lambda line: line.made.seconds, in_seconds),
-    _column("time/run", _seconds, in_seconds),
+    Column(
+        "paper's MiB", lambda line: f"{(c := line.cell).mib:g} ({c.share_percent:.1f} %)" if line.cell.mib else "–"
+    ),
+    Column("our float32 MiB", lambda line: line.mib),
+    *(Column(cost.heading, lambda line, cost=cost: cost.text(line.row) if line.row else "") for cost in COSTS),
 )
 
 
@@ -243,8 +182,8 @@ class Comparison:
         texts = {column: [column.text(line) for line in self.lines] for column in COLUMNS}
         same = [c for c in COLUMNS[1:] if not c.is_number and len(set(texts[c])) == 1]
         used = [c for c in COLUMNS if c not in same and set(texts[c]) - {"", "–"}]
-        if all(line.made.stored_clips == line.made.clips for line in self.lines):
-            used = [c for c in used if c is not STORED]
+        if not any(line.row and line.row.has_takes for line in self.lines):
+            used = [c for c in used if c.heading != STORED]
         everywhere = [f"{c.heading} {texts[c][0]}" for c in same if texts[c][0]]
         notes = [f"All lines: {', '.join(everywhere)}."] if everywhere else []
         return Sheet(title, [*notes, *self.notes], used, list(self.lines))
@@ -253,7 +192,8 @@ class Comparison:
     def notes(self) -> list[str]:
         """Sentences that a reader must know before comparing."""
         notes = [
-            "MiB: every stored frame as float32, with its share of all training clips. Key-frames: per video."
+            "MiB: every stored frame as float32, with its share of all training clips. Key-frames: stored (for "
+            "each video)."
         ]
         notes += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, {self._spreads}."]
         if leads := [line.lead for line in self.lines if line.lead]:
@@ -262,9 +202,9 @@ class Comparison:
                 "seed are paired where both rows have the same seeds."
             )
             notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-        if protocols := sorted({one.protocol for line in self.lines for one in line.results.values()}):
+        if protocols := sorted({line.row.first.protocol for line in self.lines if line.row}):
             notes.append(f"Protocol {' and '.join(protocols)}.")
-        if splits := sorted({split for line in self.lines for split in line.splits} - {*TESTS}):
+        if splits := sorted({line.split for line in self.lines} - {"", *TESTS}):
             notes.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
         if others := [line for line in self.lines if not line.place.is_same_data]:
             stores, guides = sorted({line.store for line in others}), sorted({line.place.data for line in others})
@@ -293,7 +233,7 @@ class Comparison:
     def plots(self) -> list[Picture]:
         """Scores against the paper's count of bytes for each store, where the videos per class vary (figure 3)."""
         cells = [line.cell for line in self.lines]
-        if cells[0].metric == STORAGE or len({cell.vpc for cell in cells} - {0}) < 2:
+        if len({cell.vpc for cell in cells} - {0}) < 2:
             return []
         cost, score = "stored frames as float32 (% of the full set)", HEADINGS[cells[0].metric]
         caption = f"{score} against {cost}. Filled: ours; hollow and dashed: the paper's."
@@ -304,7 +244,7 @@ class Comparison:
         """A short table for a terminal, with its notes."""
         sheet = self.sheet
         # Both would not fit 80 characters.
-        last = LEAD if any(line.lead for line in self.lines) else DISK
+        last = LEAD if any(line.lead for line in self.lines) else "on disk"
         shown = [column for column in sheet.columns if column.heading in (*TERMINAL, last)]
         return terminal_table(shown, self.lines, sheet.notes)
 
@@ -318,11 +258,11 @@ def curves_of(lines: Sequence[Line]) -> list[Curve]:
     found = []
     for rank, row in enumerate(grouped(lines, lambda line: line.cell.label)):
         mark, label = Mark.of_rank(rank), row[0].cell.label
-        measured = [(one.share_percent, 100 * s.mean, 100 * s.spread) for one in row if (s := one.ours)]
+        measured = [point_of(ours, one.share_percent) for one in row if (ours := one.ours)]
         printed = [
-            (one.cell.storage_share, one.cell.printed.mean, one.cell.printed.std or 0.0)
+            (one.cell.share_percent, one.cell.printed.mean, one.cell.printed.std or 0.0)
             for one in row
-            if one.place.is_same_data and one.cell.printed and one.cell.storage
+            if one.place.is_same_data and one.cell.printed and one.cell.mib
         ]
         found += [Curve(measured, mark, label)] if measured else []
         found += [Curve(printed, replace(mark, filled=False), is_dashed=True)] if printed else []

@@ -16,7 +16,7 @@ from prism.config import as_arguments, chosen, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.recipes import read_recipe
-from prism.reproduction.paper import STORAGE, Cell, Exhibit, at_most, data_sets
+from prism.reproduction.paper import Cell, Exhibit, at_most, data_sets
 from prism.selection.options import SELECTIONS, SelectConfig
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -53,7 +53,7 @@ class Place:
     Attributes:
         is_same_data: whether the store holds the paper's data set `data`; else numbers must not be compared.
         sets: one for each condensation seed; none for all real clips.
-        scores: one for each set (one for all real clips); none in a table of storage.
+        scores: one for each set, or one for all real clips.
     """
 
     cell: Cell
@@ -105,8 +105,7 @@ def plan(
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
             sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
-            is_scored = cell.metric != STORAGE
-            scores = [_score_step(cell, own, options, made) for made in sets or (None,) if is_scored]
+            scores = [_score_step(cell, own, options, made) for made in sets or (None,)]
             places.append(Place(cell, store, data, is_same, tuple(sets), tuple(scores)))
     return places
 

@@ -19,7 +19,7 @@ from prism.machine.progress import note
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.machine.text_io import first_difference
 from prism.reports.page import report
-from prism.reproduction.compare import Comparison, Made, Progress, lines_of
+from prism.reproduction.compare import Comparison, Progress, lines_of
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import ScoreStep, SetStep, command, plan
 from prism.selection.options import SelectConfig
@@ -113,14 +113,14 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
         condensed = CondensedSet.load(step.path)
         made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
         _require_same(step.path, made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
-        done.sets[step.path] = Made.of(condensed, step.path)
+        done.sets[step.path] = condensed.fingerprint
         return True
     if step.made and step.made.path not in done.sets:
         return False
     result = Result.load(step.path)
     # More networks than before only need the missing ones, where their first seed is the same.
     config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
-    subject = done.sets[step.made.path].fingerprint if step.made else store.fingerprint
+    subject = done.sets[step.made.path] if step.made else store.fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
     _require_same(step.path, found, {"config": config, "data": store.fingerprint, "set": subject})
     done.results[step.path] = result.of_seeds(step.seeds)
@@ -147,11 +147,11 @@ def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) 
             result = evaluate(condensed, store, step.config, resumed, train=train, label=step.label)
             done.results[step.path] = result.of_seeds(step.seeds)
         elif isinstance(step.config, SelectConfig):
-            done.sets[step.path] = Made.of(select(store, step.config, replace(how, executor=None)), step.path)
+            done.sets[step.path] = select(store, step.config, replace(how, executor=None)).fingerprint
         else:
             executor = run.executor if Setup(store, step.config).independent_classes else None
             how = replace(how, resume=True, executor=executor)
-            done.sets[step.path] = Made.of(condense(store, step.config, how), step.path)
+            done.sets[step.path] = condense(store, step.config, how).fingerprint
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)

@@ -18,10 +18,11 @@ from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, DivergedError, OutputError
 from prism.machine.run import Run
 from prism.recipes import shipped_recipes
+from prism.reports.rows import Row
 from prism.reports.tables import grouped
 from prism.reproduction import run
-from prism.reproduction.compare import Comparison, Line, Made, curves_of
-from prism.reproduction.paper import CEILING, FLOOR, STORAGE, Cell, Printed, exhibit, exhibits
+from prism.reproduction.compare import Comparison, Line, curves_of
+from prism.reproduction.paper import CEILING, FLOOR, Cell, Printed, exhibit, exhibits
 from prism.reproduction.plan import Place, command, plan
 from prism.reproduction.run import reproduce
 
@@ -58,8 +59,6 @@ def cell_of(name: str, data: str, label: str, vpc: int = 1, network: str = "conv
         ("table1", "MiniUCF", "Herding", 10, 33.7, 0.3),
         ("table1", "HMDB51", "K-Center", 5, 5.2, 0.4),
         ("table1", "HMDB51", CEILING, 0, 25.4, 0.2),
-        ("table2", "MiniUCF", "PRISM", 10, 324, None),
-        ("table2", "HMDB51", "Wang et al.", 5, 455, None),
         ("table3", "Kinetics-400", "DM", 5, 9.1, 0.9),
         ("table3", "SSv2", "Wang et al.", 1, 4.0, 0.1),
         ("table5", "HMDB51", "8 initial key-frames", 1, 5.6, 0.2),
@@ -78,10 +77,16 @@ def test_the_papers_numbers_stand_where_the_paper_prints_them(name, data, label,
     assert cell_of(name, data, label, vpc).printed == Printed(mean, std)
 
 
+def test_the_papers_storage_stands_beside_its_scores():
+    cells = [cell_of("table1", "MiniUCF", "PRISM", 10), cell_of("table1", "HMDB51", "Wang et al.", 5)]
+    assert [cell.mib for cell in cells] == [324, 455]
+    assert cells[0].share_percent == pytest.approx(100 * 324 / 9810)
+
+
 @pytest.mark.parametrize("name", exhibits())
 def test_every_table_of_scores_has_its_floor_and_its_ceiling_in_every_column(name):
     for cells in exhibit(name).cells.values():
-        columns = {(cell.network, cell.metric) for cell in cells if cell.metric != STORAGE}
+        columns = {(cell.network, cell.metric) for cell in cells}
         ends = {(cell.label, cell.network, cell.metric) for cell in cells}
         assert ends >= {(end, *column) for column in columns for end in (FLOOR, CEILING)}
 
@@ -152,7 +157,7 @@ def test_a_table_is_written_as_markdown_and_page_with_both_numbers_in_each(store
     found = reproduced(store, tmp_path / "out", tiny)
     written = contents(tmp_path / "out")
     assert [line.cell.label for line in found.lines] == [FLOOR, "with insertion", "without insertion", CEILING]
-    assert all(line.ours and line.ours.num_networks == 2 and line.made.num_bytes for line in found.lines)
+    assert all(line.ours and line.ours.num_networks == 2 for line in found.lines)
     ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.deviation:.1f} (2)"
     for suffix in ("md", "html"):
         text = written[found.file(f".{suffix}").name].decode()
@@ -338,24 +343,14 @@ def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     assert first.read_bytes() == step.path.read_bytes()
 
 
-def test_storage_is_compared_without_training_anything(store, tmp_path, tiny):
-    found = reproduced(store, tmp_path / "out", tiny, "table2", vpc=[1])
-    assert not list((tmp_path / "out").rglob("*.json"))
-    random = [line for line in found.lines if line.cell.label == FLOOR]
-    assert [line.made.float32_bytes for line in random] == [4 * 2 * 8 * 3 * 48 * 48]
-    assert "MiB" in found.file(".md").read_text()
-
-
 @pytest.fixture
 def line_of(store) -> Callable[..., Line]:
     def build(cell: Cell, ours: list[float], *, is_same_data: bool = True, split: str = "test") -> Line:
         data = Data("store", store.fingerprint, split, 4, 2, {"top1": 0.5}, 1000)
-        subject = Subject("condensed", "set", "prism", 2, 4, 100, 400, {"seed": 0})
+        subject = Subject("condensed", "set", "prism", 2, 4, 100, 10 + cell.vpc, {"seed": 0})
         runs = tuple(NetworkRun(seed, {"top1": one / 100}, 0.1, 1.0) for seed, one in enumerate(ours))
         result = Result("ours", "classification", "clean", subject, data, {"epochs": 5}, runs, {})
-        place = Place(cell, store, "MiniUCF", is_same_data, (), ())
-        size = 4 * store.clip_bytes * len(store.positions("train")) * (10 + cell.vpc) / 1000
-        return Line(place, "store", {0: result}, Made(cell.vpc, cell.vpc, 2.0, size, 2**20))
+        return Line(Place(cell, store, "MiniUCF", is_same_data, (), ()), "store", Row((result,)))
 
     return build
 
@@ -365,7 +360,8 @@ SEVENTEEN = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=Pri
 
 def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows(line_of):
     plain = line_of(SEVENTEEN, [17.9])
-    taken = replace(plain, made=Made(50, 2150))
+    result = plain.row.first
+    taken = replace(plain, row=Row((replace(result, subject=replace(result.subject, stored_clips=2150)),)))
     table = exhibit("table6a")
     alone, beside = (Comparison(table, "full", lines, Path("out")) for lines in ((plain,), (plain, taken)))
     assert "stored clips" not in alone.to_markdown()
