@@ -10,8 +10,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import check_output_kind
 from prism.config import as_path
 from prism.errors import ConfigError
-from prism.exports.format import Format, Loss
 from prism.exports.options import FORMATS, ExportConfig
+from prism.exports.videos import Format, Loss
 from prism.machine.files import (
     check_output_folder,
     discard_older,

@@ -1,14 +1,14 @@
-"""The formats: mp4 videos in folders or tar shards, tensors, and a GIF on which all videos play."""
+"""The formats and their base: mp4 videos in folders or tar shards, tensors, and a GIF on which all videos play."""
 
 import io
 import math
 import os
 import re
 import tarfile
-from collections.abc import Iterator, Sequence, Set
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -25,14 +25,82 @@ from PIL import Image, ImageDraw, ImageFont
 from safetensors.torch import save_file
 from torch import Tensor
 
-from prism.artifacts.clips import as_levels
+from prism.artifacts.clips import as_levels, num_clipped
 from prism.artifacts.condensed import CondensedSet
 from prism.errors import ArtifactError, ConfigError
-from prism.exports.format import Format, Shown
 from prism.machine.files import sync_folder, write_synced
-from prism.machine.progress import note
 from prism.machine.text_io import canonical_json, csv_text
 from prism.reports.text import printable
+
+Shown = tuple[Tensor, Tensor]
+"""A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
+
+
+@dataclass
+class Loss:
+    """Distance of the clips that readers see from those of the set, as sums over all values."""
+
+    num_values: int = 0
+    num_outside: int = 0
+    squares: float = 0.0
+
+    def add(self, clip: Tensor, shown: Tensor) -> None:
+        """Compare a clip with what readers see of it."""
+        self.num_values += clip.numel()
+        self.num_outside += num_clipped(clip)
+        self.squares += float((clip - shown).double().square().sum())
+
+    @property
+    def psnr(self) -> float:
+        """Peak signal-to-noise ratio in dB, of a peak of 1; infinite where nothing is lost."""
+        error = self.squares / max(1, self.num_values)
+        # Half a level in one pixel of a million is more than this, the error of float32 arithmetic less.
+        return math.inf if error < 1e-12 else -10 * math.log10(error)
+
+    def __str__(self) -> str:
+        if self.psnr == math.inf:
+            return "Nothing is lost."
+        said, share = f"The PSNR to the clips of the set is {self.psnr:.1f} dB", self.num_outside / self.num_values
+        return f"{said}; {share:.2%} of these values lie outside 0..1 and are clipped." if share else f"{said}."
+
+
+class Format(ABC):
+    """Base of all export formats. This custom one keeps every video as a NumPy file:
+
+        @dataclass(frozen=True)
+        class Arrays(Format):
+            def write(self, condensed, path):
+                for video in range(len(condensed)):
+                    clip = condensed.render(torch.tensor([video]))[0]
+                    np.save(path / f"{video}.npy", clip.numpy())
+                    yield clip, clip
+
+        prism.export(condensed, "arrays", to=Arrays())
+
+    Its fields are its options; `fps`, `quality` and `lossless` are those of the verb. On the command line it is
+    `--to mymodule:Arrays`.
+
+    Attributes:
+        is_folder: whether it fills a folder or writes one file.
+        data_files: patterns of the files in the folder that Hugging Face's `datasets` reads.
+    """
+
+    is_folder: ClassVar[bool] = True
+    data_files: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
+        """Write the videos of a set.
+
+        Args:
+            condensed: the set; every take is a video of its own (`CondensedSet.apart`).
+            path: an empty folder, or where `is_folder` is false the file to write.
+
+        Yields:
+            For each video its clip, and what a reader will see, from which the loss is measured; nothing for a
+            picture that is only to be looked at.
+        """
+
 
 STEADY = {"preset": "slow", "threads": "1", "mbtree": "0"}
 """Options of x264 that give the same bytes every time (`artifacts/encodings/h264.py`)."""
@@ -194,15 +262,15 @@ class Gif(Format):
 
 def _sheet(condensed: CondensedSet) -> np.ndarray:
     """The frames of a sheet about as wide as high, (T, H, W, 3) uint8."""
-    captions, tiles = _captions(condensed.classes), []
+    file, tiles = font_manager.findfont("DejaVu Sans"), []
+    font, captions = ImageFont.truetype(file, 11), _captions(condensed.classes, file)
     for video, label in enumerate(condensed.labels.tolist()):
         clip = as_levels(condensed.render(torch.tensor([video]))[0])
         factor = math.ceil(SMALLEST_TILE / max(clip.shape[1:3]))
         clip = clip.repeat(factor, axis=1).repeat(factor, axis=2)
         height, width = clip.shape[1:3]
         paper = Image.new("RGB", (width + GAP, CAPTION + height + GAP), "white")
-        name, font = captions[label]
-        ImageDraw.Draw(paper).text((0, 0), name, "black", font)
+        ImageDraw.Draw(paper).text((0, 0), captions[label], "black", font)
         tiles.append(np.repeat(np.asarray(paper)[None], len(clip), axis=0))
         tiles[-1][:, CAPTION : CAPTION + height, :width] = clip
     columns = math.ceil(math.sqrt(len(tiles)))
@@ -211,24 +279,7 @@ def _sheet(condensed: CondensedSet) -> np.ndarray:
     return np.concatenate(rows, axis=1)
 
 
-def _captions(classes: Sequence[str]) -> list[tuple[str, ImageFont.FreeTypeFont]]:
-    """The name of each class and the first installed font that has all its letters, or else its number."""
-    own = font_manager.findfont("DejaVu Sans")
-    # "Last Resort" has a picture of each script in place of its letters.
-    fonts = [own, *sorted(font.fname for font in font_manager.fontManager.ttflist if "Last" not in font.name)]
-    captions, without = list[tuple[str, ImageFont.FreeTypeFont]](), list[str]()
-    for label, name in enumerate(map(printable, classes)):
-        font = next((font for font in fonts if set(map(ord, name)) <= _letters(font)), None)
-        without += [] if font else [f"{label} for {name}"]
-        captions.append((name if font else str(label), ImageFont.truetype(font or own, 11)))
-    if without:
-        note(f"Caution: no installed font has these letters, so the sheet shows numbers: {', '.join(without)}.")
-    return captions
-
-
-@cache
-def _letters(font: str) -> Set[int]:
-    try:
-        return FT2Font(font).get_charmap().keys()
-    except RuntimeError:
-        return set()
+def _captions(classes: Sequence[str], font: str) -> list[str]:
+    """The name of each class, or its number where the font lacks one of the letters."""
+    letters = FT2Font(font).get_charmap().keys()
+    return [n if set(map(ord, n)) <= letters else str(label) for label, n in enumerate(map(printable, classes))]

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from prism.artifacts.condensed import CondensedSet
 from prism.errors import ArtifactError, ConfigError, OutputError
 from prism.exports.export import export
-from prism.exports.format import Format
-from prism.exports.videos import folder_names
+from prism.exports.videos import Format, folder_names
 from prism.selection.select import select
 
 TOS = ["videofolder", "webdataset", "tensors", "gif"]
