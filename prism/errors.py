@@ -42,7 +42,7 @@ class BusyError(OutputError):
 
 
 class EngineError(PrismError):
-    """A cluster or an executor cannot be reached, or has lost what it was to compute."""
+    """An executor cannot be reached, or has lost what it was to compute."""
 
 
 class DivergedError(PrismError):

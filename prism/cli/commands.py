@@ -40,7 +40,7 @@ def Help(text: str) -> Parameter:
 
 OUTPUT = Parameter(name=["--output", "-o"])
 FLAG = Parameter(negative="")
-SEVERAL = Parameter(negative="", consume_multiple=True)
+MANY = Parameter(negative="", consume_multiple=True)
 WHOLE = Parameter(converter=whole)
 PLACED = Parameter(group=Group("Where it runs", sort_key=99))
 Workers = Annotated[int | None, WHOLE, PLACED]

@@ -5,20 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from prism.cli.commands import (
-    FLAG,
-    LOCAL,
-    OUTPUT,
-    PLACED,
-    SEVERAL,
-    WHOLE,
-    Help,
-    Running,
-    Workers,
-    call,
-    command,
-    say,
-)
+from prism.cli.commands import FLAG, LOCAL, MANY, OUTPUT, PLACED, WHOLE, Help, Running, Workers, call, command, say
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
@@ -69,11 +56,6 @@ def ingest(
 
     store = call(build, source, output, config=config, run=run, workers=workers)
     say(f"Wrote {output}: {store.contents}.")
-    for split in ("val", "test"):
-        counts = store.counts(split).tolist()
-        without = [name for name, count in zip(store.classes, counts, strict=True) if count == 0]
-        if without and any(counts):
-            say(f"Caution: no {split} clips of {', '.join(without)}; {split} accuracy says nothing of them.")
 
 
 @command(CondenseConfig)
@@ -188,13 +170,13 @@ def reproduce(
     name: Annotated[str, Help("Table or figure of the paper; --list names them.")] = "",
     /,
     *,
-    data: Annotated[list[Path], SEVERAL, Help("Clip stores to reproduce it on.")] = [],  # noqa: B006
+    data: Annotated[list[Path], MANY, Help("Clip stores to reproduce it on.")] = [],  # noqa: B006
     output: Annotated[Path, OUTPUT, Help("Folder of all tables.")] = Path("runs/reproduce"),
     scale: Annotated[Literal["full", "small"], Help("The paper's settings, or for two CPU cores.")] = "full",
     seeds: Annotated[int, WHOLE, Help("Condensations and selections of each set.")] = 1,
-    vpc: Annotated[list[int], SEVERAL, WHOLE, Help("Only these videos per class.")] = [],  # noqa: B006
-    rows: Annotated[list[str], SEVERAL, Help("Only these rows: prism, dm, random, …")] = [],  # noqa: B006
-    recipe: Annotated[list[Path], SEVERAL, Help("Recipes that win over the paper's.")] = [],  # noqa: B006
+    vpc: Annotated[list[int], MANY, WHOLE, Help("Only these videos per class.")] = [],  # noqa: B006
+    rows: Annotated[list[str], MANY, Help("Only these rows: prism, dm, random, …")] = [],  # noqa: B006
+    recipe: Annotated[list[Path], MANY, Help("Recipes that win over the paper's.")] = [],  # noqa: B006
     list_: Annotated[bool, Parameter("--list", negative="", help="Say which tables there are.")] = False,
     dry_run: Annotated[bool, FLAG, Help("Only say which commands are missing.")] = False,
     run: Running = LOCAL,

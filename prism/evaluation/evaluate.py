@@ -129,10 +129,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Training of a network of a seed on the clips of `data`, and its scoring, here or on an executor.
-
-    `advance` is called after every epoch.
-    """
+    """Training of the network of a seed on the clips of `data`, and its scoring, here or on an executor."""
 
     store: ClipStore
     config: EvaluateConfig
@@ -173,7 +170,7 @@ class Evaluation:
         # In batches no larger than those of training, so that scoring takes no more memory; but where a batch is
         # standardised, its size is part of the protocol.
         size = protocol.test_batch or min(config.batch_size, self.data.subject.num_videos)
-        flips = protocol.flips(store, seed)
+        flips = generator(seed, "test flip") if protocol.num_windows and store.flip else None
         outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
         check_outputs(outputs, seed, schedule)
         labels = torch.cat([shown.labels for shown in passes])
@@ -191,7 +188,8 @@ class Evaluation:
 
     def result(self, label: str | None, output: Path | None) -> Result:
         """The result before the first network."""
-        store, subject, split = self.store, self.data.subject, self.protocol.split(self.config.split)
+        store, subject = self.store, self.data.subject
+        split = "test-random" if self.protocol.num_windows else self.config.split
         data = Data(
             path=relative_to_result(store.path, output),
             fingerprint=store.fingerprint,
@@ -207,11 +205,9 @@ class Evaluation:
 
 
 def workers_for(num_networks: int, num_threads: int) -> int:
-    """How many networks to train side by side, so that no core is idle at the end.
+    """How many networks to train side by side: in rounds of equal size, so that no core is idle at the end.
 
-    Three networks on two cores share them from the first epoch to the last. If the third waited for one of the
-    others, a core would be idle while it is trained. More than twice as many networks as cores are trained in
-    rounds of equal size.
+    Three networks on two cores are one round. If the third waited for another one, a core would be idle then.
     """
     rounds = max(1, num_networks // num_threads)
     return -(-num_networks // rounds)

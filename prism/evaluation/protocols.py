@@ -6,13 +6,10 @@ largest mean on the test clips over all checkpoints of a condensation. `wang2024
 
 from dataclasses import dataclass
 
-import torch
-
 from prism.artifacts.clips import BatchStandardisation, Clips, Standardisation
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError
 from prism.evaluation.options import TrainingFlip
-from prism.machine.randomness import generator
 
 
 @dataclass(frozen=True)
@@ -25,7 +22,7 @@ class EvaluationProtocol:
             instead of those of the training pixels.
         test_batch: clips that are scored at a time, where that counts; 0 for as many as a training step has.
         num_windows: random windows of each test video that are scored, each mirrored at random where that
-            keeps the labels; 0 scores the clips of the asked split as they are.
+            keeps the labels; 0 scores the clips of the split as they are.
         flip_of_sets, flip_of_stores: when the clips of a set, and the real clips of a store, are mirrored in
             training, where that keeps the labels.
     """
@@ -42,11 +39,7 @@ class EvaluationProtocol:
         """How pixels become a network's input."""
         return BatchStandardisation() if self.standardises_batches else store.normalisation
 
-    def split(self, asked: str) -> str:
-        """The split of a store that is scored, where the options name `asked`."""
-        return "test-random" if self.num_windows else asked
-
-    def passes(self, store: ClipStore, asked: str) -> list[Clips]:
+    def passes(self, store: ClipStore, split: str) -> list[Clips]:
         """The clips to score, one pass after the other, each sorted by class.
 
         Raises:
@@ -54,17 +47,13 @@ class EvaluationProtocol:
             ArtifactError: the split is empty.
         """
         if not self.num_windows:
-            return [store.clips(asked)]
+            return [store.clips(split)]
         if store.num_passes != self.num_windows:
             raise ConfigError(
                 f"protocol {self.name} scores {self.num_windows} random windows of each test video, but "
                 f"'{store.path}' has {store.num_passes}. Ingest it with --random-test-windows {self.num_windows}."
             )
         return store.passes()
-
-    def flips(self, store: ClipStore, seed: int) -> torch.Generator | None:
-        """The generator that mirrors the scored clips, or None where they stay as they are."""
-        return generator(seed, "test flip") if self.num_windows and store.flip else None
 
 
 CLEAN = EvaluationProtocol("clean", "The protocol clean normalises and scores every clip by itself.")

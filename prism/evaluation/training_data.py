@@ -14,6 +14,7 @@ from prism.machine.randomness import generator
 from prism.networks.training import Draw
 
 RENDERING = Lock()
+"""Networks that begin together would each render a copy of their own."""
 
 
 class TrainingData:
@@ -32,7 +33,6 @@ class TrainingData:
             return every.subset(self.source.sample(self.train_vpc, generator(seed, "subset")))
         if self.source.is_random:
             return self.source.clips
-        # Networks that begin together would each render a copy of their own.
         with RENDERING:
             if self._rendered is None:
                 self._rendered = self.source.clips()
@@ -77,7 +77,10 @@ def of_store(source: ClipStore, store: ClipStore, config: EvaluateConfig, output
     num_bytes = num_clips * source.clip_bytes
     is_own = source.fingerprint == store.fingerprint
     # After another cut of the splits a video keeps its class, path and length.
-    shared = set() if is_own else _videos(source, "train") & _videos(store, config.split)
+    trained, scored = (
+        {(one.label, one.path, one.video_frames) for one in map(some.sources.__getitem__, some.positions(split))}
+        for some, split in ((source, "train"), (store, config.split))
+    )
     subject = Subject(
         kind="store",
         path=relative_to_result(source.path, output),
@@ -88,29 +91,19 @@ def of_store(source: ClipStore, store: ClipStore, config: EvaluateConfig, output
         float32_bytes=4 * num_bytes,
         config={},
         fingerprint=source.fingerprint,
-        shared_videos=len(shared),
+        shared_videos=0 if is_own else len(trained & scored),
     )
     return TrainingData(source, subject, config.train_vpc)
 
 
-def _videos(store: ClipStore, split: str) -> set[tuple[str, str, int]]:
-    found = (store.sources[place] for place in store.positions(split))
-    return {(one.label, one.path, one.video_frames) for one in found}
-
-
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:
-    if set(source.classes) != set(store.classes):
-        other = min(set(source.classes) ^ set(store.classes))
-        raise ConfigError(
-            f"{what} and the data '{store.path}' have different classes: only one of them has '{other}'. "
-            f"Name the store that {what} belongs to with --data."
-        )
     if source.classes != store.classes:
-        # Labels are positions in this order.
-        raise ConfigError(
-            f"{what} has the classes of the data '{store.path}' in another order: {', '.join(source.classes)}. "
-            f"The data has {', '.join(store.classes)}."
+        # Labels are positions in the order of the classes.
+        differ = sorted(set(source.classes) ^ set(store.classes))
+        how = (
+            f"different classes: only one of them has '{differ[0]}'" if differ else "their classes in other orders"
         )
+        raise ConfigError(f"{what} and the data '{store.path}' have {how}. Name the store of {what} with --data.")
     for name in ("num_frames", "size"):
         ours, theirs = getattr(source, name), getattr(store, name)
         if ours != theirs:

@@ -49,8 +49,7 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
     """Like `check_output`, for a folder: one is replaced if it has the file `mark`, and no other files are lost.
 
     Args:
-        path: the output.
-        overwrite: whether one that is there may be replaced.
+        path, overwrite: the output, and whether one that is there may be replaced.
         mark: a file that every folder of the kind has.
         what: a noun for such a folder.
         entries: paths in such a folder, of files or of folders that may hold anything.
@@ -60,23 +59,14 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
     if path.exists() and not (path / mark).is_file():
         raise OutputError(f"output '{path}' is not {what}, so it is not overwritten. Choose another path.")
-    if path.exists() and (other := _other_than(path, entries)):
-        raise OutputError(
-            f"'{other}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose another "
-            "path."
-        )
-
-
-def _other_than(folder: Path, entries: Collection[str]) -> Path | None:
-    """The first file or folder, but for empty ones, that is neither an entry, nor in one, nor above one."""
     own = set(map(PurePosixPath, entries))
-    leading = {parent for entry in own for parent in entry.parents}
-    for found in sorted(folder.rglob("*")):
-        name = PurePosixPath(found.relative_to(folder).as_posix())
-        is_empty = found.is_dir() and not found.is_symlink() and not any(found.iterdir())
-        if name not in leading and own.isdisjoint((name, *name.parents)) and not is_empty:
-            return found
-    return None
+    for found in sorted(path.rglob("*")):
+        name = PurePosixPath(found.relative_to(path).as_posix())
+        if (found.is_symlink() or not found.is_dir()) and own.isdisjoint((name, *name.parents)):
+            raise OutputError(
+                f"'{found}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose another "
+                "path."
+            )
 
 
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:

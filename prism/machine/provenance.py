@@ -42,24 +42,10 @@ def _commit() -> str | None:
 
 
 def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith("model name")).partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-VOLATILE = frozenset(
-    [
-        *("commit", "command", "host", "system", "processor", "threads", "gpu", "date"),
-        *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
-        *("make_seconds", "search_seconds", "saved_seconds"),
-    ]
-)
-"""The fields of results, telemetry and tables that depend on the clock, the machine or the user's words.
-
-Everything else that PRISM writes is the same in two runs of one command on one machine.
-"""
 
 
 def provenance() -> dict[str, Any]:

@@ -25,11 +25,7 @@ def parse_json(text: str) -> Any:
 
 def as_text(name: str) -> str:
     """The name of a file, or a word of a command line, with what is no UTF-8 spelled out."""
-    try:
-        return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:
-        # Half a character, which stands for no byte.
-        return name.encode("utf-8", "backslashreplace").decode("utf-8")
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def count(value: object) -> int:

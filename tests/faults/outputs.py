@@ -1,4 +1,4 @@
-"""What of an output two runs of one command share: every byte, but for the fields that `prism` calls volatile."""
+"""What of an output two runs of one command share: every byte, but for the volatile fields."""
 
 import csv
 import json
@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from prism.machine.provenance import VOLATILE
+VOLATILE = {
+    *("commit", "command", "host", "system", "processor", "threads", "gpu", "date"),
+    *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
+    *("make_seconds", "search_seconds", "saved_seconds"),
+}
+"""The fields of results, telemetry and tables that depend on the clock, the machine or the user's words."""
 
 
 def lasting(path: Path, without: Sequence[str] = ()) -> Any:
