@@ -5,14 +5,14 @@
     def test_my_rule_keeps_the_promises_of_a_rule(tmp_path):
         check_rule(MyRule(), tiny_store(tmp_path / "store"))
 
-Each check runs in seconds on a CPU, and raises AssertionError. A run makes some of them at a part's first use.
+Each check runs in seconds on a CPU. It raises AssertionError, or the ConfigError of a run, which makes some of
+them at a part's first use.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,13 @@ from torch.nn.functional import cross_entropy
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv
 from prism.condensation.condense import finished_set, resolve
 from prism.condensation.loop import Condensation
-from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
+from prism.condensation.options import METHODS, CondenseConfig
 from prism.condensation.prepare import Setup, check_first_use
 from prism.config import with_options
-from prism.errors import PrismError
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 from prism.networks.build import build
 from prism.networks.network import check_output, use_generator
-from prism.networks.options import NETWORKS
-from prism.parts import Parts
 
 CPU = torch.device("cpu")
 TINY = {"width": 2, "batch_real": 2, "iterations": 4, "static_iterations": 2, "warmup": 0.0, "cooldown": 0.0}
@@ -39,17 +36,9 @@ TINY |= {"initial_keyframes": 2, "keyframe_scale": 1, "lr": 1.0}
 
 
 @contextmanager
-def _in_a_sentence() -> Iterator[None]:
-    """Whatever a part raises, the check of it fails; so does a draw from PyTorch's global generator."""
+def _without_global_draws() -> Iterator[None]:
     before = torch.get_rng_state()
-    try:
-        yield
-    except AssertionError:
-        raise
-    except PrismError as error:
-        raise AssertionError(str(error)) from error
-    except Exception as error:
-        raise AssertionError(f"the part fails: {type(error).__name__}: {error}") from error
+    yield
     assert torch.equal(torch.get_rng_state(), before), "randomness must come from the generator alone"
 
 
@@ -95,26 +84,15 @@ def write_store(
     return ClipStore.open(path)
 
 
-def check_name(parts: Parts, part: Any) -> None:
-    """A part is found again under the name that files record, unless it was defined inside a function."""
-    name = parts.name_of(part)
-    if "<locals>" not in name and "<lambda>" not in name:
-        # A network stays a class until it is built for clips of some size.
-        again = parts.resolve(name)[0] if isinstance(part, type) else parts.make(name, SimpleNamespace())
-        assert parts.name_of(again) == name, f"{name} is another part when it is looked up"
-
-
 def check_rule(rule: Any, store: ClipStore) -> None:
     """An insertion rule proposes frames, the same for the same state."""
-    with _in_a_sentence():
-        check_name(RULES, rule)
+    with _without_global_draws():
         _check_condensing(store, insertion=rule)
 
 
 def check_objective(objective: Any, store: ClipStore) -> None:
     """An objective gives a loss for each class and the gradient of their sum, the same in every call."""
-    with _in_a_sentence():
-        check_name(OBJECTIVES, objective)
+    with _without_global_draws():
         run = _check_condensing(store, objective=objective).start(CPU)
         network, real, clips = run.networks.draw(1), objective.real(run.networks, 1), run.render().detach()
         found = objective.match(network, real, clips, run.chunk)
@@ -128,8 +106,7 @@ def check_objective(objective: Any, store: ClipStore) -> None:
 
 def check_method(method: Any, store: ClipStore) -> None:
     """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
-    with _in_a_sentence():
-        check_name(METHODS, method)
+    with _without_global_draws():
         # A method's own options count, where a tiny number would be chosen.
         brought = {key: value for key, value in METHODS.options_of(method).items() if key in TINY}
         setup = _check_condensing(store, method=method, vpc=2, **brought)
@@ -138,8 +115,7 @@ def check_method(method: Any, store: ClipStore) -> None:
 
 def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
     """A network embeds and classifies clips, one by one, from values that a generator draws, and learns."""
-    with _in_a_sentence():
-        check_name(NETWORKS, network)
+    with _without_global_draws():
         one, other = (build(network, num_classes=3, num_frames=num_frames, size=size).eval() for _ in range(2))
         clips = torch.randn((4, 3, num_frames, size, size), generator=generator(0, "clips")).requires_grad_()
         embeddings, logits = one.embed(clips), one(clips)

@@ -46,22 +46,13 @@ def stop_signal() -> Iterator[Stopped]:
 
 @contextlib.contextmanager
 def stoppable(said: str | None) -> Iterator[None]:
-    """End a block at once on Ctrl-C or SIGTERM, with an Interrupted that has this sentence.
-
-    None leaves signals alone, as they are outside the main thread.
-    """
-    if said is None:
-        yield
-        return
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler) if is_main else None
+    """End a block at once on Ctrl-C (in `prism` also on SIGTERM) with an Interrupted that has this sentence."""
     try:
         yield
     except KeyboardInterrupt:
+        if said is None:
+            raise
         raise Interrupted(said) from None
-    finally:
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
 
 
 _HERE = threading.local()

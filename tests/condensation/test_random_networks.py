@@ -255,7 +255,7 @@ def test_a_stopped_run_keeps_the_blocks_that_are_done(make_store, monkeypatch):
 
     def compute_means(self: RandomNetworks, number: int, held: bool) -> torch.Tensor:
         if number == BLOCK + 2:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
         return original(self, number, held)
 
     monkeypatch.setattr(RandomNetworks, "compute_means", compute_means)

@@ -243,7 +243,7 @@ def test_a_signal_ends_an_evaluation_and_says_how_to_go_on(store, chosen, tmp_pa
 
     def stopped(*given: object, seed: int, **options: object) -> float:
         if seed == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGINT)
         return original(*given, seed=seed, **options)
 
     with monkeypatch.context() as patch:
