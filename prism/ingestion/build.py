@@ -2,15 +2,15 @@
 
 import hashlib
 import os
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import metadata
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from prism.artifacts.store import ENTRIES, ClipStore
@@ -18,7 +18,7 @@ from prism.config import as_dict, as_path
 from prism.errors import Interrupted, SourceError
 from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.pool import Shard, Task, decode_all, decode_shard
+from prism.ingestion.pool import Task, decode_all, decode_shard
 from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
 from prism.machine.executors import completed
@@ -61,9 +61,9 @@ def ingest(
             folder of frames), or a CSV file with the columns path, label, and perhaps split and group; with an
             official layout, the folder of the data set. Or an object that gives items: pairs of frames and label,
             or tables with `video`, `label` and perhaps `group`, the recording; or for each split by its name such
-            an object. Frames are (T, H, W, 3) or (T, 3, H, W), uint8 or floats in 0..1; labels are names, or
-            numbers that the object may name (`features` of Hugging Face, `classes` of torchvision). Such a run
-            starts again after a kill.
+            an object. Frames are (T, H, W, 3) or (T, 3, H, W), whole numbers of 0..255 or floats of 0..1; labels
+            are names, or numbers that the object may name (`features` of Hugging Face, `classes` of torchvision).
+            All is written beside the output until it is decoded. Such a run starts again after a kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
         run: how it runs. Its executor gets `SHARD_VIDEOS` videos in one item.
@@ -90,17 +90,26 @@ def ingest(
         discard_older(output)
         discard_named(output)
         check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
-        if not isinstance(source, str | os.PathLike):
-            from prism.ingestion.items import ingest_items
-
-            ingest_items(source, output, config, run)
-        else:
+        with ExitStack() as stack:
+            if not isinstance(source, str | os.PathLike):
+                source = _written(source, output, config, run, stack)
             plan = make_plan(Path(source), config)
             # The processors that this process may use, where the system tells; else all that the machine has.
             usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            with stoppable("stopped. Run the same command again to go on."):
-                _build(plan, output, run.executor or workers or usable, run.progress)
+            stack.enter_context(stoppable("stopped. Run the same command again to go on."))
+            _build(plan, output, run.executor or workers or usable, run.progress)
     return ClipStore.open(output, verify=False)
+
+
+def _written(items: DataSet, output: Path, config: IngestConfig, run: Run, stack: ExitStack) -> Path:
+    """A list of a data set object's items, which are written beside the output and go with the stack."""
+    from prism.ingestion.items import write_items
+
+    if config.layout != "auto":
+        raise config.refusal("layout", "auto for a data set object")
+    with writing(output):
+        folder = TemporaryDirectory(prefix=f".{output.name}.items-", dir=output.parent)
+    return write_items(items, Path(stack.enter_context(folder)), run.progress)
 
 
 @dataclass(frozen=True)
@@ -152,7 +161,12 @@ class Plan:
 
     def task(self, number: int, slots: Path) -> Task:
         """The task to decode a video into its slots in a file."""
-        return Task.of(self.videos[number], self.config, slots, self.offsets[number])
+        return Task.of(self.videos[number], self.decoding, slots, self.offsets[number])
+
+    @cached_property
+    def decoding(self) -> IngestConfig:
+        """The options without those of the layout, which may be a part that no decoding process knows."""
+        return replace(self.config, layout="auto", annotations="", official_split=1, train_list="official")
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
@@ -241,26 +255,14 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
 
 
 def _decode_on(executor: Executor, plan: Plan, folder: WorkingFolder, left: list[int], advance: Advance) -> None:
-    """Have neighbouring videos decoded into files of their own, and take those over as they come."""
-    # What an earlier run has not taken over is decoded anew.
-    shutil.rmtree(folder.shards, ignore_errors=True)
-    with writing(folder.shards):
-        folder.shards.mkdir()
-    runs: list[list[int]] = []
-    for number in left:
-        if not (runs and runs[-1][-1] == number - 1 and len(runs[-1]) < SHARD_VIDEOS):
-            runs.append([])
-        runs[-1].append(number)
-    shards = [
-        Shard(folder.shards, tuple((n, plan.task(n, Path())) for n in run), folder.offsets[run[-1] + 1])
-        for run in runs
-    ]
-    for shard, (file, outcomes) in completed(executor, decode_shard, shards):
-        folder.fill(folder.offsets[shard.tasks[0][0]], Path(file))
+    """Have videos decoded where the executor runs, into the same slots: a worker that was given up writes what the
+    next one does."""
+    tasks = [(number, plan.task(number, folder.slots)) for number in left]
+    shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
+    for _, outcomes in completed(executor, decode_shard, shards):
         for number, outcome in outcomes:
             folder.record(number, outcome)
             advance()
-    shutil.rmtree(folder.shards, ignore_errors=True)
 
 
 def _check_classes(plan: Plan, folder: WorkingFolder) -> None:

@@ -14,17 +14,18 @@ import signal
 import subprocess
 import sys
 import threading
-import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import Sampling
+from prism.ingestion.sampling import choose_windows
+from prism.ingestion.working import sync_slots
 from prism.machine.files import writing
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
@@ -41,34 +42,26 @@ class Task:
     split: str
     slots: str
     offset: int
-    size: int
-    follow_links: bool
-    damaged: str
-    max_decode_seconds: float
-    max_decode_bytes: int
-    sampling: Sampling
+    config: IngestConfig
 
     @classmethod
     def of(cls, video: VideoSource, config: IngestConfig, slots: Path, offset: int) -> "Task":
-        """The task to decode a video into its slots in a file, from a byte on."""
-        options = {field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)}
-        place = {"slots": str(slots), "offset": offset, "sampling": Sampling.of(config)}
-        return cls(str(video.path.absolute()), video.relative, video.split, **options | place)
+        return cls(str(video.path.absolute()), video.relative, video.split, str(slots), offset, config)
 
 
 def decode(task: Task) -> Outcome:
     """Write the clips of a video to their slots."""
-    path, sampling = Path(task.path), task.sampling
+    path, config = Path(task.path), task.config
     # Frames may not lead out of the source by a link.
-    root = Path(path.anchor) if task.follow_links else path.parents[len(PurePosixPath(task.relative).parts) - 1]
+    root = path.anchor if config.follow_links else path.parents[task.relative.count("/")]
     try:
         outcome, clips = read_clips(
             path,
-            lambda count, runs, rate: sampling.windows(count, task.relative, task.split, rate, runs),
-            sampling.num_frames,
-            task.size,
-            root,
-            whole=task.damaged == "skip",
+            lambda count, runs, rate: choose_windows(config, count, task.relative, task.split, rate, runs),
+            config.num_frames,
+            config.size,
+            Path(root),
+            whole=config.damaged == "skip",
         )
     except VideoError as error:
         return Outcome(reason=str(error))
@@ -89,9 +82,10 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     print(READY, file=answers)
+    config_of = lru_cache(IngestConfig)
     for line in sys.stdin:
         values = json.loads(line)
-        task = Task(**values | {"sampling": Sampling(**values["sampling"])})
+        task = Task(**values | {"config": config_of(**values["config"])})
         try:
             with _bounded(task):
                 answer = decode(task).to_dict()
@@ -111,14 +105,16 @@ def _bounded(task: Task) -> Iterator[None]:
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = min(task.max_decode_bytes, most if most != resource.RLIM_INFINITY else task.max_decode_bytes)
+        wanted = task.config.max_decode_bytes
         # macOS has the limit, but takes no number for it.
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
+        resource.setrlimit(
+            resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most)
+        )
     if not hasattr(signal, "setitimer"):
         yield
         return
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, task.max_decode_seconds)
+    signal.setitimer(signal.ITIMER_REAL, task.config.max_decode_seconds)
     try:
         yield
     finally:
@@ -214,7 +210,7 @@ def decode_all(
                 if isinstance(found, Outcome):
                     yield number, found
                 elif found == "SIGALRM":
-                    most = f"max_decode_seconds = {task_of(number).max_decode_seconds:g}"
+                    most = f"max_decode_seconds = {task_of(number).config.max_decode_seconds:g}"
                     yield number, Outcome(reason=f"decoding it takes longer than {most}.")
                 elif tries_again:
                     again.append(number)
@@ -232,39 +228,12 @@ def decode_all(
         yield from decode_all(task_of, again, 1, tries_again=False)
 
 
-@dataclass(frozen=True)
-class Shard:
-    """Videos whose slots lie side by side: one item of an executor.
-
-    Attributes:
-        folder: where their file goes.
-        tasks: the number and the task of each video; the offset in a task is that in the whole store.
-        end: the byte behind their slots.
-    """
-
-    folder: Path
-    tasks: tuple[tuple[int, Task], ...]
-    end: int
-
-
-def decode_shard(shard: Shard) -> tuple[str, list[tuple[int, Outcome]]]:
-    """Decode videos with one supervised process, like a run without an executor.
-
-    Returns:
-        The file of their slots, whole and on disk, and the number and outcome of each video.
-    """
-    # A name that nobody else has: a worker that was given up may still be writing what another one does again.
-    path = shard.folder / f"{shard.tasks[0][0]:07}-{uuid.uuid4().hex}.u8"
-    start = shard.tasks[0][1].offset
-    tasks = {n: replace(task, slots=str(path), offset=task.offset - start) for n, task in shard.tasks}
-    with writing(path, shard.end - start):
-        with path.open("wb") as file:
-            file.truncate(shard.end - start)
-        outcomes = [result for result in decode_all(tasks.__getitem__, list(tasks), 1) if result is not None]
-        # Windows syncs only files that are open for writing.
-        with path.open("r+b") as file:
-            os.fsync(file.fileno())
-    return str(path), sorted(outcomes, key=lambda result: result[0])
+def decode_shard(shard: Sequence[tuple[int, Task]]) -> list[tuple[int, Outcome]]:
+    """Decode videos of one file of slots with one supervised process, and put them on disk."""
+    tasks = dict(shard)
+    outcomes = [result for result in decode_all(tasks.__getitem__, list(tasks), 1) if result is not None]
+    sync_slots(Path(shard[0][1].slots))
+    return outcomes
 
 
 if __name__ == "__main__":

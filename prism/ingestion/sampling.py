@@ -6,7 +6,7 @@ the largest smaller stride that fits; one with fewer than T frames takes every f
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
 from prism.errors import VideoError
@@ -95,44 +95,31 @@ def random_windows(
     return [Window(start, stride) for start in starts]
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Which windows of a video become clips; the fields are options of `IngestConfig`."""
+def choose_windows(
+    config: IngestConfig,
+    video_frames: int,
+    path: str,
+    split: str,
+    rate: Fraction | None,
+    runs: Sequence[range] | None = None,
+) -> list[Window]:
+    """Random windows, or the one in the centre and for a test video random ones after it; none without damage.
 
-    num_frames: int
-    stride: int
-    sampling: str
-    fps: float
-    clips_per_video: int
-    window: str
-    random_test_windows: int
-    seed: int
+    A short test video gives some of its windows again. `rate` is its frames per second, if they are known.
 
-    @classmethod
-    def of(cls, config: IngestConfig) -> "Sampling":
-        """The sampling that a config sets."""
-        return cls(**{field.name: getattr(config, field.name) for field in fields(cls)})
-
-    def windows(
-        self, video_frames: int, path: str, split: str, rate: Fraction | None, runs: Sequence[range] | None = None
-    ) -> list[Window]:
-        """Random windows, or the one in the centre and for a test video random ones after it; none without damage.
-
-        A short test video gives some of its windows again. `rate` is its frames per second, if they are known.
-
-        Raises:
-            VideoError: the sampling needs a rate that is not known.
-        """
-        stride = {"stride": self.stride, "even": video_frames}.get(self.sampling, 0)
-        if self.sampling == "fps":
-            if rate is None:
-                raise VideoError("its frame rate is not known, which sampling fps needs.")
-            stride = stride_at(rate, self.fps)
-        is_random = split == "train" and self.window == "random" and self.sampling != "even"
-        count = {"train": self.clips_per_video * is_random, "test": self.random_test_windows}.get(split, 0)
-        spaced = (video_frames, self.num_frames, stride)
-        drawn = random_windows(*spaced, count=count, seed=self.seed, path=path, runs=runs)
-        centre = centre_window(*spaced, runs)
-        if is_random or centre is None:
-            return drawn
-        return [centre, *(drawn[k % len(drawn)] for k in range(count))]
+    Raises:
+        VideoError: the sampling needs a rate that is not known.
+    """
+    stride = {"stride": config.stride, "even": video_frames}.get(config.sampling, 0)
+    if config.sampling == "fps":
+        if rate is None:
+            raise VideoError("its frame rate is not known, which sampling fps needs.")
+        stride = stride_at(rate, config.fps)
+    is_random = split == "train" and config.window == "random" and config.sampling != "even"
+    count = {"train": config.clips_per_video * is_random, "test": config.random_test_windows}.get(split, 0)
+    spaced = (video_frames, config.num_frames, stride)
+    drawn = random_windows(*spaced, count=count, seed=config.seed, path=path, runs=runs)
+    centre = centre_window(*spaced, runs)
+    if is_random or centre is None:
+        return drawn
+    return [centre, *(drawn[k % len(drawn)] for k in range(count))]

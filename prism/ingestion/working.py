@@ -3,7 +3,6 @@
     .STORE.partial/plan.json        the plan: settings, and a digest of every source file's size and time
     .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
     .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
-    .STORE.partial/shards/          files that an executor has decoded, until they are copied into the slots
     .STORE.partial/store/           the finished store, on its way to its own name
 
 A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. The slots
@@ -55,7 +54,6 @@ class WorkingFolder:
         # A decoding process that outlived a killed run must not write into the slots of another plan.
         self.slots = self.path / f"slots-{hashlib.sha256(self.plan.encode()).hexdigest()[:16]}.u8"
         self.journal = self.path / "journal.jsonl"
-        self.shards = self.path / "shards"
         self.finished = self.path / "store"
 
     def record(self, video: int, outcome: Outcome) -> None:
@@ -67,23 +65,13 @@ class WorkingFolder:
 
     def sync(self) -> None:
         """Put the videos that are done on disk: the frames first, then the lines that promise them."""
-        with writing(self.slots):
-            # Windows syncs only files that are open for writing.
-            with self.slots.open("r+b") as file:
-                os.fsync(file.fileno())
-            with self.journal.open("a", encoding="utf-8") as file:
-                file.writelines(self._waiting)
-                file.flush()
-                os.fsync(file.fileno())
+        sync_slots(self.slots)
+        with writing(self.journal), self.journal.open("a", encoding="utf-8") as file:
+            file.writelines(self._waiting)
+            file.flush()
+            os.fsync(file.fileno())
         self._waiting.clear()
         self._synced = time.monotonic()
-
-    def fill(self, offset: int, file: Path) -> None:
-        """Put the bytes of a file, which goes, into the slots."""
-        with writing(self.slots), file.open("rb") as shard, self.slots.open("r+b") as slots:
-            slots.seek(offset)
-            shutil.copyfileobj(shard, slots, 2**20)
-        file.unlink()
 
     @property
     def is_complete(self) -> bool:
@@ -108,6 +96,13 @@ class WorkingFolder:
 
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+def sync_slots(slots: Path) -> None:
+    """Put what is written into the slots on disk."""
+    # Windows syncs only files that are open for writing.
+    with writing(slots), slots.open("r+b") as file:
+        os.fsync(file.fileno())
 
 
 def slot_offsets(videos: Sequence[VideoSource], config: IngestConfig) -> list[int]:
@@ -139,7 +134,7 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
         return folder
     names = {entry.name for entry in path.iterdir()}
     slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
-    if not names <= {"plan.json", "journal.jsonl", "store", "shards", *slots}:
+    if not names <= {"plan.json", "journal.jsonl", "store", *slots}:
         raise OutputError(f"'{path}' is in the way, and no unfinished store. Move it away.")
     try:
         with writing(path, offsets[-1]):
@@ -147,7 +142,6 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
             for name in ("plan.json", "journal.jsonl", *sorted(slots)):
                 (path / name).unlink(missing_ok=True)
             shutil.rmtree(folder.finished, ignore_errors=True)
-            shutil.rmtree(folder.shards, ignore_errors=True)
             folder.journal.touch()
             with folder.slots.open("wb") as empty:
                 empty.truncate(offsets[-1])

@@ -28,7 +28,7 @@ from videos import (
 from prism.errors import VideoError
 from prism.ingestion import decode
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import Sampling, Window
+from prism.ingestion.sampling import Window, choose_windows
 
 
 def read(path: Path, *windows: Window, num_frames: int = 6, size: int = SIZE) -> tuple[int, list[np.ndarray]]:
@@ -183,10 +183,10 @@ def test_no_clip_holds_a_frame_that_is_damaged(tmp_path, kind):
     clean = np.stack(write_moving(tmp_path / name, *encoding)).astype(int)
     data = (tmp_path / name).read_bytes()
     outcomes = set()
-    sampling = Sampling.of(IngestConfig(num_frames=5, stride=2, clips_per_video=3))
+    config = IngestConfig(num_frames=5, stride=2, clips_per_video=3)
 
     def windows(count: int, runs: Sequence[range], rate: Fraction | None) -> list[Window]:
-        return sampling.windows(count, "a", "train", rate, runs)
+        return choose_windows(config, count, "a", "train", rate, runs)
 
     for seed, changed in enumerate((60, 60, 250, 250, 1000, 4000, 4000, 0, 0)):
         random = np.random.default_rng(seed)
