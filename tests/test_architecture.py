@@ -31,7 +31,7 @@ INTO_THE_HOUSE = "prism"
 BORDERS = {
     "av": {
         *("prism.ingestion.decode", "prism.ingestion.motion"),
-        *("prism.artifacts.encodings.h264", "prism.exports.videos"),
+        *("prism.artifacts.encodings.sparse", "prism.exports.videos"),
     },
     "safetensors": {"prism.artifacts", "prism.condensation.recorder", "prism.exports.videos"},
     "cyclopts": {"prism.cli"},

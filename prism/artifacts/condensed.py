@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation, as_pixels
-from prism.artifacts.encodings import Encoding, extent_problem, tensor_problem
+from prism.artifacts.encodings import Encoding, tensor_problem
 from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of, typed
@@ -33,6 +33,7 @@ from prism.machine.text_io import canonical_json, parse_json
 FORMAT, VERSION = "prism-condensed-set", 1
 ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264)
 Tensors = dict[str, Tensor]
+MAX_SIDE, MAX_CLIP_VALUES = 4096, 2**28  # 1 GiB as float32: 64 frames of 1180×1180 pixels.
 MOST_MEAN = 4.0
 """Mean absolute pixel of a set in units of [0, 1], at most: in 0..255 it is 4 where nearly all is black."""
 
@@ -83,7 +84,11 @@ class CondensedSet:
     def _problem(self) -> str | None:
         if not 1 <= self.takes < 2**31:
             return f"a video must stand for one take or more, got {self.takes}"
-        if problem := extent_problem(self.num_frames, self.size) or self.encoding.problem(self.stored_clips):
+        num_frames, (height, width) = self.num_frames, self.size
+        is_fit = 2 <= num_frames <= MAX_SIDE and 1 <= min(height, width) <= max(height, width) <= MAX_SIDE
+        if not is_fit or num_frames * 3 * height * width > MAX_CLIP_VALUES:
+            return f"PRISM renders no clips of {num_frames}×{height}×{width}"
+        if problem := self.encoding.problem(self.stored_clips):
             return problem
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             return "there must be two or more classes with different names"

@@ -68,7 +68,6 @@ class Setup:
         self.rule: InsertionRule = RULES.make(config.insertion, config)
         self.storage: Encoding = STORAGES.make(config.storage, config)
         self.method.check(store, config)
-        self.storage.check()
         self.example: Encoding = self.method.example(store, config, self.encode)
         parts = [self.method, self.objective] + [self.rule] * self.rule.inserts
         self.independent_classes = all(part.independent_classes for part in parts)

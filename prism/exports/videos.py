@@ -103,7 +103,7 @@ class Format(ABC):
 
 
 STEADY = {"preset": "slow", "threads": "1", "mbtree": "0"}
-"""Options of x264 that give the same bytes every time (`artifacts/encodings/h264.py`)."""
+"""Options of x264 that give the same bytes every time (`artifacts/encodings/sparse.py`)."""
 SHARD_VIDEOS = 1000
 
 

@@ -46,15 +46,16 @@ def select(
     takes = config.takes or int(store.counts("train").min()) // config.vpc
     store.require_vpc(config.vpc * takes, "select.vpc · select.takes")
     storage = STORAGES.make(config.storage, config)
-    storage.check()
     with lock(run.output):
         if run.path is not None:
             check_output_kind(run.path, SET, run.overwrite, [store.path])
+        clips, every = store.clips("train"), torch.ones(1, store.num_frames, dtype=torch.bool)
+        # A storage that cannot encode is refused before the first step.
+        storage.with_frames(as_pixels(clips.frames[:1]), every)
         chosen = choose(store, config, method, config.vpc * takes, device, run.progress)
         # Class by class, which spares memory; a custom encoding need not know how to join them.
         parts = chosen.chunk(len(store.classes)) if STORAGES.is_builtin(config.storage) else [chosen]
-        clips, every = store.clips("train"), torch.ones(len(chosen), store.num_frames, dtype=torch.bool)
-        encodings = [storage.with_frames(as_pixels(clips.frames[part]), every[: len(part)]) for part in parts]
+        encodings = [storage.with_frames(as_pixels(clips.frames[p]), every.repeat(len(p), 1)) for p in parts]
         store.check_unchanged()
         made, paths = as_dict(config), [store.sources[i].path for i in chosen.tolist()]
         source = {"method": made["method"], "config": made, "store": store.fingerprint, "clips": paths}

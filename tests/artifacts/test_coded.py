@@ -12,7 +12,7 @@ import torch
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Encoding, h264
+from prism.artifacts.encodings import Encoding, sparse
 from prism.artifacts.encodings.sparse import H264
 from prism.artifacts.keyframes import enlarge
 from prism.condensation.condense import condense
@@ -138,7 +138,7 @@ def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_ren
 
 def test_a_set_that_is_only_opened_is_never_decoded(tmp_path, monkeypatch):
     coded_set().save(tmp_path / "set")
-    monkeypatch.setattr(h264, "decode", None)
+    monkeypatch.setattr(sparse, "decompress", None)
     assert len(CondensedSet.load(tmp_path / "set")) == 3
 
 
@@ -169,7 +169,7 @@ def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
 
 @pytest.mark.parametrize("verb", ["select", "condense"])
 def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monkeypatch, verb):
-    monkeypatch.setattr(h264, "ENCODER", "libnone")
+    monkeypatch.setattr(sparse, "ENCODER", "libnone")
     monkeypatch.setattr("prism.networks.embeddings.train", None)
     monkeypatch.setattr(Condensation, "step", None)
     run = {

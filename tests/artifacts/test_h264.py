@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from prism.artifacts.encodings import h264
-from prism.artifacts.encodings.h264 import UndecodableError, decode, encode
+from prism.artifacts.encodings import sparse
+from prism.artifacts.encodings.sparse import UndecodableError, compress, decompress
 from prism.errors import ConfigError
 
 
@@ -25,16 +25,16 @@ def pictures(num: int = 5, size: tuple[int, int] = (18, 24), seed: int = 0) -> t
 @given(st.integers(1, 12), st.tuples(st.integers(1, 40), st.integers(1, 40)))
 def test_every_picture_is_one_packet_and_comes_back_in_its_size_and_place(quality, num, size):
     levels = pictures(num, size)
-    packets = encode(levels, quality)
+    packets = compress(levels, quality)
     assert len(packets) == num
-    decoded = decode(packets, size)
+    decoded = decompress(packets, size)
     assert decoded.shape == levels.shape
     assert 0 <= decoded.min() <= decoded.max() <= 255
 
 
 def test_pictures_come_back_in_the_order_of_time_whatever_the_order_of_decoding():
     levels = pictures(16, (32, 32))
-    decoded = decode(encode(levels, 90), (32, 32))
+    decoded = decompress(compress(levels, 90), (32, 32))
     distance = (decoded[:, None] - levels[None]).flatten(2).abs().mean(dim=2)
     assert distance.argmin(dim=1).tolist() == list(range(16))
     assert distance.diagonal().max() < 4
@@ -44,11 +44,11 @@ def test_the_packets_are_the_same_with_any_number_of_threads():
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        assert encode(pictures(6, (40, 36)), 40) == encode(pictures(6, (40, 36)), 40)
-        several = encode(pictures(6, (40, 36)), 40)
+        assert compress(pictures(6, (40, 36)), 40) == compress(pictures(6, (40, 36)), 40)
+        several = compress(pictures(6, (40, 36)), 40)
     finally:
         torch.set_num_threads(before)
-    assert encode(pictures(6, (40, 36)), 40) == several
+    assert compress(pictures(6, (40, 36)), 40) == several
 
 
 # What a stranger may send.
@@ -56,42 +56,42 @@ def test_the_packets_are_the_same_with_any_number_of_threads():
 
 def refusal(packets: list[bytes], size: tuple[int, int] = (18, 24)) -> str:
     with pytest.raises(UndecodableError) as caught:
-        decode(packets, size)
+        decompress(packets, size)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("size", [(16, 24), (18, 26), (24, 18)])
 def test_pictures_of_another_size_are_refused(size):
-    assert refusal(encode(pictures(), 50), size)
+    assert refusal(compress(pictures(), 50), size)
 
 
 def test_no_picture_is_made_that_is_far_larger_than_announced():
     """The decoder itself refuses, before it has one: it is not our comparison that says so."""
-    assert "FFmpeg says" in refusal(encode(pictures(2, (512, 512)), 0))
+    assert "FFmpeg says" in refusal(compress(pictures(2, (512, 512)), 0))
 
 
 def test_fewer_or_more_pictures_than_packets_are_refused():
-    packets = encode(pictures(6), 50)
+    packets = compress(pictures(6), 50)
     assert refusal([b"".join(packets)])
     assert refusal([*packets, packets[-1][:0] or b"\0"])
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0", b"\xff" * 60, b"\0" * 60, b"\0\0\1\x67" * 20])
 def test_packets_of_anything_else_are_refused(damage):
-    packets = encode(pictures(), 50)
+    packets = compress(pictures(), 50)
     assert refusal([damage, *packets[1:]])
     assert refusal([damage] * 5)
 
 
 def test_what_the_encoder_cannot_do_is_one_sentence():
     with pytest.raises(ConfigError, match=r"^libx264 fails: .*\. Choose"):
-        encode(torch.zeros(1, 3, 2, 20000), 50)
+        compress(torch.zeros(1, 3, 2, 20000), 50)
 
 
 def test_a_missing_encoder_or_decoder_is_named(monkeypatch):
-    monkeypatch.setattr(h264, "ENCODER", "libnone")
-    monkeypatch.setattr(h264, "DECODER", "nothing")
+    monkeypatch.setattr(sparse, "ENCODER", "libnone")
+    monkeypatch.setattr(sparse, "DECODER", "nothing")
     with pytest.raises(ConfigError, match=r"PyAV was built here without the encoder libnone\. Choose another"):
-        h264.require_encoder()
+        compress(pictures(), 50)
     with pytest.raises(ConfigError, match=r"PyAV was built here without the decoder nothing\. Choose another"):
-        decode([b"\0"], (8, 8))
+        decompress([b"\0"], (8, 8))

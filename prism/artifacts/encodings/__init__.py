@@ -9,12 +9,9 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Normalisation
-from prism.errors import ConfigError, PrismError
+from prism.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
-MAX_FRAMES = MAX_SIDE = 4096
-MAX_CLIP_VALUES = 2**28
-"""1 GiB as float32: 64 frames of 1180×1180 pixels."""
 PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
 
 
@@ -46,7 +43,7 @@ class Encoding(ABC):
 
     No file makes PRISM import code, so the reader names the encoding. Names, number formats and ranks of the
     tensors are checked, and the shape of the clips; what else may be damaged is for `problem`. A tensor has one
-    row, or an equal number of rows, for each video in its first axis, unless the encoding has its own `join`.
+    row, or an equal number of rows, for each video in its first axis, unless `rejoined` sets it right.
 
     Attributes:
         NAME: the `encoding` in the metadata of a file.
@@ -97,21 +94,20 @@ class Encoding(ABC):
         gives the same clips.
         """
 
-    def check(self) -> None:  # noqa: B027
-        """Raise a ConfigError if this installation has no encoder."""
-
     @classmethod
     def join(cls, parts: Sequence["Encoding"]) -> "Encoding":
         """The videos of all parts, one part after another; they have one length, size, scale and storage."""
-        first, tensors = parts[0], cls._joined([part.tensors for part in parts])
-        joined = first.holding(tensors, first.num_frames, first.size, first.scale)
+        first = parts[0]
+        tensors = {name: torch.cat([part.tensors[name] for part in parts]) for name in first.tensors}
+        joined = first.holding(cls.rejoined(tensors, parts), first.num_frames, first.size, first.scale)
         if joined.problem(sum(len(part.mask) for part in parts)):
-            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --executor.")
+            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --engine.")
         return joined
 
     @classmethod
-    def _joined(cls, parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        return {name: torch.cat([tensors[name] for tensors in parts]) for name in parts[0]}
+    def rejoined(cls, tensors: dict[str, Tensor], parts: Sequence["Encoding"]) -> dict[str, Tensor]:
+        """Joined tensors, with those set right that are not one row, or an equal number, for each video."""
+        return tensors
 
     def problem(self, num_videos: int) -> str | None:
         """The first thing that is wrong with its tensors for a set of V = `num_videos`, or None."""
@@ -144,18 +140,12 @@ class Encoding(ABC):
         return held
 
     def with_frames(self, frames: Tensor, mask: Tensor, scale: int = 1) -> Self:
-        """This encoding with the videos that `encode` takes; ConfigError if it fails or gives something else."""
-        said = f"the storage '{type(self).__name__}'"
-        try:
-            size = frames.shape[3] * scale, frames.shape[4] * scale
-            held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
-            problem = tensor_problem(type(self), held.tensors) or held.problem(len(frames))
-        except PrismError:
-            raise
-        except Exception as error:
-            raise ConfigError(f"{said} fails: {type(error).__name__}: {error}.") from error
-        if problem:
-            raise ConfigError(f"{said} cannot store key-frames at scale {scale}: {problem}.")
+        """This encoding with the videos that `encode` takes; ConfigError if it gives something else."""
+        size = frames.shape[3] * scale, frames.shape[4] * scale
+        held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
+        if problem := tensor_problem(type(self), held.tensors) or held.problem(len(frames)):
+            said = f"the storage '{type(self).__name__}' cannot store key-frames at scale {scale}"
+            raise ConfigError(f"{said}: {problem}.")
         return held
 
 
@@ -175,13 +165,6 @@ def tensor_problem(encoding: type[Encoding], tensors: Mapping[str, Tensor]) -> s
         if any(len(each) != len(found) for each in ranges):
             return f"must hold a scale and a minimum for each image of '{name}'"
     return None
-
-
-def extent_problem(num_frames: int, size: tuple[int, int]) -> str | None:
-    """The first limit that clips of this length and size exceed, or None."""
-    (height, width), is_fit = size, 1 <= min(size) <= max(size) <= MAX_SIDE and 2 <= num_frames <= MAX_FRAMES
-    is_fit = is_fit and num_frames * 3 * height * width <= MAX_CLIP_VALUES
-    return None if is_fit else f"PRISM renders no clips of {num_frames}×{height}×{width}"
 
 
 def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tensor]:
