@@ -1,9 +1,10 @@
 """Claim: on a GPU an iteration is five times as fast as the peers' loop's, and near the arithmetic limit.
 
 The sizes are the paper's, 16 frames of 112×112 pixels. The limit is that of a matrix product in the number format
-of the convolutions.
+of the convolutions. First come the tests that need a GPU; with --videos FOLDER, three rows of the paper's table last.
 """
 
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 
+import prism
 from benchmarks.data import paper_config, random_store
 from benchmarks.measure import ON_GPU, Sizes, Spread, ratios, read_arguments, report, seconds
 from benchmarks.peers import FirstRun, PeersLoop
@@ -93,8 +95,19 @@ def with_tf32() -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def first_table(videos: str, folder: Path) -> None:
+    """Three rows of table 1 of videos at the paper's size, in its schedule; the same command goes on."""
+    store = folder / "store"
+    prism.ingest(videos, store, num_frames=ON_GPU.num_frames, size=ON_GPU.size, random_test_windows=3)
+    rows = {"vpc": [1], "rows": ["prism", "dm", "random"], "recipes": ["wang2024"]}
+    print(prism.reproduce("table1", [store], folder, device="cuda", **rows))
+
+
 if __name__ == "__main__":
     sizes, output = read_arguments(str(__doc__), ON_GPU)
     if not torch.cuda.is_available():
         sys.exit("This PyTorch sees no GPU.")
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "tests/test_cuda.py"], check=True)
     report("gpu", sizes, measure(sizes), output)
+    if sizes.videos:
+        first_table(sizes.videos, output.with_suffix("") if output else Path("runs/gpu"))

@@ -1,11 +1,11 @@
-"""A condensation class by class, wherever an executor computes, and the one set that the classes make together.
+"""A condensation by shares of the classes, wherever an executor computes, and the one set that they make together.
 
     .SET.shards/run.json                          what is being made
-    .SET.shards/00003.safetensors                 the videos of class 3, a condensed set of its own
+    .SET.shards/00003.safetensors                 videos of the share from class 3 on, a set of its own
     .SET.shards/00003.safetensors.telemetry.jsonl how they came to be
     .SET.shards/.00003.safetensors.checkpoint     while they are being made
 
-A class that a lost worker was condensing goes on from its checkpoint, on another one.
+A share that a lost worker was condensing goes on from its checkpoint, on another one.
 """
 
 import shutil
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,20 @@ from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 from prism.machine.threads import stoppable
 
 PAUSE_SECONDS = 0.5
+MOST_SHARES = 16
+"""Every share draws all networks of the run: shares of one class each would make many cards slower than one."""
+
+
+def shares(num_classes: int) -> list[range]:
+    """Ranges of classes of about equal length, at most `MOST_SHARES`; they depend on nothing else."""
+    num = min(MOST_SHARES, num_classes)
+    ends = [num_classes * i // num for i in range(num + 1)]
+    return [range(first, last) for first, last in pairwise(ends)]
 
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """The order to condense one class of a set by `condense_classes`, as it travels to where that is done."""
+    """The order to condense some classes of a set by `condense_classes`, as it travels to where that is done."""
 
     condense: Callable[..., CondensedSet]
     store: ClipStore
@@ -47,19 +57,19 @@ class ClassOrder:
     device: str
     checkpoint_seconds: float
 
-    def path(self, label: int) -> Path:
-        """The file of a class."""
-        return shards_path(self.output).absolute() / f"{label:05}.safetensors"
+    def path(self, classes: range) -> Path:
+        """The file of a share."""
+        return shards_path(self.output).absolute() / f"{classes.start:05}.safetensors"
 
-    def __call__(self, label: int) -> None:
-        """Condense a class, unless it is there; go on from its checkpoint, if it has one."""
-        path, classes, setup = self.path(label), range(label, label + 1), Setup(self.store, self.config)
+    def __call__(self, classes: range) -> None:
+        """Condense a share, unless it is there; go on from its checkpoint, if it has one."""
+        path, setup = self.path(classes), Setup(self.store, self.config)
         run = Run(path, resume=True, device=self.device, progress=False)
         while not path.exists():
             try:
                 self.condense(setup, classes, run, self.checkpoint_seconds)
             except BusyError:
-                # A worker that lost its lease computes the same class; the first file wins.
+                # A worker that lost its lease computes the same share; the first file wins.
                 time.sleep(PAUSE_SECONDS)
             except OutputError:
                 # That one has ended between this look at the file and the lock on it.
@@ -74,9 +84,9 @@ def condense_on(
     run: Run,
     scored: Callable[[CondensedSet], CondensedSet],
 ) -> CondensedSet:
-    """Condense every class by itself on an executor, and save the set that they make together.
+    """Condense every share of the classes by itself on an executor, and save the set that they make together.
 
-    Its machines see the folders of store and output as this one does. Finished classes stay.
+    Its machines see the folders of store and output as this one does. Finished shares stay.
     """
     if not setup.independent_classes:
         raise ConfigError(
@@ -89,20 +99,20 @@ def condense_on(
         check_free(order.output, order.store.path, run, by_class=True)
         _begin(order.output, source, run.resume)
         setup.precompute(run)
-        paths = [order.path(label) for label in range(len(order.store.classes))]
-        left = [label for label, path in enumerate(paths) if not path.exists()]
-        done = len(paths) - len(left)
-        bar = progress_bar("Condensing", len(paths), "classes", enabled=run.progress, done=done)
+        every, num_classes = shares(len(order.store.classes)), len(order.store.classes)
+        paths, left = [order.path(share) for share in every], [s for s in every if not order.path(s).exists()]
+        done = num_classes - sum(map(len, left))
+        bar = progress_bar("Condensing", num_classes, "classes", enabled=run.progress, done=done)
         with stoppable("stopped. Run the same command with --resume to continue."), bar as advance:
-            for _ in completed(run.executor, order, left):
-                advance()
+            for share, _ in completed(run.executor, order, left):
+                advance(len(share))
         order.store.check_unchanged()
-        condensed = scored(_joined_set(paths, setup, source))
+        condensed = scored(_joined_set(dict(zip(paths, every, strict=True)), setup, source))
         with closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
             telemetry.keep(0)
             telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
             parts = [Telemetry.load(telemetry_path(path)) for path in paths]
-            for record in _joined_records(parts, order.config.vpc):
+            for record in _joined_records(parts, [len(share) * order.config.vpc for share in every]):
                 telemetry.write(**record)
             telemetry.write("unseen", iteration=len(parts[0].of_kind("step")), **condensed.source["unseen"])
             telemetry.sync()
@@ -127,28 +137,31 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     write_atomically(file, canonical_json({"source": source}).encode())
 
 
-def _joined_set(paths: list[Path], setup: Setup, source: dict[str, Any]) -> CondensedSet:
-    parts = [CondensedSet.load(path, [type(setup.example)]) for path in paths]
+def _joined_set(found: dict[Path, range], setup: Setup, source: dict[str, Any]) -> CondensedSet:
+    parts = [CondensedSet.load(path, [type(setup.example)]) for path in found]
     first = parts[0]
     source = source | {"device": first.source.get("device")}
-    for path, part, name in zip(paths, parts, first.classes, strict=True):
-        check_same_run(f"'{path}'", part.source, source | {"classes": [name]})
+    for (path, share), part in zip(found.items(), parts, strict=True):
+        # Where one share has all classes, it is the set.
+        named = {"classes": [first.classes[label] for label in share]} if len(found) > 1 else {}
+        check_same_run(f"'{path}'", part.source, source | named)
     labels, encoding = torch.cat([part.labels for part in parts]), first.encoding.join([p.encoding for p in parts])
     return CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
 
 
-def _joined_records(parts: list[Telemetry], vpc: int) -> Iterator[dict[str, Any]]:
-    """Records of one run, joined from all classes; without the numbers of all classes at a time.
+def _joined_records(parts: list[Telemetry], videos: list[int]) -> Iterator[dict[str, Any]]:
+    """Records of one run, joined from shares of so many videos; without the numbers of all classes at a time.
 
     Those are the energy between classes, the spread of cosines, and the numbers of an objective.
     """
     for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
-        total = {key: sum(step[key] for step in steps) for key in ("loss", "seconds", "keyframes")}
+        total = {key: sum(step[key] for step in steps) for key in ("loss", "seconds")}
         joined = {key: steps[0][key] for key in ("kind", "iteration", "lr")} | total
-        yield joined | {"between_class": None, "keyframes": total["keyframes"] / len(parts)}
-    for label, part in enumerate(parts):
+        keyframes = sum(step["keyframes"] * num for step, num in zip(steps, videos, strict=True)) / sum(videos)
+        yield joined | {"between_class": None, "keyframes": keyframes}
+    for part, before in zip(parts, accumulate(videos, initial=0), strict=False):
         for record in part.of_kind("insertion"):
-            yield record | {"video": record["video"] + label * vpc}
+            yield record | {"video": record["video"] + before}
     ends = [part.of_kind("end")[-1] for part in parts]
     yield {
         "kind": "end",

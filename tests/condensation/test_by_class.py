@@ -5,11 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import Crash
+from hypothesis import given
+from hypothesis import strategies as st
 from settings import PAPER
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import Telemetry, telemetry_path
-from prism.condensation.by_class import ClassOrder
+from prism.condensation.by_class import ClassOrder, shares
 from prism.condensation.condense import condense, condense_classes, resolve
 from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig
@@ -56,19 +58,30 @@ def test_a_class_that_another_worker_finishes_meanwhile_is_taken_as_it_is(uneven
 
     config = resolve(CondenseConfig(**{key: value for key, value in TINY.items() if key != "device"}))
     order = ClassOrder(overtaken, uneven, config, tmp_path / "set", "cpu", 60.0)
-    order(1)
-    assert order.path(1).read_bytes() == b"of the other worker"
+    order(range(1, 2))
+    assert order.path(range(1, 2)).read_bytes() == b"of the other worker"
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_the_classes_one_by_one_make_the_set_of_all_at_once(uneven, executor, tmp_path, name):
+@given(st.integers(2, 500))
+def test_shares_are_at_most_16_and_about_equal_and_hold_each_class_once(num_classes):
+    found = shares(num_classes)
+    assert [label for share in found for label in share] == list(range(num_classes))
+    assert len(found) == min(16, num_classes)
+    assert max(map(len, found)) - min(map(len, found)) <= 1
+
+
+@pytest.mark.parametrize(("name", "most"), [*((name, 16) for name in VARIANTS), ("prism", 2)])
+def test_the_classes_in_shares_make_the_set_of_all_at_once(uneven, executor, tmp_path, monkeypatch, name, most):
+    monkeypatch.setattr(sys.modules["prism.condensation.by_class"], "MOST_SHARES", most)
     options = TINY | VARIANTS[name]
     whole = condense(uneven, **options)
     merged = condense(uneven, executor=executor, output=tmp_path / "set", **options)
     assert (tmp_path / "set").read_bytes() == merged.to_bytes() == whole.to_bytes()
 
 
-def test_the_telemetry_of_the_classes_is_that_of_one_run(uneven, executor, tmp_path):
+@pytest.mark.parametrize("most", [2, 16])
+def test_the_telemetry_of_the_classes_is_that_of_one_run(uneven, executor, tmp_path, monkeypatch, most):
+    monkeypatch.setattr(sys.modules["prism.condensation.by_class"], "MOST_SHARES", most)
     condense(uneven, output=tmp_path / "whole", **TINY)
     condense(uneven, output=tmp_path / "set", executor=executor, **TINY)
     whole, merged = (Telemetry.load(telemetry_path(tmp_path / name)) for name in ("whole", "set"))
@@ -133,8 +146,8 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     seen = []
 
     def watched(function, item: object) -> object:
-        if isinstance(item, int):
-            seen.append((item, done.stat().st_mtime_ns))
+        if isinstance(item, range):
+            seen.append((item.start, done.stat().st_mtime_ns))
         return ThreadPoolExecutor.submit(executor, function, item)
 
     class Watching(ThreadPoolExecutor):
