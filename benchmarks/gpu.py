@@ -1,7 +1,7 @@
 """Claim: on a GPU an iteration is five times as fast as the peers' loop's, and near the arithmetic limit.
 
 The sizes are the paper's, 16 frames of 112×112 pixels. The limit is that of a matrix product in the number format
-of the convolutions. First come the tests that need a GPU; with --videos FOLDER, three rows of the paper's table last.
+of the convolutions. First come the tests that need a GPU; with --videos FOLDER, three rows of table 1 are last.
 """
 
 import subprocess

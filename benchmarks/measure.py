@@ -45,7 +45,7 @@ class Sizes:
     """`wall`; or for a busy machine `process`, process time, which means something with one thread only; or
     `children`, the same with that of processes which have ended."""
     videos: str = ""
-    """Folder of videos for the ingest benchmark, where empty makes the built-in ones, and for the table of a GPU."""
+    """Folder of videos for the ingest benchmark, by default the built-in ones, and for the table of a GPU."""
 
 
 Options = TypeVar("Options")

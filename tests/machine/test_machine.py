@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -15,9 +16,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.errors import ConfigError, Interrupted, OutputError
+from prism.errors import ConfigError, EngineError, Interrupted, OutputError
 from prism.machine import progress
-from prism.machine.devices import deterministic, pick_device
+from prism.machine.devices import deterministic, explained, pick_device
 from prism.machine.files import check_output, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
@@ -218,3 +219,22 @@ def test_memory_that_one_verb_has_freed_is_free_when_the_next_one_asks():
 def test_what_is_no_utf_8_is_spelled_out():
     names = ["plain ü", "f\udcff", "half \ud800"]
     assert list(map(as_text, names)) == ["plain ü", r"f\udcff", r"half \ud800"]
+
+
+LOST = "CUDA error: unspecified launch failure"
+
+
+@pytest.mark.parametrize(
+    ("problem", "kind", "said"),
+    [
+        ("CUDA out of memory. Tried", ConfigError, "out of memory (CUDA out of memory). Pass a smaller --vpc."),
+        ("GET was unable to find an engine to execute this computation", ConfigError, "Pass a smaller --vpc."),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", ConfigError, "Pass a smaller --vpc."),
+        (f"{LOST}\nCUDA kernel errors might be", EngineError, f"the GPU failed ({LOST}). Go on."),
+        ("shape mismatch", RuntimeError, "shape mismatch"),
+    ],
+)
+def test_a_gpu_that_is_too_small_or_lost_ends_in_one_sentence(problem, kind, said):
+    raised = torch.OutOfMemoryError(problem) if "Tried" in problem else RuntimeError(problem)
+    with pytest.raises(kind, match=re.escape(said)), explained("--vpc", "Go on."):
+        raise raised
