@@ -155,7 +155,7 @@ def lead(
         for some in (results, others)
     ]
     _check_comparable(groups, metric)
-    said = [warn_versions("The results", [*groups[0], *groups[1]])]
+    said = list[str]()
     for some in groups:
         own = [f"'{one.label}': {one.caution}" for one in some if one.caution]
         said.append("\n".join([*own, *doubts_of(some[0].label, some)]))
@@ -270,16 +270,6 @@ def doubts_of(label: str, results: Sequence[Result]) -> list[str]:
 def _num_alike(values: Iterable[Any]) -> int:
     """How many values are those of another one, too; None is of none."""
     return sum(count for value, count in Counter(map(repr, values)).items() if count > 1 and value != "None")
-
-
-def warn_versions(what: str, results: Iterable[Result]) -> str:
-    """A sentence on versions of PRISM or PyTorch that differ between results; or nothing."""
-    found = [result.provenance for result in results]
-    known = {name: sorted({str(one[name]) for one in found if one.get(name)}) for name in ("prism", "torch")}
-    differing = [f"{name} ({', '.join(numbers)})" for name, numbers in known.items() if len(numbers) > 1]
-    if not differing:
-        return ""
-    return f"{what} are of different versions of {' and '.join(differing)}, which may change their scores."
 
 
 @cache

@@ -18,11 +18,10 @@ from prism.artifacts.store import ClipStore
 from prism.config import as_list, as_path
 from prism.machine.files import lock, write_atomically
 from prism.machine.run import OUTPUT
-from prism.reports.plots import Mark, Series, score_plots, series_of
+from prism.reports.plots import Mark, marks_of, score_plots
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.sources import SetFile, find_sets, find_store, load_results
-from prism.reports.tables import Sheet, grouped, terminal_table
-from prism.reports.text import counted, in_seconds, printable
+from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
 from prism.reports.videos import Gallery, galleries
 
 if TYPE_CHECKING:
@@ -100,7 +99,6 @@ class Group(Sheet):
         conclusion: the best set in one sentence; empty without a set.
     """
 
-    series: list[Series]
     marks: list[Mark]
     conclusion: str
 
@@ -159,16 +157,15 @@ def _store_facts(result: Result, store: ClipStore | None) -> str:
 
 
 def _group(rows: list[Row]) -> Group:
-    series, first = series_of(rows), rows[0].first
+    first = rows[0].first
     clips = counted(first.data.num_clips, "clip")
     return Group(
         title=f"Scored on the {first.data.split} split ({clips}), protocol {first.protocol}",
         columns=columns_of(rows),
         rows=rows,
         notes=notes_on(rows),
-        plots=score_plots(series),
-        series=series,
-        marks=[next(one.mark for one in series if row in one.rows) for row in rows],
+        plots=score_plots(rows),
+        marks=marks_of(rows),
         conclusion=conclusion_of(rows),
     )
 

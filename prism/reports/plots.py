@@ -18,8 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from prism.artifacts.estimates import Sample
 from prism.artifacts.results import HEADINGS, Result
 from prism.reports.rows import Row
-from prism.reports.tables import Picture, grouped
-from prism.reports.text import significant
+from prism.reports.text import Picture, significant
 
 # Okabe and Ito's colours, told apart with every common kind of colour blindness; yellow is too pale for marks.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -67,34 +66,16 @@ class Mark:
         return "".join(parts)
 
 
-@dataclass(frozen=True)
-class Series:
-    """Rows that differ only in their budget, smallest first."""
-
-    name: str
-    role: str
-    mark: Mark
-    rows: tuple[Row, ...]
-
-
-def series_of(rows: Sequence[Row]) -> list[Series]:
-    """The series of rows that may be compared, each with its own mark, in the order of the rows."""
-    curves: list[list[Row]] = []
-    for members in grouped(rows, lambda row: row.variant):
-        is_curve = len({row.first.subject.num_videos for row in members}) == len(members)
-        # Two rows of one budget are no curve: they stay together only if they share a label, too.
-        curves += [members] if is_curve else grouped(members, lambda row: row.first.label)
-    ranks, found = Counter[str](), []
-    for members in sorted(curves, key=lambda members: rows.index(members[0])):
-        role = members[0].role
-        name = " / ".join(sorted({row.first.label for row in members}))
-        mark, rank = Mark.of_rank(ranks[role]), ranks[role]
-        if role:
-            mark = Mark(mark.marker, GREY, False) if role == "floor" else Mark("*", BLACK, rank % 2 == 0)
-        ordered = sorted(members, key=lambda row: (row.first.subject.num_videos, row.first.subject.num_bytes))
-        found.append(Series(name, role, mark, tuple(ordered)))
-        ranks[role] += 1
-    return found
+def marks_of(rows: Sequence[Row]) -> list[Mark]:
+    """A mark for each row: hollow and grey for a floor, a black star for a ceiling."""
+    ranks, marks = Counter[str](), list[Mark]()
+    for row in rows:
+        mark, rank = Mark.of_rank(ranks[row.role]), ranks[row.role]
+        if row.role:
+            mark = Mark(mark.marker, GREY, False) if row.role == "floor" else Mark("*", BLACK, rank % 2 == 0)
+        marks.append(mark)
+        ranks[row.role] += 1
+    return marks
 
 
 @dataclass(frozen=True)
@@ -119,18 +100,17 @@ COSTS: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
 )
 
 
-def score_plots(series: Sequence[Series]) -> list[Picture]:
+def score_plots(rows: Sequence[Row]) -> list[Picture]:
     """The leading score of rows that may be compared against each cost, with error bars, chance and ceiling."""
-    rows = [row for one in series for row in one.rows]
     metric = rows[0].first.metrics[0]
     levels = [("chance", 100 * rows[0].first.data.chance[metric])]
     levels += [("full", 100 * row.sample.mean) for row in rows if row.role == "ceiling"]
     plots = []
     for axis, against, cost in COSTS:
-        curves = [Curve([point_of(row.sample, row.mean(cost)) for row in one.rows], one.mark) for one in series]
-        plots.append(
-            score_plot(curves, axis, f"{HEADINGS[metric]} accuracy", f"Accuracy against {against}.", levels)
-        )
+        marked = zip(rows, marks_of(rows), strict=True)
+        curves = [Curve([point_of(row.sample, row.mean(cost))], mark) for row, mark in marked]
+        words = f"{HEADINGS[metric]} accuracy", f"Accuracy against {against}."
+        plots.append(score_plot(curves, axis, *words, levels))
     return plots
 
 
@@ -156,7 +136,7 @@ def score_plot(
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     encoded = base64.b64encode(text.getvalue().encode()).decode()
-    alt = f"{score.capitalize()} of {len(curves)} series against {cost}; the numbers are in the table above."
+    alt = f"{score.capitalize()} of {len(curves)} curves against {cost}; the numbers are in the table above."
     width, height = (round(100 * side) for side in size)
     return Picture(f"data:image/svg+xml;base64,{encoded}", alt, caption, width, height)
 

@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of, warn_versions
+from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, SEEDS, TESTS, Result
 from prism.config import described
 from prism.evaluation.options import EvaluateConfig
 from prism.evaluation.protocols import PROTOCOLS, WANG2024
 from prism.machine.text_io import canonical_json
-from prism.reports.tables import Column, grouped
-from prism.reports.text import in_bytes, in_seconds, listed, significant
+from prism.reports.text import Column, grouped, in_bytes, in_seconds, listed, significant
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
-BUDGET_KEYS = {"vpc", "lr", "batch_real", "dynamic_lr", "hallucinator_lr"}
-"""Options that change along one accuracy-against-compression curve (the paper tunes them per VPC)."""
 NUMBERS = (None, "float32", "float16", "uint8")  # What any other storage keeps depends on its quality.
 STORED_CLIPS = (
     "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a random "
@@ -78,12 +75,6 @@ class Row:
         return self.first.subject.stored_clips != self.first.subject.num_videos
 
     @property
-    def variant(self) -> str:
-        """Equal for rows that differ only in their budget."""
-        options = {k: v for k, v in self.first.subject.config.items() if k not in {*BUDGET_KEYS, *SEEDS}}
-        return canonical_json([self.first.subject.method, self.network, options])
-
-    @property
     def share(self) -> float:
         """Stored frames as float32, as a share of all training clips."""
         return self.mean(lambda one: one.subject.float32_bytes / one.data.train_float32_bytes)
@@ -113,7 +104,7 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
         return canonical_json([one.label, role_of(one), one.subject.kind, one.subject.making, scored])
 
     def place(row: Row) -> tuple[object, ...]:
-        return *row.budget, ("floor", "", "ceiling").index(row.role), row.sample.mean, row.name, row.variant
+        return *row.budget, ("floor", "", "ceiling").index(row.role), row.sample.mean, row.name
 
     parts = [part for some in grouped(results, making) for part in _one_of_each_seed(some)]
     return sorted((Row(tuple(some)) for some in parts), key=place)
@@ -230,7 +221,7 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
     )
     notes += [STORED_CLIPS] if any(row.has_takes for row in rows) else []
     notes += [] if data.split in TESTS else [f"Scored on the {data.split} split, which {seen} chosen on."]
-    return [*notes, *filter(None, [warn_versions("The rows", [one for row in rows for one in row.results])])]
+    return notes
 
 
 def cautions_on(rows: Sequence[Row]) -> list[str]:

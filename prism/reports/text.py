@@ -1,6 +1,15 @@
-"""Formats of numbers and names."""
+"""Texts: formats of numbers and names, and tables as they are written for the page, as Markdown, on a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Item = TypeVar("Item")
+
+LONGEST = 40  # Characters of a cell on a terminal.
 
 
 def printable(text: str) -> str:
@@ -58,3 +67,78 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def sentence(text: str) -> str:
     """The text with a capital letter at its start."""
     return text[:1].upper() + text[1:]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, a row's text in it, whether that is a number, and one that a terminal may wrap."""
+
+    heading: str
+    text: Callable[[Any], str]
+    is_number: bool = True
+    wraps: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture for the page: its data URI, what it shows, and what to read from it."""
+
+    source: str
+    alt: str
+    caption: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table, sentences that a reader must know before comparing, and pictures of its numbers."""
+
+    title: str
+    notes: Sequence[str]
+    columns: Sequence[Column]
+    rows: Sequence[Any]
+    plots: Sequence[Picture] = ()
+
+
+def markdown(sheet: Sheet) -> str:
+    """A sheet as Markdown."""
+    lines = [
+        [column.heading for column in sheet.columns],
+        ["---:" if column.is_number else "---" for column in sheet.columns],
+        *([_for_markdown(column.text(row)) for column in sheet.columns] for row in sheet.rows),
+    ]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    notes = "".join(f"- {_for_markdown(note)}\n" for note in sheet.notes)
+    return f"# {_for_markdown(sheet.title)}\n\n{table}\n{notes}"
+
+
+def _for_markdown(text: str) -> str:
+    escaped = "".join(f"\\{c}" if c in "\\`*_{}[]|#!~$" else c for c in printable(text))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def terminal_table(columns: Sequence[Column], rows: Sequence[Any], notes: Sequence[str]) -> "Table":
+    """Rows as a table for a terminal, with notes below it."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    # A plain str would be read as markup: names of users stand in it.
+    caption = Text("\n".join(map(printable, notes)), "table.caption")
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")
+    for column in columns:
+        side = "right" if column.is_number else "left"
+        table.add_column(column.heading, justify=side, no_wrap=column.is_number and not column.wraps)
+    for row in rows:
+        texts = (printable(column.text(row)) for column in columns)
+        table.add_row(*(Text(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…") for text in texts))
+    return table
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list[Item]]:
+    """The items of each key, in the order in which the keys are first met."""
+    found: dict[Hashable, list[Item]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return list(found.values())

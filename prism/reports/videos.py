@@ -23,81 +23,12 @@ from prism.reports.text import counted
 MAX_SHOWN_FRAMES = 64
 BUDGET_BYTES = 15_000_000
 """For all strips of a page; base64 makes four bytes of three."""
+QUALITIES = ((224, None), (112, 75), (48, 35))
+"""Largest side of a frame, and WebP quality in 0..100 (None: lossless), from the best to the last that is tried. A
+WebP picture may be 16383 pixels wide: 64 frames of 224 fit."""
 
+Quality = tuple[int, int | None]
 Pixels = NDArray[np.uint8]
-
-
-@dataclass(frozen=True)
-class Quality:
-    """The largest side of a frame in a strip, and its WebP quality in 0..100, None for lossless."""
-
-    side: int
-    level: int | None
-
-
-# A WebP picture may be 16383 pixels wide: 64 frames of 224 fit.
-QUALITIES = (Quality(224, None), Quality(224, 90), Quality(112, 75), Quality(64, 60), Quality(48, 35))
-
-
-@dataclass(frozen=True)
-class Shot:
-    """A clip (T, C, H, W), uint8 or float in units of [0, 1]; low ranks are shown first where not all fit."""
-
-    load: Callable[[], Tensor]
-    rank: int
-
-
-def encode_all(shots: Sequence[Shot], budget: int = BUDGET_BYTES) -> tuple[list[str | None], Quality]:
-    """Data URIs in the best quality in which all shots fit, None where the lowest leaves no room; that quality."""
-    quality = _choose(shots, budget)
-    sources: list[str | None] = [None] * len(shots)
-    for place in sorted(range(len(shots)), key=lambda i: shots[i].rank):
-        strip = encode(shown_frames(shots[place].load()), quality)
-        budget -= len(strip)
-        if budget < 0:
-            break
-        sources[place] = f"data:image/webp;base64,{base64.b64encode(strip).decode()}"
-    return sources, quality
-
-
-def _choose(shots: Sequence[Shot], budget: int) -> Quality:
-    samples = [shown_frames(shots[i].load()) for i in _spread(len(shots), 12)]
-    for quality in QUALITIES[:-1]:
-        mean = sum(len(encode(sample, quality)) for sample in samples) / max(1, len(samples))
-        if 1.1 * mean * len(shots) <= budget:
-            return quality
-    return QUALITIES[-1]
-
-
-def _spread(length: int, num: int) -> list[int]:
-    return sorted({round(place) for place in np.linspace(0, length - 1, min(num, length))})
-
-
-def shown_times(num_frames: int) -> list[int]:
-    """The frames of a clip that its strip holds: all, or 64 spread evenly over a longer one."""
-    return _spread(num_frames, MAX_SHOWN_FRAMES)
-
-
-def shown_frames(clip: Tensor) -> Pixels:
-    """A clip's shown frames as pixels (T, H, W, C); values outside [0, 1] are clipped."""
-    return as_levels(clip[shown_times(len(clip))])
-
-
-def encode(frames: Pixels, quality: Quality) -> bytes:
-    """A strip of frames side by side, as WebP."""
-    height, width = frames.shape[1:3]
-    factor = quality.side / max(height, width)
-    if factor < 1:
-        size = (max(1, round(width * factor)), max(1, round(height * factor)))
-        pictures = (Image.fromarray(frame).resize(size, Image.Resampling.BOX) for frame in frames)
-        frames = np.stack([np.asarray(picture) for picture in pictures])
-    num_frames, height, width, channels = frames.shape
-    strip = np.ascontiguousarray(frames.transpose(1, 0, 2, 3)).reshape(height, num_frames * width, channels)
-    data = io.BytesIO()
-    # For lossless pictures, `quality` is effort: more than this costs ten times as long for the same size.
-    options = {"lossless": True, "quality": 20} if quality.level is None else {"quality": quality.level}
-    Image.fromarray(strip).save(data, "WEBP", method=1, **options)
-    return data.getvalue()
 
 
 @dataclass(frozen=True)
@@ -105,21 +36,23 @@ class Tile:
     """A playing clip.
 
     Attributes:
-        set_index: position of its set, −1 for a real clip.
+        rank: low ones are shown first where not all fit.
+        load: its clip (T, C, H, W), uint8 or float in units of [0, 1].
         marks: for each shown frame whether it is a key-frame; empty for a real clip.
         source: data URI of its strip.
     """
 
     class_name: str
-    set_index: int
+    is_real: bool
+    rank: int
+    load: Callable[[], Tensor]
     caption: str
     note: str
     alt: str
     size: tuple[int, int]
     num_shown: int
-    marks: tuple[bool, ...]
-    shot: Shot
-    source: str | None = None
+    marks: tuple[bool, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,36 +68,74 @@ def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> l
     tiles = []
     for store, sets in wanted:
         tiles.append([] if store is None else list(_real_tiles(store)))
-        for index, found in enumerate(sets):
+        for found in sets:
             if found.condensed is not None:
-                tiles[-1] += _set_tiles(index, found.name, found.condensed)
-    sources, quality = encode_all([tile.shot for some in tiles for tile in some])
-    encoded = iter(sources)
+                tiles[-1] += _set_tiles(found.name, found.condensed)
+    encoded, quality = encode_all([tile for some in tiles for tile in some])
     shown = []
     for some in tiles:
-        filled = [replace(tile, source=next(encoded)) for tile in some]
-        kept = [tile for tile in filled if tile.source is not None]
+        kept = [encoded[id(tile)] for tile in some if id(tile) in encoded]
         names = sorted({tile.class_name for tile in kept})
         classes = {name: [tile for tile in kept if tile.class_name == name] for name in names}
-        shown.append(Gallery(classes, tuple(_notes(filled, quality))))
+        shown.append(Gallery(classes, tuple(_notes(len(some), kept, quality))))
     return shown
+
+
+def encode_all(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> tuple[dict[int, Tile], Quality]:
+    """The tiles by `id`, with strips in the best quality in which all fit, or as many as fit in the last."""
+    ordered, filled = sorted(tiles, key=lambda tile: tile.rank), dict[int, Tile]()
+    for quality in QUALITIES:
+        left, filled = budget, {}
+        for tile in ordered:
+            strip = encode(shown_frames(tile.load()), quality)
+            left -= len(strip)
+            if left < 0:
+                break
+            source = f"data:image/webp;base64,{base64.b64encode(strip).decode()}"
+            filled[id(tile)] = replace(tile, source=source)
+        if left >= 0:
+            return filled, quality
+    return filled, QUALITIES[-1]
+
+
+def shown_times(num_frames: int) -> list[int]:
+    """The frames of a clip that its strip holds: all, or 64 spread evenly over a longer one."""
+    places = np.linspace(0, num_frames - 1, min(num_frames, MAX_SHOWN_FRAMES))
+    return [round(place) for place in places]
+
+
+def shown_frames(clip: Tensor) -> Pixels:
+    """A clip's shown frames as pixels (T, H, W, C); values outside [0, 1] are clipped."""
+    return as_levels(clip[shown_times(len(clip))])
+
+
+def encode(frames: Pixels, quality: Quality) -> bytes:
+    """A strip of frames side by side, as WebP."""
+    (side, level), (height, width) = quality, frames.shape[1:3]
+    factor = side / max(height, width)
+    if factor < 1:
+        size = (max(1, round(width * factor)), max(1, round(height * factor)))
+        pictures = (Image.fromarray(frame).resize(size, Image.Resampling.BOX) for frame in frames)
+        frames = np.stack([np.asarray(picture) for picture in pictures])
+    data = io.BytesIO()
+    # For lossless pictures, `quality` is effort: more than this costs ten times as long for the same size.
+    options = {"lossless": True, "quality": 20} if level is None else {"quality": level}
+    Image.fromarray(np.concatenate(frames, axis=1)).save(data, "WEBP", method=1, **options)
+    return data.getvalue()
 
 
 def _real_tiles(store: ClipStore) -> Iterator[Tile]:
     if not store.positions("train"):
         return
-    clips = store.clips("train")
+    clips, shown = store.clips("train"), len(shown_times(store.num_frames))
     for label, name in enumerate(store.classes):
-        mine = (clips.labels == label).nonzero().flatten()
-        if not len(mine):
-            continue
-        shot = Shot(lambda place=int(mine[0]): clips.frames[place], rank=0)
-        shown = len(shown_times(store.num_frames))
-        alt = f"First real training clip of class {name}, playing"
-        yield Tile(name, -1, "real clip", "first of the class", alt, store.size, shown, (), shot)
+        for place in (clips.labels == label).nonzero().flatten().tolist()[:1]:
+            alt = f"First real training clip of class {name}, playing"
+            about = "real clip", "first of the class", alt, store.size, shown
+            yield Tile(name, True, 0, lambda place=place: clips.frames[place], *about)
 
 
-def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]:
+def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
     num_frames, ranks = condensed.num_frames, [0] * len(condensed.classes)
     shown = shown_times(num_frames)
     for video, label in enumerate(condensed.labels.tolist()):
@@ -176,22 +147,22 @@ def _set_tiles(index: int, name: str, condensed: CondensedSet) -> Iterator[Tile]
             note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
-        shot = Shot(lambda video=video: condensed.render(torch.tensor([video]))[0], ranks[label])
-        ranks[label] += 1
-        yield Tile(condensed.classes[label], index, name, note, alt, condensed.size, len(shown), marks, shot)
-
-
-def _notes(tiles: Sequence[Tile], quality: Quality) -> Iterator[str]:
-    left_out = sum(tile.source is None for tile in tiles)
-    if left_out:
-        yield f"{left_out:,} of {counted(len(tiles), 'video')} are left out to keep this page small."
-    if quality.level is None:
-        yield "The pictures hold the frames without loss."
-    else:
-        yield (
-            f"The pictures are compressed (WebP, quality {quality.level}, at most {quality.side} pixels a side) "
-            "to keep this page small; networks are trained on the originals."
+        about = name, note, alt, condensed.size, len(shown), marks
+        yield Tile(
+            condensed.classes[label],
+            False,
+            ranks[label],
+            lambda video=video: condensed.render(torch.tensor([video]))[0],
+            *about,
         )
-    longest = max((tile.num_shown for tile in tiles), default=0)
-    if longest == MAX_SHOWN_FRAMES:
-        yield f"Of clips with more than {longest} frames, {longest} evenly spread ones are shown."
+        ranks[label] += 1
+
+
+def _notes(num_tiles: int, kept: Sequence[Tile], quality: Quality) -> Iterator[str]:
+    if left_out := num_tiles - len(kept):
+        yield f"{left_out:,} of {counted(num_tiles, 'video')} are left out to keep this page small."
+    side, level = quality
+    lossy = f"are compressed (WebP, quality {level}, at most {side} pixels a side; networks see the originals)"
+    yield f"The pictures {'hold the frames without loss' if level is None else lossy}."
+    if max((tile.num_shown for tile in kept), default=0) == MAX_SHOWN_FRAMES:
+        yield f"Of longer clips, {MAX_SHOWN_FRAMES} evenly spread frames are shown."

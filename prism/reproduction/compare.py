@@ -9,8 +9,7 @@ from prism.artifacts.estimates import LEVEL, NO_INTERVAL, Estimate, Sample, doub
 from prism.artifacts.results import HEADINGS, TESTS, Result
 from prism.reports.plots import Curve, Mark, point_of, score_plot
 from prism.reports.rows import COSTS, STORED, Row
-from prism.reports.tables import Column, Picture, Sheet, grouped, markdown, terminal_table
-from prism.reports.text import significant
+from prism.reports.text import Column, Picture, Sheet, grouped, markdown, significant, terminal_table
 from prism.reproduction.paper import FLOOR, Cell, Exhibit
 from prism.reproduction.plan import Place
 

@@ -21,11 +21,10 @@ from prism.artifacts.results import Result, Subject
 from prism.errors import ConfigError, OutputError
 from prism.reports import plots
 from prism.reports.page import report, summary_tables
-from prism.reports.plots import Curve, series_of
+from prism.reports.plots import Curve
 from prism.reports.rows import columns_of, conclusion_of, notes_on, role_of, rows_of
-from prism.reports.tables import grouped
-from prism.reports.text import printable
-from prism.reports.videos import QUALITIES, Shot, encode, encode_all, shown_frames, shown_times
+from prism.reports.text import grouped, printable
+from prism.reports.videos import QUALITIES, Tile, encode, encode_all, shown_frames, shown_times
 
 
 @pytest.fixture
@@ -142,39 +141,26 @@ def test_an_option_that_a_result_leaves_out_is_said_to_have_its_default(exhibit)
     assert "different stratified: False (“B”) and True (“A”)" in said
 
 
-def test_different_versions_and_different_training_of_rivals_are_pointed_out(exhibit):
+def test_different_training_of_rivals_is_pointed_out(exhibit):
     made, short = exhibit.condensed("set.safetensors"), {"model": "convnet3d", "epochs": 9}
-    old, new = {"prism": "0.0.1"}, {"prism": "0.1.0"}
-    paths = [
-        exhibit.of_set(made, "long", provenance=old),
-        exhibit.of_set(made, "short", config=short, provenance=new),
-    ]
+    paths = [exhibit.of_set(made, "long"), exhibit.of_set(made, "short", config=short)]
     said = notes_on(rows_of(load(paths)))
-    assert "The rows are of different versions of prism (0.0.1, 0.1.0), which may change their scores." in said
     assert any("different epochs: 500 (“long”) and 9 (“short”)" in note for note in said)
     assert not any("different" in note for note in notes_on(rows_of(load([paths[0], paths[0]]))))
 
 
-def test_rows_that_differ_in_budget_only_are_one_series(exhibit):
-    small, large = exhibit.condensed("small.safetensors", vpc=1), exhibit.condensed("large.safetensors", vpc=3)
-    (series,) = series_of(rows_of(load([exhibit.of_set(large, "VPC 3"), exhibit.of_set(small, "VPC 1")])))
-    assert [row.first.subject.num_videos for row in series.rows] == [2, 6]
-    alike = rows_of(load([exhibit.of_set(small, "a"), exhibit.of_set(small, "b")]))
-    marks = [one.mark for one in series_of(alike)]
-    assert len(marks) == len(set(marks)) == 2
-
-
 def test_marks_of_equal_cost_stand_at_one_place_and_differ_in_shape(exhibit):
     paths = [exhibit.of_set(exhibit.condensed("set.safetensors"), label) for label in "abc"]
-    series = series_of(rows_of(load([*paths, exhibit.of_store("subset", 2)])))
+    rows = rows_of(load([*paths, exhibit.of_store("subset", 2)]))
+    marks = plots.marks_of(rows)
     axes = Figure().add_subplot()
-    curves = [Curve([(one.rows[0].first.shown, 50.0, 1.0)], one.mark) for one in series]
+    curves = [Curve([(row.first.shown, 50.0, 1.0)], mark) for row, mark in zip(rows, marks, strict=True)]
     plots.draw(axes, curves, [])
     lines = [bars[0] for bars in axes.containers]
     assert [line.get_xdata().tolist() for line in lines] == [[1000]] * 4
     assert all(line.get_transform() == axes.transData for line in lines)
     assert len({(line.get_marker(), line.get_markerfacecolor()) for line in lines}) == 4
-    assert len({one.mark.svg_path for one in series}) == 3  # A floor has a shape of the others, hollow and grey.
+    assert len({mark.svg_path for mark in marks}) == 3  # A floor has a shape of the others, hollow and grey.
 
 
 def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
@@ -315,15 +301,15 @@ def test_long_clips_show_64_frames_from_first_to_last():
 
 
 @pytest.mark.parametrize("budget", [0, 20_000, 60_000, 10**9])
-def test_strips_keep_within_the_budget_and_say_what_is_left_out(budget):
+def test_strips_keep_within_the_budget_and_the_first_of_each_class_goes_last(budget):
     clip = torch.rand(8, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    sources, quality = encode_all([Shot(lambda: clip, rank % 5) for rank in range(10)], budget)
-    assert sum(len(source) * 3 / 4 for source in sources if source) <= budget + 400
-    if None in sources:
-        assert quality == QUALITIES[-1]
-        shown = [i % 5 for i, source in enumerate(sources) if source]
-        hidden = [i % 5 for i, source in enumerate(sources) if not source]
-        assert max(shown, default=0) <= min(hidden)
+    tiles = [Tile("", False, rank % 5, lambda: clip, "", "", "", (64, 64), 8) for rank in range(10)]
+    encoded, quality = encode_all(tiles, budget)
+    assert sum(len(tile.source) * 3 / 4 for tile in encoded.values()) <= budget + 400
+    assert (len(encoded) == 10) == (budget > 60_000) or quality != QUALITIES[0]
+    shown = [tile.rank for tile in encoded.values()]
+    hidden = [tile.rank for tile in tiles if id(tile) not in encoded]
+    assert max(shown, default=0) <= min(hidden, default=9)
 
 
 def test_an_existing_page_is_kept(exhibit):

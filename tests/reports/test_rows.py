@@ -13,7 +13,7 @@ from prism.artifacts.results import Result, Subject
 from prism.reports.page import build_page, summary_tables
 from prism.reports.rows import best_of, columns_of, conclusion_of, lead_over_floor, notes_on, rows_of
 from prism.reports.sources import load_results
-from prism.reports.tables import grouped
+from prism.reports.text import grouped
 
 OURS = {0: (0.5, 0.6), 1: (0.6, 0.7), 2: (0.9, 1.0)}
 FLOOR = {0: (0.2, 0.3), 1: (0.2, 0.4), 2: (0.3, 0.3)}

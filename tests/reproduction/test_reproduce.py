@@ -19,7 +19,7 @@ from prism.errors import ConfigError, DivergedError, OutputError
 from prism.machine.run import Run
 from prism.recipes import shipped_recipes
 from prism.reports.rows import Row
-from prism.reports.tables import grouped
+from prism.reports.text import grouped
 from prism.reproduction import run
 from prism.reproduction.compare import Comparison, Line, curves_of
 from prism.reproduction.paper import CEILING, FLOOR, Cell, Printed, exhibit, exhibits
