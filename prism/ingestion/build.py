@@ -1,26 +1,33 @@
 """The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
+import contextlib
 import hashlib
+import math
 import os
+import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib import metadata
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from prism.artifacts.store import ENTRIES, ClipStore
+import numpy as np
+
+from prism.artifacts.store import ENTRIES, SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
 from prism.config import as_dict, as_path
 from prism.errors import Interrupted, SourceError
+from prism.ingestion.decode import Outcome
+from prism.ingestion.items import write_items
 from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all, decode_shard
 from prism.ingestion.splits import list_videos, split_videos
-from prism.ingestion.working import WorkingFolder, discard_named, slot_offsets, working_folder
+from prism.ingestion.working import WorkingFolder, discard_named, working_folder
 from prism.machine.executors import completed
 from prism.machine.files import (
     check_output,
@@ -29,11 +36,13 @@ from prism.machine.files import (
     lock,
     partial_path,
     replace_folder,
+    sync_folder,
+    write_synced,
     writing,
 )
-from prism.machine.progress import Advance, note, progress_bar
+from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
-from prism.machine.text_io import canonical_json, parse_json, read_text
+from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
 from prism.machine.threads import stop_signal, stoppable
 
 PLAN_VERSION = 4
@@ -90,26 +99,19 @@ def ingest(
         discard_older(output)
         discard_named(output)
         check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
-        with ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             if not isinstance(source, str | os.PathLike):
-                source = _written(source, output, config, run, stack)
+                if config.layout != "auto":
+                    raise config.refusal("layout", "auto for a data set object")
+                with writing(output):
+                    folder = TemporaryDirectory(prefix=f".{output.name}.items-", dir=output.parent)
+                source = write_items(source, Path(stack.enter_context(folder)), run.progress)
             plan = make_plan(Path(source), config)
             # The processors that this process may use, where the system tells; else all that the machine has.
             usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
             stack.enter_context(stoppable("stopped. Run the same command again to go on."))
             _build(plan, output, run.executor or workers or usable, run.progress)
     return ClipStore.open(output, verify=False)
-
-
-def _written(items: DataSet, output: Path, config: IngestConfig, run: Run, stack: ExitStack) -> Path:
-    """A list of a data set object's items, which are written beside the output and go with the stack."""
-    from prism.ingestion.items import write_items
-
-    if config.layout != "auto":
-        raise config.refusal("layout", "auto for a data set object")
-    with writing(output):
-        folder = TemporaryDirectory(prefix=f".{output.name}.items-", dir=output.parent)
-    return write_items(items, Path(stack.enter_context(folder)), run.progress)
 
 
 @dataclass(frozen=True)
@@ -133,16 +135,16 @@ class Plan:
         """For every video a digest of its files' names, sizes and times when the run began."""
         return [_stamp(video.path) for video in self.videos]
 
-    def check_unchanged(self) -> None:
-        """Refuse to make a store of videos that changed while they were decoded."""
-        for video, stamp in zip(self.videos, self.stamps, strict=True):
-            if _stamp(video.path) != stamp:
-                change = f"video '{video.relative}' was changed or moved since the run began."
-                raise SourceError(f"{change} Run the same command again; it starts again.")
-
     @cached_property
     def offsets(self) -> list[int]:
-        return slot_offsets(self.videos, self.config)
+        """For every video the byte where its slots start, and at the end their whole size."""
+        clip_bytes = self.config.num_frames * 3 * self.config.size**2
+        slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
+        return [clips * clip_bytes for clips in accumulate((slots[v.split] for v in self.videos), initial=0)]
+
+    def outcomes(self, folder: WorkingFolder) -> list[tuple[str, Outcome]]:
+        """The path and the outcome of every video."""
+        return [(video.relative, folder.outcomes[number]) for number, video in enumerate(self.videos)]
 
     def to_json(self) -> str:
         """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
@@ -210,8 +212,6 @@ def _stamp(path: Path) -> str:
 
 def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) -> None:
     """Decode what an earlier run has not, then put the store together under its final name."""
-    from prism.ingestion.assemble import assemble
-
     for text in plan.listing.notes:
         note(text)
     folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
@@ -222,12 +222,15 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
         note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
     if not folder.is_complete:
         _decode(plan, folder, workers, progress)
-        plan.check_unchanged()
+        for video, stamp in zip(plan.videos, plan.stamps, strict=True):
+            if _stamp(video.path) != stamp:
+                change = f"video '{video.relative}' was changed or moved since the run began."
+                raise SourceError(f"{change} Run the same command again; it starts again.")
         _check_classes(plan, folder)
         for text in _cautions(plan, folder):
             note(text)
         with writing(output, plan.offsets[-1]):
-            assemble(folder, list(plan.videos), plan.listing.skipped, plan.config, plan.flip)
+            _assemble(plan, folder)
             folder.slots.unlink()
             folder.journal.unlink()
     with writing(output):
@@ -240,9 +243,16 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
     try:
         with progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left)) as advance:
             if not isinstance(workers, int):
-                return _decode_on(workers, plan, folder, left, advance)
+                # A worker that was given up writes what the next one does, into the same slots.
+                tasks = [(number, plan.task(number, folder.slots)) for number in left]
+                shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
+                for _, outcomes in completed(workers, decode_shard, shards):
+                    for number, outcome in outcomes:
+                        folder.record(number, outcome)
+                        advance()
+                return
             results = decode_all(partial(plan.task, slots=folder.slots), left, workers)
-            with stop_signal() as stopped, closing(results):
+            with stop_signal() as stopped, contextlib.closing(results):
                 for result in results:
                     if result is not None:
                         folder.record(*result)
@@ -252,17 +262,6 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
                         raise Interrupted(f"stopped after {done}. Run the same command again to go on.")
     finally:
         folder.sync()
-
-
-def _decode_on(executor: Executor, plan: Plan, folder: WorkingFolder, left: list[int], advance: Advance) -> None:
-    """Have videos decoded where the executor runs, into the same slots: a worker that was given up writes what the
-    next one does."""
-    tasks = [(number, plan.task(number, folder.slots)) for number in left]
-    shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
-    for _, outcomes in completed(executor, decode_shard, shards):
-        for number, outcome in outcomes:
-            folder.record(number, outcome)
-            advance()
 
 
 def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
@@ -289,7 +288,7 @@ def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
 
 def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
     """Sentences on the videos that are short, skipped or damaged."""
-    outcomes = {video.relative: folder.outcomes[number] for number, video in enumerate(plan.videos)}
+    outcomes = dict(plan.outcomes(folder))
     used = {name: outcome for name, outcome in outcomes.items() if outcome.windows}
     num_frames = plan.config.num_frames
     if short := [name for name, outcome in used.items() if outcome.video_frames < num_frames]:
@@ -307,3 +306,113 @@ def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
             f"clips, see damaged.csv, such as '{damaged[0]}': "
             f"{used[damaged[0]].damage} --damaged skip leaves them out."
         )
+
+
+@dataclass
+class PixelStatistics:
+    """Counts of every value 0..255 of each channel: whole numbers, so the order of clips does not matter."""
+
+    counts: np.ndarray = field(default_factory=lambda: np.zeros((3, 256), np.int64))
+
+    def add(self, clip: np.ndarray) -> None:
+        """Count a clip, (T, 3, H, W) uint8."""
+        for channel in range(3):
+            self.counts[channel] += np.bincount(clip[:, channel].ravel(), minlength=256)
+
+    def mean_and_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Mean and deviation of each channel in [0, 1]; a constant channel's deviation is one grey level."""
+        means, stds = [], []
+        for counts in self.counts.tolist():
+            n, total, squares = (sum(value**k * count for value, count in enumerate(counts)) for k in range(3))
+            std = math.sqrt(n * squares - total * total) / n
+            means.append(total / n / 255)
+            stds.append((std or 1.0) / 255)
+        return tuple(means), tuple(stds)
+
+
+def _assemble(plan: Plan, folder: WorkingFolder) -> None:
+    """Write the finished store to `folder.finished`, its `store.json` last."""
+    shutil.rmtree(folder.finished, ignore_errors=True)
+    folder.finished.mkdir()
+    config, shape = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size)
+    clips = _clips(plan, folder, math.prod(shape))
+    sources, outcomes = [source for _, source in clips], plan.outcomes(folder)
+    skipped = plan.listing.skipped | {path: outcome.reason for path, outcome in outcomes if outcome.reason}
+    statistics = PixelStatistics()
+    frames_sha256 = _place_frames(folder, clips, statistics, shape)
+    mean, std = statistics.mean_and_std()
+    counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
+    header = StoreHeader(
+        num_frames=config.num_frames,
+        size=(config.size, config.size),
+        classes=tuple(ordered_classes(source.label for source in sources)),
+        # Only a store that has random windows of test videos speaks of them.
+        splits={split: count for split, count in counts.items() if count or split != "test-random"},
+        num_skipped=len(skipped),
+        flip=plan.flip,
+        mean=mean,
+        std=std,
+        settings=as_dict(config),
+        sha256={
+            "frames.u8": frames_sha256,
+            "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
+        },
+    )
+    _write(folder.finished / "skipped.csv", csv_text(("path", "reason"), sorted(skipped.items())))
+    if damaged := sorted((path, outcome.damage) for path, outcome in outcomes if outcome.damage):
+        _write(folder.finished / "damaged.csv", csv_text(("path", "damage"), damaged))
+    _write(folder.finished / "store.json", header.to_json())
+    sync_folder(folder.finished)
+
+
+def _clips(plan: Plan, folder: WorkingFolder, clip_bytes: int) -> list[tuple[int, ClipSource]]:
+    """Every clip with the byte where its slot starts, in the order of the store."""
+    clips = []
+    for number, video in enumerate(plan.videos):
+        outcome = folder.outcomes[number]
+        for k, window in enumerate(outcome.windows):
+            split = "test-random" if video.split == "test" and k > 0 else video.split
+            source = ClipSource(
+                split, video.label, video.relative, window.start, window.stride, outcome.video_frames
+            )
+            clips.append((folder.offsets[number] + k * clip_bytes, source))
+    # The videos are in order; only the random windows of test videos have to go behind all the others.
+    return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
+
+
+def _place_frames(
+    folder: WorkingFolder, clips: list[tuple[int, ClipSource]], statistics: PixelStatistics, shape: tuple[int, ...]
+) -> str:
+    """Make `frames.u8`: the slots themselves where all are clips, else the clips without the holes between them.
+
+    Counts the training pixels on the way; returns the SHA-256.
+    """
+    digest, path, num_bytes = hashlib.sha256(), folder.finished / "frames.u8", math.prod(shape)
+    is_whole = [start for start, _ in clips] == list(range(0, folder.offsets[-1], num_bytes))
+    is_there = False
+    if is_whole:
+        # Not every file system gives a file a second name.
+        with contextlib.suppress(OSError):
+            os.link(folder.slots, path)
+            is_there = True
+    with folder.slots.open("rb") as slots, contextlib.nullcontext() if is_there else path.open("wb") as frames:
+        for start, source in clips:
+            # Only what follows a hole, or stands behind its video's other clips, needs a seek.
+            if slots.tell() != start:
+                slots.seek(start)
+            data = slots.read(num_bytes)
+            digest.update(data)
+            if source.split == "train":
+                statistics.add(np.frombuffer(data, np.uint8).reshape(shape))
+            if frames:
+                frames.write(data)
+        if frames:
+            frames.flush()
+            os.fsync(frames.fileno())
+    return digest.hexdigest()
+
+
+def _write(path: Path, text: str) -> str:
+    data = text.encode()
+    write_synced(path, data)
+    return hashlib.sha256(data).hexdigest()

@@ -248,15 +248,36 @@ class Layout(ABC):
 
 
 @dataclass(frozen=True)
-class ClassFolders(Layout):
-    """`root/<class>/<video>`: no splits."""
+class Auto(Layout):
+    """A CSV list, if it is the source or lies in it and names splits; else folders.
+
+    They are `root/<class>/<video>`, or `root/{train,val,test}/<class>/<video>` where there is `train`, and another
+    split or nothing else beside it.
+    """
 
     follow_links: bool = False
 
     def videos_of(self, source: Path) -> Listing:
-        listing = Listing(source)
+        if source.is_file():
+            return self._listed(source)
+        found = entries(source)
+        lists = [Path(entry) for entry in found if entry.name.lower().endswith(".csv") and _is_list(Path(entry))]
+        if len(lists) > 1:
+            names = ", ".join(path.name for path in lists)
+            raise SourceError(f"source '{source}' has several lists of videos ({names}). Name the one to use.")
+        if lists:
+            return self._listed(lists[0])
+        listing, folders = Listing(source), {entry.name for entry in found if os.path.isdir(entry)}
+        has_splits = "train" in folders and (len(folders & SPLIT_NAMES.keys()) > 1 or len(folders) == 1)
         for folder in self._folders(listing, source):
-            self._add_class(listing, folder, "")
+            if not has_splits:
+                self._add_class(listing, folder, "")
+            elif split := SPLIT_NAMES.get(folder.name):
+                for label in self._folders(listing, folder):
+                    self._add_class(listing, label, split)
+            else:
+                for video in videos_under(listing, folder, self.follow_links):
+                    listing.skip(video, OUTSIDE)
         return listing
 
     def _folders(self, listing: Listing, folder: Path) -> Iterator[Path]:
@@ -287,35 +308,12 @@ class ClassFolders(Layout):
         if len(listing.videos) == before:
             listing.empty.append(listing.relative(folder))
 
-
-class SplitFolders(ClassFolders):
-    """`root/{train,val,test}/<class>/<video>`; videos in other folders are skipped."""
-
-    def videos_of(self, source: Path) -> Listing:
-        listing = Listing(source)
-        for folder in self._folders(listing, source):
-            if split := SPLIT_NAMES.get(folder.name):
-                for label in self._folders(listing, folder):
-                    self._add_class(listing, label, split)
-            else:
-                for video in videos_under(listing, folder, self.follow_links):
-                    listing.skip(video, OUTSIDE)
-        return listing
-
-
-@dataclass(frozen=True)
-class CsvList(Layout):
-    """A list with the columns path, label, and perhaps split and group, the recording.
-
-    Its paths are absolute or seen from its folder, and stay in it. It names the split of every video, or of none.
-    """
-
-    follow_links: bool = False
-
-    def videos_of(self, source: Path) -> Listing:
-        listing, faults, first = Listing(source.parent), Faults(), dict[str, int]()
+    def _listed(self, source: Path) -> Listing:
+        """The videos of a list, whose paths stay in its folder, and which names all splits or none."""
+        root, faults, first = source.parent, Faults(), dict[str, int]()
+        listing = Listing(root)
         # Where the folder is reached by a link, it has two names.
-        homes = [os.path.join(home, "") for home in (os.path.abspath(source.parent), source.parent.resolve())]
+        homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]
         for line, row in csv_rows(source, ("path", "label"), faults):
             name, split = row["path"], row.get("split", "")
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
@@ -327,9 +325,7 @@ class CsvList(Layout):
             elif first.setdefault(relative, line) != line:
                 faults.add(source, "a video that it has before", line, relative)
             else:
-                listing.add(
-                    source.parent / relative, row["label"], SPLIT_NAMES.get(split, ""), row.get("group", "")
-                )
+                listing.add(root / relative, row["label"], SPLIT_NAMES.get(split, ""), row.get("group", ""))
         if any(video.split for video in listing.videos):
             for video in listing.videos:
                 if not video.split:
@@ -337,32 +333,10 @@ class CsvList(Layout):
         faults.check()
         if first:
             # The folder that holds all that is listed: the list itself may lie far above it.
-            above = source.parent / os.path.commonpath([os.path.dirname(relative) for relative in first])
+            above = root / os.path.commonpath([os.path.dirname(relative) for relative in first])
             found = videos_under(listing, above, self.follow_links) if above.is_dir() else ()
             listing.caution(UNLISTED, {listing.relative(path) for path in found} - first.keys())
         return listing
-
-
-@dataclass(frozen=True)
-class Auto(Layout):
-    """The CSV list if there is one that names splits, else split folders, else class folders."""
-
-    follow_links: bool = False
-
-    def videos_of(self, source: Path) -> Listing:
-        if source.is_file():
-            return CsvList(self.follow_links).videos_of(source)
-        found = entries(source)
-        lists = [Path(entry) for entry in found if entry.name.lower().endswith(".csv") and _is_list(Path(entry))]
-        if len(lists) > 1:
-            names = ", ".join(path.name for path in lists)
-            raise SourceError(f"source '{source}' has several lists of videos ({names}). Name the one to use.")
-        if lists:
-            return CsvList(self.follow_links).videos_of(lists[0])
-        folders = {entry.name for entry in found if os.path.isdir(entry)}
-        # One split folder may be a class of that name; beside class folders it is.
-        has_splits = "train" in folders and (len(folders & SPLIT_NAMES.keys()) > 1 or len(folders) == 1)
-        return (SplitFolders if has_splits else ClassFolders)(self.follow_links).videos_of(source)
 
 
 def _is_list(path: Path) -> bool:

@@ -12,9 +12,6 @@ LAYOUTS = Parts(
     "layout",
     {
         "auto": "prism.ingestion.listing:Auto",
-        "classes": "prism.ingestion.listing:ClassFolders",
-        "splits": "prism.ingestion.listing:SplitFolders",
-        "csv": "prism.ingestion.listing:CsvList",
         "ucf101": "prism.ingestion.official:Ucf101",
         "miniucf": "prism.ingestion.official:MiniUcf",
         "hmdb51": "prism.ingestion.official:Hmdb51",
@@ -88,9 +85,8 @@ prism.json of the source, and is on without one."""
     name: Annotated[str, OmitDefault()] = ""
     """Name of the data set, for the titles of pages; empty: that of the store's folder."""
     layout: Annotated[str, Group("Classes and splits"), LAYOUTS] = "auto"
-    """How the source names classes and splits: `classes` (root/<class>/*), `splits` \
-(root/{train,val,test}/<class>/*), `csv` (a list with path, label, perhaps split and group), or found out; \
-or a data set with its official annotation files."""
+    """How classes and splits are named: `auto` (root/<class>/*, root/{train,val,test}/<class>/*, or a list \
+with path, label, perhaps split and group), or the data set whose official annotation files it has."""
     follow_links: Annotated[bool, OmitDefault()] = False
     """Read links that leave the source, and search folders that are links, as in a snapshot of the Hugging Face \
 Hub."""

@@ -18,13 +18,10 @@ import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 
 from prism.errors import OutputError
 from prism.ingestion.decode import Outcome
-from prism.ingestion.listing import VideoSource
-from prism.ingestion.options import IngestConfig
 from prism.machine.files import partial_path, sync_folder, write_synced, writing
 from prism.machine.text_io import count, parse_json
 
@@ -103,13 +100,6 @@ def sync_slots(slots: Path) -> None:
     # Windows syncs only files that are open for writing.
     with writing(slots), slots.open("r+b") as file:
         os.fsync(file.fileno())
-
-
-def slot_offsets(videos: Sequence[VideoSource], config: IngestConfig) -> list[int]:
-    """For every video the byte where its slots start, and at the end their whole size."""
-    clip_bytes = config.num_frames * 3 * config.size**2
-    slots = {"train": config.clips_per_video, "val": 1, "test": 1 + config.random_test_windows}
-    return [clips * clip_bytes for clips in accumulate((slots[video.split] for video in videos), initial=0)]
 
 
 def discard_named(store: Path) -> None:

@@ -21,9 +21,8 @@ from videos import shown_number, write_audio, write_classes, write_numbered, wri
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ConfigError, Interrupted, OutputError, SourceError
-from prism.ingestion import assemble, build, pool
-from prism.ingestion.assemble import PixelStatistics
-from prism.ingestion.build import ingest
+from prism.ingestion import build, pool
+from prism.ingestion.build import PixelStatistics, ingest
 from prism.ingestion.decode import Outcome
 from prism.ingestion.listing import LINKED_OUT, VideoSource
 from prism.ingestion.options import IngestConfig
@@ -167,7 +166,7 @@ def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(assemble, "assemble", stop)
+        patch.setattr(build, "_assemble", stop)
         with pytest.raises(Interrupted):
             make(source, output)
     assert partial_path(output).exists()
@@ -195,7 +194,7 @@ def test_a_run_that_is_stopped_before_its_store_has_a_name_only_names_it(source,
             make(source, tmp_path / "store")
     assert not (tmp_path / "store").exists()
     monkeypatch.setattr(pool, "Worker", None)
-    monkeypatch.setattr(assemble, "assemble", None)
+    monkeypatch.setattr(build, "_assemble", None)
     assert files(make(source, tmp_path / "store").path) == expected
     assert leftovers(tmp_path / "store") == []
 

@@ -140,7 +140,7 @@ def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, item
         ({"testing": GOOD}, {}, SourceError, "has the split 'testing', but it must be one of train, val, valid"),
         (7, {}, SourceError, "the source is of type int, but it must be a folder, a list or a data set."),
         ([], {}, SourceError, "has no videos"),
-        (GOOD, {"layout": "classes"}, ConfigError, "ingest.layout = 'classes', but it must be auto"),
+        (GOOD, {"layout": "ssv2"}, ConfigError, "ingest.layout = 'ssv2', but it must be auto"),
         (GOOD, {"sampling": "fps", "stride": 4}, SourceError, "its frame rate is not known"),
     ],
 )

@@ -128,9 +128,7 @@ def test_what_is_no_source_gets_one_sentence(tmp_path, store):
     assert "is a file, but it must be a folder of videos or a .csv list" in refused(
         touch(tmp_path, "a.mp4") / "a.mp4"
     )
-    assert "cannot be read: Is a directory." in refused(tmp_path, "csv")
     assert "is a clip store already. Name the videos that it was made from" in refused(store.path)
-    assert "cannot be read: Not a directory." in refused(write_list(tmp_path, "path,label\n"), "classes")
 
 
 def test_a_name_that_is_not_text_is_skipped(tmp_path):
@@ -218,7 +216,6 @@ def test_a_list_names_paths_labels_and_splits(tmp_path):
     path = write_list(tmp_path, "split,extra,Label,PATH\ntrain,1,leap,x/a.mp4\nvalidation,2,walk,./b.avi\n")
     assert found(path) == found(tmp_path) == [("b.avi", "walk", "val"), ("x/a.mp4", "leap", "train")]
     assert list_videos(path).videos[1].path == tmp_path / "x/a.mp4"
-    assert len(found(tmp_path, "classes")) == 1
     (tmp_path / "other.csv").write_text("name,count\n")
     assert len(found(tmp_path)) == 2
     (tmp_path / "other.csv").write_text("path,label,split\n")
@@ -366,7 +363,7 @@ def test_a_custom_layout_that_lists_wrongly_is_named(tmp_path, options, message)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"layout": "class"}, "layout = 'class', but it must be one of auto, classes, splits, csv, ucf101"),
+        ({"layout": "class"}, "layout = 'class', but it must be one of auto, ucf101, miniucf"),
         ({"layout": "ssv2", "official_split": 2}, "must be left out with layout ssv2"),
         ({"annotations": "lists"}, "must be left out with layout auto"),
         ({"sampling": "even", "clips_per_video": 2}, "must be 1 with window centre or sampling even"),
