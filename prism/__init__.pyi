@@ -93,11 +93,12 @@ def evaluate(
     progress: bool = ...,
 ) -> Result: ...
 def export(
-    condensed: CondensedSet | str | Path,
+    condensed: CondensedSet | ClipStore | str | Path,
     output: str | Path,
     *,
     to: Any = "videofolder",
     fps: float = 8.0,
+    clips: int = 3,
     quality: int = 65,
     lossless: bool = False,
     overwrite: bool = False,

@@ -94,10 +94,10 @@ def select(store: Store, /, *, output: Set, run: Running = LOCAL, config: Select
 
 @command(ExportConfig)
 def export(
-    condensed: Annotated[Path, Help("Condensed set, from prism condense or prism select.")],
+    condensed: Annotated[Path, Help("Condensed set, or with --to gif a store.")],
     /,
     *,
-    output: Annotated[Path, OUTPUT, Help("Folder to write; a file with --to gif or mp4.")],
+    output: Annotated[Path, OUTPUT, Help("Folder to write; with --to gif a file.")],
     run: Running = LOCAL,
     config: ExportConfig | None = None,
 ) -> None:

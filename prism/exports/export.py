@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import check_output_kind
+from prism.artifacts.kinds import STORE, check_output_kind, kind_of
+from prism.artifacts.store import ClipStore
 from prism.config import as_path
 from prism.errors import ConfigError
 from prism.exports.options import FORMATS, ExportConfig
-from prism.exports.videos import Format, Loss
+from prism.exports.videos import Format, Loss, sheet_of
 from prism.machine.files import (
     check_output_folder,
     discard_older,
@@ -59,7 +60,7 @@ class Export:
 
 
 def export(
-    condensed: CondensedSet | str | Path,
+    condensed: CondensedSet | ClipStore | str | Path,
     output: str | Path,
     config: ExportConfig | None = None,
     run: Run | None = None,
@@ -68,7 +69,7 @@ def export(
     """Write the videos of a condensed set in a format that other tools read.
 
     Args:
-        condensed: the set, or its file.
+        condensed: the set, or its file; or a store, of which a `gif` shows `clips` of each class and split.
         output: the folder to make, or the file for `gif`; it appears when it is complete.
         config, run: the format and its options, and how it runs.
         options: fields of `ExportConfig` and of `prism.machine.run.Run`, in place of those above.
@@ -79,10 +80,22 @@ def export(
     """
     config, run = split_options(ExportConfig, config, run, options)
     output, reads, form = as_path(output, OUTPUT), [condensed], FORMATS.make(config.to, config)
-    condensed = condensed if isinstance(condensed, CondensedSet) else CondensedSet.load(condensed)
+    if not isinstance(condensed, CondensedSet | ClipStore):
+        opened = (
+            ClipStore.open
+            if kind_of(as_path(condensed, "a condensed set, or its file,")) == STORE
+            else CondensedSet.load
+        )
+        condensed = opened(condensed)
+    if isinstance(condensed, ClipStore):
+        if config.to != "gif":
+            raise ConfigError(f"a store is shown on a sheet, not as {config.to!r}. Pass --to gif.")
+        condensed = sheet_of(condensed, config.clips)
     condensed = condensed.apart()
     if form.is_folder and output.suffix.lower() == ".gif":
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
+    if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):
+        raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
     loss = Loss()
     with lock(output):
         discard_older(output)

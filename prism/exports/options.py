@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from prism.config import Group, Options, between
+from prism.config import Group, Options, at_least, between
 from prism.parts import Parts
 
 FORMATS = Parts(
@@ -24,9 +24,12 @@ class ExportConfig(Options, section="export"):
 
     to: Annotated[str, Group("The export"), FORMATS] = "videofolder"
     """`videofolder`: train/<class>/<id>.mp4 and metadata.csv. `webdataset`: tar shards of <key>.mp4 and \
-<key>.cls. `tensors`: one file of all clips, to the last bit. `gif`: a sheet on which all videos play."""
+<key>.cls. `tensors`: one file of all clips, to the last bit. `gif`: a sheet on which all videos play, \
+or clips of a store."""
     fps: Annotated[float, between(0.1, 50), Group("Videos")] = 8.0
     """Frames per second at which the videos play; a set has no rate of its own."""
+    clips: Annotated[int, at_least(1)] = 3
+    """Clips of each class and split on the gif of a store."""
     quality: Annotated[int, between(0, 100)] = 65
     """Quality of mp4 videos; the constant rate factor is 51 − 0.51·quality."""
     lossless: bool = False

@@ -25,8 +25,10 @@ from PIL import Image, ImageDraw, ImageFont
 from safetensors.torch import save_file
 from torch import Tensor
 
-from prism.artifacts.clips import as_levels, num_clipped
+from prism.artifacts.clips import as_levels, as_pixels, num_clipped
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.sparse import UInt8
+from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import sync_folder, write_synced
 from prism.machine.text_io import canonical_json, csv_text
@@ -258,6 +260,23 @@ class Gif(Format):
         first.save(data, format="GIF", save_all=True, append_images=others, duration=durations, loop=0)
         write_synced(path, data.getvalue())
         yield from ()
+
+
+def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
+    """Clips of each class and split of a store, up to a number and evenly spread, under the names of both."""
+    names, chosen = [], list[Tensor]()
+    for split in (name for name in ("train", "val", "test") if store.positions(name)):
+        real = store.clips(split)
+        for label, name in enumerate(store.classes):
+            names.append(f"{name}, {split}")
+            every = (real.labels == label).nonzero().flatten()
+            chosen.append(
+                real.frames[every[torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()]]
+            )
+    labels = torch.arange(len(names)).repeat_interleave(torch.tensor([len(some) for some in chosen]))
+    frames = as_pixels(torch.cat(chosen))
+    encoding = UInt8().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool))
+    return CondensedSet(encoding, labels, tuple(names), store.normalisation, store.flip, {})
 
 
 def _sheet(condensed: CondensedSet) -> np.ndarray:

@@ -138,6 +138,24 @@ def test_pillow_plays_a_sheet_of_all_videos_as_long_as_its_frame_rate_says(chose
     assert ends == pytest.approx(1000 * np.arange(1, chosen.num_frames + 1) / fps, abs=5)
 
 
+def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split_and_no_other_format_takes_a_store(
+    make_store, tmp_path
+):
+    store = make_store(classes=2, train=[1, 5], val=0, test=2)
+    shown = videos.sheet_of(store, 3)
+    assert shown.classes == tuple(f"{name}, {split}" for split in ("train", "test") for name in store.classes)
+    assert shown.labels.tolist() == [0, 1, 1, 1, 2, 2, 3, 3]
+    every = store.clips("train")
+    of_class = every.frames[every.labels == 1]
+    torch.testing.assert_close(shown.render()[1:4], of_class[[0, 2, 4]] / 255)
+    frames, _ = (export(store.path, tmp_path / "a.gif", to="gif", clips=3), played(tmp_path / "a.gif"))[1]
+    assert frames.shape[0] == store.num_frames
+    with pytest.raises(ConfigError, match=r"not as 'videofolder'\. Pass --to gif\."):
+        export(store, tmp_path / "folder")
+    with pytest.raises(ConfigError, match=r"e\.png' would be a GIF"):
+        export(store, tmp_path / "e.png", to="gif")
+
+
 def test_a_sheet_that_is_too_large_is_refused(chosen, tmp_path, monkeypatch):
     monkeypatch.setattr(videos, "MAX_BYTES", 6 * 6 * 96 * 96 * 3 - 1)
     with pytest.raises(ConfigError, match="a sheet of 6 videos is too large"):
