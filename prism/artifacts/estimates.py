@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from prism.artifacts.results import SEEDS, NetworkRun, Result, percent
+from prism.artifacts.results import SEEDS, NetworkRun, Result
 from prism.config import as_list
 from prism.errors import ArtifactError
 from prism.machine.text_io import canonical_json, first_difference
@@ -90,29 +90,18 @@ class Sample:
         return found and found.error
 
     @property
-    def deviation(self) -> float | None:
-        """The sample deviation of the networks of one set; None for one network, or for several sets."""
-        (scores, *others) = self.scores.values()
-        return stdev(scores) if len(scores) > 1 and not others else None
-
-    @property
-    def spread(self) -> float:
-        """The number behind ±: the standard error, or the deviation of one set's networks."""
-        return (self.deviation or 0.0) if self.error is None else self.error
-
-    @property
-    def num_networks(self) -> int:
-        """The networks of all sets."""
-        return sum(map(len, self.scores.values()))
+    def spread(self) -> float | None:
+        """The number behind ±: the standard error, or of one set the sample deviation of its networks, if any."""
+        (scores, *_) = self.scores.values()
+        return self.error if len(self.scores) > 1 else stdev(scores) if len(scores) > 1 else None
 
     @property
     def in_percent(self) -> str:
         """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
-        if self.error is None:
-            return percent((self.mean, self.deviation, self.num_networks))
         counts = sorted({len(scores) for scores in self.scores.values()})
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
-        return f"{100 * self.mean:.1f} ± {100 * self.spread:.1f} ({len(self.scores)} × {each})"
+        spread, sets = self.spread, f"{len(self.scores)} × " if len(self.scores) > 1 else ""
+        return f"{100 * self.mean:.1f} ± {'–' if spread is None else f'{100 * spread:.1f}'} ({sets}{each})"
 
     def lead(self, other: "Sample") -> Estimate | None:
         """The lead over another sample; None where either has one set.
@@ -167,43 +156,41 @@ def lead(
 
 
 def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> None:
-    counts = [sum(len(one.runs) if _draws_by_network(one) else 1 for one in group) for group in groups]
+    first, counts = groups[0][0], []
+    for group in groups:
+        counts.append(sum(len(one.runs) if _draws_by_network(one) else 1 for one in group))
+        pairs = [(group[0], first, False), *((one, group[0], True) for one in group)]
+        for one, other, is_own in pairs:
+            if (found := _facts(one, is_own)) != (wanted := _facts(other, is_own)):
+                difference = first_difference(found, wanted)
+                raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
+        if len(_runs_by_set(group)) < counts[-1]:
+            raise ArtifactError(
+                f"two results of '{group[0].label}' are of one set, or of sets with the same seeds. A group has "
+                "one result for each set: add networks to it with --seeds and --resume."
+            )
     if min(counts) < 2:
         raise ArtifactError(
             f"a lead needs two sets or more on either side, got {counts[0]} and {counts[1]}: one set says nothing "
             "of the next one. Make more with other seeds (--seed)."
         )
-    first = groups[0][0]
-    for group, count in zip(groups, counts, strict=True):
-        pairs = [(group[0], first, _scored_on), *((one, group[0], _made_and_scored) for one in group)]
-        for one, other, facts in pairs:
-            if (found := facts(one)) != (wanted := facts(other)):
-                difference = first_difference(found, wanted)
-                raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
-        if len(_runs_by_set(group)) < count:
-            raise ArtifactError(
-                f"two results of '{group[0].label}' are of one set, or of sets with the same seeds. A group has "
-                "one result for each set: add networks to it with --seeds and --resume."
-            )
     if metric and metric not in first.metrics:
         raise ArtifactError(f"metric = {metric!r}, but the scores are {', '.join(first.metrics)}.")
 
 
-def _scored_on(result: Result) -> dict[str, Any]:
-    """The scoring of a result, which must be the same in the other group."""
+def _facts(result: Result, is_own: bool) -> dict[str, Any]:
+    """The scoring of a result, which must be that of the other group; for its own group its making, too."""
     network = {key: result.config.get(key) for key in ("model", "width", "hidden")}
     data = {"data": result.data.fingerprint, "split": result.data.split}
-    return {"task": result.task, "protocol": result.protocol, **data, "network": network}
-
-
-def _made_and_scored(result: Result) -> dict[str, Any]:
-    """The making and scoring of a result but for the seeds, which must be the same in its own group."""
-    schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
+    scored = {"task": result.task, "protocol": result.protocol, **data, "network": network}
+    if not is_own:
+        return scored
     made = result.subject.making
     if "set" in made and result.subject.kind == "condensed":
         # Only the caller, who puts sets without a seed into one group, knows how they were made.
         made = {"method": made["method"], "store": made["store"]}
-    return {**_scored_on(result), "made": made, "config": schedule}
+    schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
+    return {**scored, "made": made, "config": schedule}
 
 
 def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
@@ -244,27 +231,30 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
 
 def doubts_of(label: str, results: Sequence[Result]) -> list[str]:
     """Sentences on what the sets of a group share, by which they are not independent, as far as results tell."""
-    sets, doubts = dict(_by_set(results)), list[str]()
-    judges = Counter(seed for runs in _runs_by_set(results).values() for seed in runs)
-    if shared := sum(count > 1 for count in judges.values()):
-        doubts.append(
-            f"{shared:,} of {len(judges):,} networks score more than one set of “{label}”, as the seeds say: what "
-            "they have in common is an error that no interval over sets can see. Give each set networks of its "
-            "own: with --seeds 3 those of --seed 0, 3, 6 and so on."
-        )
-    if shared := _num_alike(one.subject.config.get("network_seed") for one in sets.values()):
-        doubts.append(
-            f"{shared} of {len(sets)} sets of “{label}” were condensed under the same networks as another one: "
-            "what these have in common is an error that no interval over sets can see. Give each set a "
-            "--network-seed of its own."
-        )
-    if shared := _num_alike(one.subject.videos or None for one in sets.values()):
-        doubts.append(
-            f"{shared} of {len(sets)} sets of “{label}” hold the same videos as another one: they are one set "
-            "that counts several times, and the error over sets is too small. Of a method that draws nothing, as "
-            "herding, --embedder-seed makes another set."
-        )
-    return doubts
+    sets, networks = (
+        dict(_by_set(results)),
+        Counter(seed for runs in _runs_by_set(results).values() for seed in runs),
+    )
+    shared = "what they have in common is an error that no interval over sets can see. Give each set"
+    doubts = [
+        (
+            sum(count > 1 for count in networks.values()),
+            f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {shared} networks "
+            "of its own: with --seeds 3 those of --seed 0, 3, 6 and so on.",
+        ),
+        (
+            _num_alike(one.subject.config.get("network_seed") for one in sets.values()),
+            f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {shared} a "
+            "--network-seed of its own.",
+        ),
+        (
+            _num_alike(one.subject.videos or None for one in sets.values()),
+            f"{len(sets)} sets of “{label}” hold the same videos as another one: they are one set that counts "
+            "several times, and the error over sets is too small. Of a method that draws nothing, as herding, "
+            "--embedder-seed makes another set.",
+        ),
+    ]
+    return [f"{count:,} of {said}" for count, said in doubts if count]
 
 
 def _num_alike(values: Iterable[Any]) -> int:

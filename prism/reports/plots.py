@@ -116,7 +116,7 @@ def score_plots(rows: Sequence[Row]) -> list[Picture]:
 
 def point_of(sample: Sample, cost: float) -> tuple[float, float, float]:
     """The point of a `Curve` for some scores."""
-    return cost, 100 * sample.mean, 100 * sample.spread
+    return cost, 100 * sample.mean, 100 * (sample.spread or 0.0)
 
 
 def score_plot(

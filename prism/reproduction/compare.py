@@ -16,10 +16,8 @@ from prism.reproduction.plan import Place
 if TYPE_CHECKING:
     from rich.table import Table
 
-ABOVE, INSIDE, BELOW = "▲", "·", "▼"
-"""Ours lies above, inside or below the paper's mean ± deviation."""
 LEAD = f"lead over {FLOOR}"
-TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours", "")
+TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
 
 
 @dataclass
@@ -63,18 +61,6 @@ class Line:
         if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
             return None
         return sample_of(self.row.results, self.cell.metric)
-
-    @property
-    def mark(self) -> str:
-        """Where our mean lies, seen from the paper's mean and deviation; empty where they must not be compared."""
-        printed, ours = self.cell.printed, self.ours
-        if not (self.place.is_same_data and self.split in TESTS and ours and printed and printed.std is not None):
-            return ""
-        # The paper rounds to a tenth of a percent; what it would print as inside its spread is inside.
-        distance = round(100 * ours.mean, 1) - printed.mean
-        if abs(distance) <= printed.std + 1e-9:
-            return INSIDE
-        return ABOVE if distance > 0 else BELOW
 
     @property
     def split(self) -> str:
@@ -151,7 +137,6 @@ COLUMNS = (
     Column("score", lambda line: HEADINGS[line.cell.metric], False),
     Column("paper", lambda line: str(line.cell.printed or "–")),
     Column("ours", lambda line: line.score),
-    Column("", lambda line: line.mark, False),
     Column(LEAD, lambda line: str(line.lead or "–")),
     Column(
         "paper's MiB", lambda line: f"{(c := line.cell).mib:g} ({c.share_percent:.1f} %)" if line.cell.mib else "–"
@@ -192,9 +177,10 @@ class Comparison:
         """Sentences that a reader must know before comparing."""
         notes = [
             "MiB: every stored frame as float32, with its share of all training clips. Key-frames: stored (for "
-            "each video)."
+            "each video).",
+            f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± standard error over sets (sets × "
+            "networks of each); of one set mean ± sample deviation (networks), which says nothing of other sets.",
         ]
-        notes += [f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, {self._spreads}."]
         if leads := [line.lead for line in self.lines if line.lead]:
             notes.append(
                 f"Lead over {FLOOR}: in points, with its {100 * LEVEL:g} % interval (Student's t); sets of one "
@@ -211,22 +197,9 @@ class Comparison:
                 f"{', '.join(stores)} is not the paper's data: the paper's numbers are those of "
                 f"{' and '.join(guides)}, for their order only."
             )
-        if any(line.mark for line in self.lines):
-            notes.append(
-                f"{ABOVE} or {BELOW}: our mean lies above or below the paper's mean ± deviation; {INSIDE}: in it."
-            )
         notes += dict.fromkeys(f"Caution: {text}" for line in self.lines for text in line.cautions)
         failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
         return [*notes, *dict.fromkeys(failed)]
-
-    @property
-    def _spreads(self) -> str:
-        numbers = {len(ours.scores) > 1 for line in self.lines if (ours := line.ours)}
-        one = "mean ± sample deviation (networks), which says nothing of other sets"
-        many = "mean ± standard error of the mean over sets (sets × networks of each)"
-        if True not in numbers:
-            return f"one set of each row: {one}"
-        return f"{many}; of one set, {one}" if False in numbers else many
 
     @property
     def plots(self) -> list[Picture]:

@@ -91,8 +91,6 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
     if type(seeds) is not int or seeds < 1:
         raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
-    if any(type(count) is not int or count < 1 for count in vpc):
-        raise ConfigError(f"vpc = {vpc!r}, but each must be at least 1: training on all clips is there anyway.")
     last, places = read_recipe(*recipes), []
     for store in stores:
         data, is_same = _data_of(store, exhibit)

@@ -157,8 +157,8 @@ def test_a_table_is_written_as_markdown_and_page_with_both_numbers_in_each(store
     found = reproduced(store, tmp_path / "out", tiny)
     written = contents(tmp_path / "out")
     assert [line.cell.label for line in found.lines] == [FLOOR, "with insertion", "without insertion", CEILING]
-    assert all(line.ours and line.ours.num_networks == 2 for line in found.lines)
-    ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.deviation:.1f} (2)"
+    assert all(line.ours and "(2)" in line.score for line in found.lines)
+    ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.spread:.1f} (2)"
     for suffix in ("md", "html"):
         text = written[found.file(f".{suffix}").name].decode()
         assert "15.8 ± 1.2" in text
@@ -234,7 +234,7 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
     assert floor.lead is whole.lead is whole.ours.error is None
     markdown = found.to_markdown()
     assert f"| {100 * fmean(means):.1f} ± {100 * error:.1f} (3 × 2) | " in markdown
-    assert f"± {100 * whole.ours.deviation:.1f} (2) | – |" in markdown
+    assert f"± {100 * whole.ours.spread:.1f} (2) | – |" in markdown
     assert str(lead).replace("[", "\\[").replace("]", "\\]") in markdown
     assert "sets of one seed are paired" in markdown
 
@@ -247,7 +247,7 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
     monkeypatch.setattr(run, "select", diverging)
     found = reproduced(store, tmp_path / "out", tiny, seeds=3)
     floor = found.lines[0]
-    assert (floor.ours, floor.mark, floor.score) == (None, "", "2 of 6 diverged")
+    assert (floor.ours, floor.score) == (None, "2 of 6 diverged")
     assert not any(line.lead for line in found.lines)
 
 
@@ -369,13 +369,6 @@ def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows(li
     assert "2,150" in beside.to_markdown()
 
 
-@pytest.mark.parametrize(
-    ("ours", "mark"), [(17.9, "·"), (18.2, "·"), (17.6, "·"), (18.24, "·"), (18.3, "▲"), (17.5, "▼"), (40, "▲")]
-)
-def test_a_mark_says_where_ours_lies_seen_from_the_papers_spread(line_of, ours, mark):
-    assert line_of(SEVENTEEN, [ours]).mark == mark
-
-
 def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_papers_data_only(line_of):
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
     lines = [line_of(cell, [9.0, 10.0, 11.0]) for cell in cells]
@@ -405,9 +398,8 @@ def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_st
         plan(exhibit("table1"), [make_store(train=40)], tmp_path, recipes=[recipe], vpc=[1])
 
 
-def test_scores_on_other_clips_than_the_papers_are_said_and_not_marked(line_of):
+def test_scores_on_other_clips_than_the_papers_are_said(line_of):
     lines = [line_of(SEVENTEEN, [40.0], split=split) for split in ("test", "test-random", "val")]
-    assert [line.mark for line in lines] == ["▲", "▲", ""]
     said = [" ".join(Comparison(exhibit("table6a"), "full", (line,), Path("out")).notes) for line in lines]
     assert ["Scored on val clips" in text for text in said] == [False, False, True]
     assert not any("Scored on" in text for text in said[:2])
