@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UI
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
-from prism.config import as_path, short_repr
-from prism.errors import ArtifactError, ClipError, ConfigError, PrismError
+from prism.config import as_path
+from prism.errors import ArtifactError, ClipError, PrismError
 from prism.machine.files import write_atomically
 from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json, parse_json
@@ -226,11 +225,6 @@ class CondensedSet:
         if missing := (counts == 0).nonzero().flatten().tolist():
             raise ArtifactError(f"the clips have no video of class '{store.classes[missing[0]]}'.")
         made = options if seed is None else {"seed": seed, **options}
-        for name, value in {"method": method, **made}.items():
-            if not isinstance(value, bool | int | str) and not (isinstance(value, float) and isfinite(value)):
-                raise ConfigError(
-                    f"{name} = {short_repr(value)}, but it must be a finite number, a text or a bool."
-                )
         labels, order = clips.labels.cpu().sort(stable=True)
         frames = clips.frames.detach().cpu()[order]
         pixels = as_pixels(frames)
@@ -262,11 +256,6 @@ class CondensedSet:
 
     def save(self, path: str | Path) -> None:
         """Write the set, or leave what stood under its name before."""
-        encoding = self.encoding
-        is_clash = encoding.NAME in {own.NAME for own in ENCODINGS} and not isinstance(encoding, ENCODINGS)
-        if is_clash or "labels" in encoding.tensors:
-            what = "its NAME is one of PRISM's" if is_clash else "a tensor of it is called 'labels'"
-            raise ArtifactError(f"the encoding '{encoding.NAME}' could not be read again: {what}. Rename it.")
         data = self.to_bytes()
         write_atomically(Path(path), data)
         vars(self)["num_bytes"] = len(data)

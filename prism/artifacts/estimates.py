@@ -231,30 +231,28 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
 
 def doubts_of(label: str, results: Sequence[Result]) -> list[str]:
     """Sentences on what the sets of a group share, by which they are not independent, as far as results tell."""
-    sets, networks = (
-        dict(_by_set(results)),
-        Counter(seed for runs in _runs_by_set(results).values() for seed in runs),
+    sets = dict(_by_set(results))
+    networks = Counter(seed for runs in _runs_by_set(results).values() for seed in runs)
+    error = "what they have in common is an error that no interval over sets can see. Give each set"
+    judged = (
+        f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {error} networks of "
+        "its own: with --seeds 3 those of --seed 0, 3, 6 and so on."
     )
-    shared = "what they have in common is an error that no interval over sets can see. Give each set"
-    doubts = [
-        (
-            sum(count > 1 for count in networks.values()),
-            f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {shared} networks "
-            "of its own: with --seeds 3 those of --seed 0, 3, 6 and so on.",
-        ),
-        (
-            _num_alike(one.subject.config.get("network_seed") for one in sets.values()),
-            f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {shared} a "
-            "--network-seed of its own.",
-        ),
-        (
-            _num_alike(one.subject.videos or None for one in sets.values()),
-            f"{len(sets)} sets of “{label}” hold the same videos as another one: they are one set that counts "
-            "several times, and the error over sets is too small. Of a method that draws nothing, as herding, "
-            "--embedder-seed makes another set.",
-        ),
+    made = (
+        f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {error} a "
+        "--network-seed of its own."
+    )
+    copied = (
+        f"{len(sets)} sets of “{label}” hold the same videos as another one: they are one set that counts several "
+        "times, and the error over sets is too small. Of a method that draws nothing, as herding, --embedder-seed "
+        "makes another set."
+    )
+    shared = [
+        (sum(count > 1 for count in networks.values()), judged),
+        (_num_alike(one.subject.config.get("network_seed") for one in sets.values()), made),
+        (_num_alike(one.subject.videos or None for one in sets.values()), copied),
     ]
-    return [f"{count:,} of {said}" for count, said in doubts if count]
+    return [f"{count:,} of {said}" for count, said in shared if count]
 
 
 def _num_alike(values: Iterable[Any]) -> int:

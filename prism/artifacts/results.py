@@ -59,8 +59,6 @@ class Subject:
         made_from: fingerprint of the store that the set was made from, where that is not the one that scores.
         shared_videos: scored videos that seem to be among the training videos of another store.
         videos: digest of a set apart from what it records of its making, equal for copies under two seeds.
-
-    A file has the last four only where they are not the default.
     """
 
     kind: str
@@ -114,7 +112,7 @@ class Data:
         fingerprint: digest of the store's clips and labels.
         chance: for each metric the score of random guesses, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
-        scored_classes: classes that have a clip in the split; by default, and without a place in the file, all.
+        scored_classes: classes that have a clip in the split; by default all.
     """
 
     path: str
@@ -237,10 +235,6 @@ class Result:
         content["summary"] = {
             m: dict(zip(("mean", "std", "n"), self.summary(m), strict=True)) for m in self.metrics
         }
-        subject = {"stored_clips": self.subject.num_videos, "made_from": "", "shared_videos": 0, "videos": ""}
-        for record, defaults in {"subject": subject, "data": {"scored_classes": self.data.num_classes}}.items():
-            written = content[record].items()
-            content[record] = {name: value for name, value in written if (name, value) not in defaults.items()}
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:

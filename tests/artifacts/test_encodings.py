@@ -72,27 +72,3 @@ def test_what_is_wrong_with_every_file_is_refused_for_the_encoding(thrifty, tmp_
     with pytest.raises(ArtifactError) as caught:
         CondensedSet.load(tmp_path / "set", encodings=[EverySecond])
     assert "checksum" not in str(caught.value)
-
-
-class Clash(EverySecond):
-    NAME = "h264"
-
-
-class OfLabels(EverySecond):
-    TENSORS: ClassVar = {**EverySecond.TENSORS, "labels": (torch.uint8, 1)}
-
-    def encode(self, frames, mask, scale=1):
-        return {**super().encode(frames, mask), "labels": torch.zeros(len(frames), dtype=torch.uint8)}
-
-
-@pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [
-        (Clash, "'h264' could not be read again: its NAME is one of PRISM's. Rename it."),
-        (OfLabels, "'every-second' could not be read again: a tensor of it is called 'labels'. Rename it."),
-    ],
-)
-def test_an_encoding_that_could_not_be_read_again_is_not_written(store, tmp_path, kind, sentence):
-    with pytest.raises(ArtifactError, match=sentence):
-        select(store, storage=kind(), output=tmp_path / "set")
-    assert list(tmp_path.iterdir()) == []
