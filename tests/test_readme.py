@@ -26,8 +26,8 @@ def blocks(language: str, page: str = "README.md") -> list[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The arguments of every `prism` command in a shell text."""
-    lines = text.replace("\\\n", " ").splitlines()
+    """The arguments of every `prism` command in a shell text, whose numbers may be computed from $S."""
+    lines = re.sub(r"\$\(\(.*?\)\)|\$S\b", "0", text.replace("\\\n", " ")).splitlines()
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("prism ")]
 
 
