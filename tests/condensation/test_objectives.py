@@ -183,9 +183,12 @@ def test_a_run_is_scored_at_its_start_every_so_often_and_at_its_end_as_it_is_sto
     assert last != condense(store, device="cpu", **TINY).source["unseen"]
 
 
-@pytest.mark.parametrize(("method", "advice"), [("prism", "--relative-lr"), ("static-dynamic", "--dynamic-lr")])
-def test_a_low_alignment_names_the_options_that_the_method_has(store, method, advice):
-    made = condense(store, device="cpu", **TINY)
+@pytest.mark.parametrize(
+    ("method", "lr", "advice"),
+    [("prism", 0.0, " a --relative-lr"), ("prism", 1.0, " a --lr"), ("static-dynamic", 0.0, "--dynamic-lr")],
+)
+def test_a_low_alignment_names_the_options_that_the_method_has(store, method, lr, advice):
+    made = condense(store, device="cpu", **(TINY | {"lr": lr}))
     low = {"loss": 1.0, "alignment": 0.1, "nearest": 0.5}
     assert advice in sentence_of(replace(made, source=made.source | {"method": method, "unseen": low}))
     assert "Try" not in sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 0.3}}))
