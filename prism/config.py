@@ -64,7 +64,6 @@ RATE = Range("positive and below 1e+38", lambda value: 0 < value < 1e38)
 class Field:
     """An option as its annotation describes it."""
 
-    name: str
     kind: type
     default: Any
     choices: tuple[str, ...]
@@ -112,11 +111,11 @@ class Options:
         for name, field in known.items():
             value = getattr(self, name)
             if field.parts and field.problem(value) is None:
-                brought = {key: item for key, item in field.parts.options_of(value).items() if key in known}
-                for key, item in brought.items():
-                    if getattr(self, key) not in (known[key].default, item):
+                for key, item in field.parts.options_of(value).items():
+                    if key in known and getattr(self, key) not in (known[key].default, item):
                         raise self.refusal(key, f"{item!r}, as in the part that is given")
-                    object.__setattr__(self, key, item)
+                    if key in known:
+                        object.__setattr__(self, key, item)
                 if (short := field.parts.name_of(value, known)) in field.parts.registry:
                     object.__setattr__(self, name, short)
         for name, field in known.items():
@@ -154,7 +153,7 @@ def described(config_type: type[Options]) -> dict[str, Field]:
         group = by_type[Group].heading if Group in by_type else group
         choices = get_args(kind) if get_origin(kind) is Literal else ()
         limits = by_type.get(Parts), by_type.get(Range), group, OmitDefault in by_type
-        found[field.name] = Field(field.name, str if choices else kind, field.default, choices, *limits)
+        found[field.name] = Field(str if choices else kind, field.default, choices, *limits)
     return found
 
 

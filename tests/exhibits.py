@@ -72,7 +72,6 @@ class Exhibit:
         for i in range(20):
             writer.write("step", iteration=i, loss=3 / (i + 1), between_class=0.1, keyframes=2 + i / 20, seconds=i)
         for i in range(5, 15):
-            writer.write("cosines", iteration=i, quantiles=[-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3])
             writer.write("insertion", iteration=i, video=0, frame=1 + i % 6, cosines=[-0.1, -0.2])
         writer.write("end", seconds=12.5, peak_memory_bytes=2**28, keyframes=made.keyframe_counts.tolist())
         writer.close()

@@ -170,7 +170,7 @@ def ends(field: Field) -> tuple[list[Any], list[Any]]:
         return list(field.choices), ["", "nothing"]
     limits = re.fullmatch(r"(at least|between|above) (\S+?)(?: and (?:at most )?(\S+))?", field.range)
     if limits is None:
-        assert not field.range, f"{field.name}: give the range '{field.range}' its ends in BEYOND"
+        assert not field.range, f"give the range '{field.range}' its ends in BEYOND"
         return ANY[field.kind], []
     low = field.kind(limits[2])
     inside, outside = [low, step(low, math.inf)], [step(low, -math.inf)]

@@ -3,7 +3,6 @@
     {"kind": "start", …}        configuration, store, provenance
     {"kind": "step", …}         iteration, loss, between_class, keyframes, lr, seconds
     {"kind": "unseen", …}       iteration, loss, alignment, nearest on networks that the videos are not trained on
-    {"kind": "cosines", …}      iteration, quantiles of the candidates' cosines
     {"kind": "insertion", …}    iteration, video, frame, cosines with the key-frame before and after
     {"kind": "end", …}          seconds, peak memory, key-frames of each video
 
@@ -22,7 +21,6 @@ from prism.machine.text_io import canonical_json, parse_json, read_text
 
 TOGETHER = 64
 """Records that are written at once: alone, each costs as much as ten of them. (Measured beside a training.)"""
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 def telemetry_path(output: str | Path) -> Path:

@@ -12,11 +12,10 @@ from typing import Any
 
 import safetensors
 import safetensors.torch
-import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import SET, check_output_kind
-from prism.artifacts.telemetry import QUANTILES, TelemetryWriter, telemetry_path
+from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.objectives import MatchScore
 from prism.condensation.videos import suggest_lower_lr
@@ -64,8 +63,7 @@ def damaged(path: Path, error: Exception) -> ArtifactError:
 class RunRecorder:
     """Telemetry and checkpoints of a run that has locked its output, and the set at its end.
 
-    Where `how` resumes, a checkpoint moves the run forward. `seconds` are those until the last iteration, those
-    before a kill included.
+    Where `how` resumes, a checkpoint moves the run forward. `seconds` include those before a kill.
     """
 
     def __init__(
@@ -111,18 +109,12 @@ class RunRecorder:
         self.telemetry.close()
 
     def record(self, step: Step) -> None:
-        """Write what an iteration did, and when; every hundredth of the run also how cosines are spread."""
+        """Write what an iteration did, and when."""
         self.seconds = time.monotonic() - self._started
         numbers = {"keyframes": step.keyframes, "lr": step.lr, "seconds": round(self.seconds, 3)}
         self.telemetry.write("step", iteration=step.iteration, **(step.recorded | numbers))
         if step.conflict is None or step.inserted is None:
             return
-        every = max(1, self.run.config.iterations // 100)
-        if step.iteration % every == 0 and (candidates := ~step.conflict.mask).any():
-            # PyTorch takes no more values.
-            spread = step.conflict.cosines[candidates].flatten().float().cpu()[: 2**24]
-            quantiles = [round(value, 5) for value in torch.quantile(spread, torch.tensor(QUANTILES)).tolist()]
-            self.telemetry.write("cosines", iteration=step.iteration, quantiles=quantiles)
         pairs = step.conflict.cosines[step.inserted].tolist()
         for (video, frame), pair in zip(step.inserted.nonzero().tolist(), pairs, strict=True):
             cosines = [round(cosine, 5) for cosine in pair]
