@@ -68,13 +68,11 @@ class ClassOrder:
         while not path.exists():
             try:
                 self.condense(setup, classes, run, self.checkpoint_seconds)
-            except BusyError:
+            except OutputError as error:
                 # A worker that lost its lease computes the same share; the first file wins.
-                time.sleep(PAUSE_SECONDS)
-            except OutputError:
-                # That one has ended between this look at the file and the lock on it.
-                if not path.exists():
+                if not path.exists() and not isinstance(error, BusyError):
                     raise
+                time.sleep(PAUSE_SECONDS)
 
 
 def condense_on(

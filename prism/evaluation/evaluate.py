@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prism.artifacts.clips import Clips
+from prism.artifacts.clips import BatchStandardisation, Clips
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import RESULT, check_output_kind
 from prism.artifacts.results import (
@@ -27,7 +27,6 @@ from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
 from prism.evaluation.options import EvaluateConfig
-from prism.evaluation.protocols import PROTOCOLS, EvaluationProtocol
 from prism.machine.devices import deterministic, pick_device
 from prism.machine.executors import completed
 from prism.machine.files import lock
@@ -43,6 +42,8 @@ from prism.networks.training import Draw, check_outputs, outputs_of, top_k, trai
 
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 GUESSES = {"top1": 1, "top5": 5}
+NUM_WINDOWS, TEST_BATCH = 3, 64
+"""Of protocol wang2024: random windows of each test video that are scored, and clips at a time."""
 
 
 def evaluate(
@@ -107,7 +108,7 @@ def evaluate(
             if not _missing(result, config):
                 return result
         # What does not fit is refused here, and not by every worker.
-        task.protocol.passes(store, config.split)
+        task.passes()
         task.network()
         seeds, every = _missing(result, config), config.epochs * config.seeds
         done, diverged = every - config.epochs * len(seeds), list[DivergedError]()
@@ -249,9 +250,20 @@ class Evaluation:
     advance: Advance = no_progress
 
     @property
-    def protocol(self) -> EvaluationProtocol:
-        """How clips are shown."""
-        return PROTOCOLS[self.config.protocol]
+    def is_wang2024(self) -> bool:
+        """Whether clips are shown by the protocol of Wang et al."""
+        return self.config.protocol == "wang2024"
+
+    def passes(self) -> list[Clips]:
+        """The clips to score, one pass after the other, each sorted by class; the store must have them."""
+        if not self.is_wang2024:
+            return [self.store.clips(self.config.split)]
+        if (found := self.store.num_passes) != NUM_WINDOWS:
+            raise ConfigError(
+                f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video, but "
+                f"'{self.store.path}' has {found}. Ingest it with --random-test-windows {NUM_WINDOWS}."
+            )
+        return self.store.passes()
 
     def network(self, device: str = "meta") -> Network:
         """The network, without values on the meta device."""
@@ -274,14 +286,14 @@ class Evaluation:
 
     def train_and_score(self, network: Network, seed: int) -> tuple[float, dict[str, float]]:
         """The mean training loss of the last epoch, and each score in 0..1."""
-        store, config, protocol = self.store, self.config, self.protocol
-        passes, normalisation = protocol.passes(store, config.split), protocol.standardisation(store)
+        store, config, passes = self.store, self.config, self.passes()
+        normalisation = BatchStandardisation() if self.is_wang2024 else store.normalisation
         clips, flip, schedule = self.data.clips(seed), self.training_flip(seed), config.schedule
         loss = train(network, clips, normalisation, schedule, seed=seed, flip=flip, advance=self.advance)
         # In batches no larger than those of training, so that scoring takes no more memory; but where a batch is
         # standardised, its size is part of the protocol.
-        size = protocol.test_batch or min(config.batch_size, self.data.subject.num_videos)
-        flips = generator(seed, "test flip") if protocol.num_windows and store.flip else None
+        size = TEST_BATCH if self.is_wang2024 else min(config.batch_size, self.data.subject.num_videos)
+        flips = generator(seed, "test flip") if self.is_wang2024 and store.flip else None
         outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
         check_outputs(outputs, seed, schedule)
         labels = torch.cat([shown.labels for shown in passes])
@@ -292,7 +304,8 @@ class Evaluation:
         """Which training clips are mirrored, as `prism.networks.training.train` takes it."""
         when, subject = self.config.flip, self.data.subject
         if when == "protocol":
-            when = self.protocol.flip_of_sets if subject.kind == "condensed" else self.protocol.flip_of_stores
+            of_earlier_work = "never" if subject.kind == "condensed" else "once"
+            when = of_earlier_work if self.is_wang2024 else "always"
         if when == "once" and self.store.flip:
             return torch.rand(subject.num_videos, generator=generator(seed, "fixed flip")) < 0.5
         return when == "always" and self.store.flip
@@ -300,7 +313,7 @@ class Evaluation:
     def result(self, label: str | None, output: Path | None) -> Result:
         """The result before the first network."""
         store, subject = self.store, self.data.subject
-        split = "test-random" if self.protocol.num_windows else self.config.split
+        split = "test-random" if self.is_wang2024 else self.config.split
         data = Data(
             path=relative_to_result(store.path, output),
             fingerprint=store.fingerprint,
@@ -311,8 +324,8 @@ class Evaluation:
             train_float32_bytes=4 * store.clip_bytes * len(store.positions("train")),
             scored_classes=int((store.counts(split) > 0).sum()),
         )
-        name, protocol, config = as_text(label or subject.method), self.protocol.name, as_dict(self.config)
-        return Result(name, TASK, protocol, subject, data, config, (), provenance(), output)
+        name, config = as_text(label or subject.method), as_dict(self.config)
+        return Result(name, TASK, self.config.protocol, subject, data, config, (), provenance(), output)
 
 
 def workers_for(num_networks: int, num_threads: int) -> int:

@@ -8,7 +8,15 @@ from prism.artifacts.store import Split
 from prism.config import RATE, SHARE, Group, OmitDefault, Options, at_least, between
 from prism.networks.options import NETWORKS, Schedule
 
-TrainingFlip = Literal["always", "once", "never"]
+PROTOCOLS = {
+    "clean": "The protocol clean normalises and scores every clip by itself.",
+    "wang2024": "The protocol wang2024, of earlier work, standardises every batch and scores random windows.",
+}
+"""Protocols, each with the sentence of a page on it; every one scores a network after its last epoch.
+
+Under wang2024 Wang et al. print, for a condensed set, the largest mean on the test clips over all checkpoints of a
+condensation. Here one set is scored: no maximum.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ schedule, sets no limit. Networks that are shown a handful of clips may die with
 the clips of a step at random."""
     train_vpc: Annotated[int, at_least(0)] = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
-    flip: Annotated[Literal["protocol", TrainingFlip], OmitDefault()] = "protocol"
+    flip: Annotated[Literal["protocol", "always", "once", "never"], OmitDefault()] = "protocol"
     """Random mirroring of training clips where that keeps the labels: `always` is anew each time that a clip is \
 shown, `once` is fixed for a whole training, `never` leaves clips as they are stored. `protocol` does what the \
 protocol does: clean always; wang2024 never for a set, once for the clips of --train."""

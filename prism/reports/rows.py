@@ -9,8 +9,7 @@ from statistics import fmean
 from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, SEEDS, TESTS, Result
 from prism.config import described
-from prism.evaluation.options import EvaluateConfig
-from prism.evaluation.protocols import PROTOCOLS, WANG2024
+from prism.evaluation.options import PROTOCOLS, EvaluateConfig
 from prism.machine.text_io import canonical_json
 from prism.reports.text import Column, grouped, in_bytes, in_seconds, listed, significant
 
@@ -208,8 +207,8 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
             "t, paired where both have the same seeds."
         )
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-    notes += [PROTOCOLS[protocol].words] if protocol in PROTOCOLS else []
-    if protocol == WANG2024.name:
+    notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
+    if protocol == "wang2024":
         notes.append(
             "What earlier work prints for condensed sets under this protocol is the best, on the test clips, of "
             "about ten such means along a condensation; here each is of one set."

@@ -17,7 +17,7 @@ from prism.networks.training import outputs_of, train
 SIX = ["bounce", "growing", "left", "right", "shake", "shrinking"]
 USED = [*SIX, "clockwise", "counterclockwise"]
 SIZES = MotionConfig(size=48)
-CONFIG = EvaluateConfig(width=8, epochs=24, batch_size=8, lr=0.005)
+CONFIG = EvaluateConfig(width=8, epochs=20, batch_size=8, lr=0.005)
 
 
 @pytest.fixture(scope="module")

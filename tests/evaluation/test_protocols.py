@@ -9,7 +9,7 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.results import Result
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import evaluate
-from prism.evaluation.protocols import PROTOCOLS
+from prism.evaluation.options import PROTOCOLS
 from prism.selection.select import select
 
 TINY = {"width": 2, "epochs": 3, "seeds": 1, "device": "cpu"}
