@@ -71,11 +71,7 @@ class Parts:
             raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {kind}{error}.") from error
 
     def make(self, value: Any, options: object = None) -> Any:
-        """The part that a value stands for; a class also gets the options of the verb that its parameters name.
-
-        Raises:
-            ConfigError: there is no such part, it does not take these options, or it lacks a method.
-        """
+        """The part that a value stands for; a class also gets the options of the verb that its parameters name."""
         part, given = self.resolve(value)
         if isinstance(part, type):
             known = _parameters(part).keys() - given.keys()

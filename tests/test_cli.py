@@ -121,13 +121,6 @@ def test_the_names_that_scripts_rely_on_keep_working(prism, store, chosen, tmp_p
     prism.succeeds(*[names.get(word, word) for word in shlex.split(line)])
 
 
-def test_prism_alone_prints_the_commands_of_a_first_session(prism):
-    shown = [shlex.split(line) for line in prism.succeeds().splitlines() if line.startswith("  prism ")]
-    assert [words[1] for words in shown] == ["motion", "ingest", "condense", "select", *["evaluate"] * 2, "report"]
-    for _, *words in shown:
-        app.parse_args(words, exit_on_error=False, print_error=False)
-
-
 # Recipes.
 
 

@@ -11,25 +11,12 @@ from typing import Any
 from cyclopts import CycloptsError
 
 from prism.cli import verbs
-from prism.cli.commands import app, say
+from prism.cli.commands import app
 from prism.errors import PrismError
 from prism.machine.devices import keep_freed_memory, let_products_repeat, let_waiting_threads_sleep
 from prism.reports.text import printable
 
 __all__ = ["app", "main", "run", "verbs"]
-
-FIRST_SESSION = """\
-PRISM: video dataset condensation. The commands of a first session, with videos that are drawn:
-
-  prism motion -o runs/videos --kind glyphs --size 48
-  prism ingest runs/videos -o runs/store --num-frames 8 --stride 2 --size 48 --name "Moving signs"
-  prism condense runs/store -o runs/prism.safetensors --recipe small
-  prism select runs/store -o runs/random.safetensors --recipe small
-  prism evaluate runs/prism.safetensors --data runs/store -o runs/prism.json --recipe small
-  prism evaluate runs/random.safetensors --data runs/store -o runs/random.json --recipe small
-  prism report runs/prism.json runs/random.json -o runs/page.html
-
-Your own videos, <class>/*.mp4 in a folder, need no prism motion. `prism --help` lists all commands."""
 
 
 def run(command: Callable[[], Any]) -> int:
@@ -69,4 +56,4 @@ def main(arguments: list[str] | None = None) -> None:
             # An encoding may lack a character of a message, such as ±, when all work is done.
             stream.reconfigure(errors="backslashreplace")
     given = sys.argv[1:] if arguments is None else arguments
-    sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False) if given else say(FIRST_SESSION)))
+    sys.exit(run(lambda: app(given, exit_on_error=False, print_error=False)))

@@ -93,11 +93,7 @@ app = App(
 
 
 def command(config: type[Options] | None = None) -> Callable[[Verb], Verb]:
-    """Make a function, named after its verb, a command of `prism`.
-
-    Args:
-        config: the options of its verb; one without has no recipes, either.
-    """
+    """Make a function, named after its verb, a command of `prism`; one without options has no recipes, either."""
 
     def registered(function: Verb) -> Verb:
         hints = function.__annotations__

@@ -24,17 +24,10 @@ AGAIN = "Run the same command again to go on."
 def completed(
     executor: Executor | None, function: Callable[[Item], Found], items: Iterable[Item]
 ) -> Iterator[tuple[Item, Found]]:
-    """Every item with the result of a function for it, in the order in which they are done.
+    """Every item (hashable) with the result of a function for it, in the order in which they are done.
 
-    Items that have not begun are cancelled when one fails, or when the generator is closed.
-
-    Args:
-        executor: computes the items side by side. None computes them here, in their order.
-        function: gives the same for an item wherever and in whatever order it is called.
-        items: hashable values.
-
-    Raises:
-        EngineError: the executor lost an item, or has other versions than this process.
+    Without an executor they are computed here, in their order. Items that have not begun are cancelled when one
+    fails, or when the generator is closed. An executor that loses an item raises EngineError.
     """
     if executor is None:
         yield from ((item, function(item)) for item in items)
@@ -79,12 +72,7 @@ def _remote(function: Callable[[Item], Found], wanted: dict[str, str], process: 
 
 @contextmanager
 def opened(address: str | None) -> Iterator[Executor | None]:
-    """The executor of the Dask cluster whose scheduler has the address tcp://HOST:PORT; None for this process.
-
-    Raises:
-        ConfigError: Dask is not installed.
-        EngineError: the scheduler does not answer.
-    """
+    """The executor of the Dask cluster whose scheduler has the address tcp://HOST:PORT; None for this process."""
     if address is None:
         yield None
         return

@@ -46,13 +46,9 @@ def check_output(path: Path, overwrite: bool = False) -> None:
 
 
 def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str]) -> None:
-    """Like `check_output`, for a folder: one is replaced if it has the file `mark`, and no other files are lost.
+    """Like `check_output`, for a folder: one is replaced if it has the file `mark` and no others than `entries`.
 
-    Args:
-        path, overwrite: the output, and whether one that is there may be replaced.
-        mark: a file that every folder of the kind has.
-        what: a noun for such a folder.
-        entries: paths in such a folder, of files or of folders that may hold anything.
+    Entries are paths in such a folder, of files or of folders that may hold anything.
     """
     check_output(path, overwrite)
     if path.is_symlink():
@@ -157,11 +153,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def lock(output: str | Path | None) -> Iterator[None]:
-    """Keep other runs off an output while the block runs; the end of a process unlocks it. None locks nothing.
-
-    Raises:
-        BusyError: another run has locked it.
-    """
+    """Keep other runs off an output (BusyError) while the block runs; the end of a process unlocks it."""
     if output is None:
         yield
         return

@@ -32,17 +32,10 @@ def is_watched() -> bool:
 def progress_bar(
     what: str, total: int | None, unit: str, *, enabled: bool = True, done: int = 0
 ) -> Iterator[Advance]:
-    """Show what is done and left while the block runs: in one line of a terminal, elsewhere in a line a minute.
+    """Show how much of `total` (None: unknown) is done: in one line of a terminal, elsewhere in a line a minute.
 
-    Args:
-        what: a word for the stage, e.g. `Decoding`.
-        total: steps of the whole stage; None where that is unknown.
-        unit: plural of a step, e.g. `videos`.
-        enabled: whether to show anything at all.
-        done: steps of an earlier run, which do not count for the rate.
-
-    Yields:
-        A function to call with the number of steps done since the last call, from any thread.
+    The block gets a function to call with the steps that are done since the last call, from any thread. Those of
+    an earlier run, `done`, do not count for the rate.
     """
     if not enabled:
         yield no_progress

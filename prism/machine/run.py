@@ -59,16 +59,7 @@ class Run:
 def split_options(
     kind: type[AnyOptions], config: AnyOptions | None, run: Run | None, given: Mapping[str, Any]
 ) -> tuple[AnyOptions, Run]:
-    """The options and the run of a verb, defaults for None, with the keyword arguments that it was given.
-
-    Args:
-        kind, config: the options, and their type.
-        run: how the verb runs.
-        given: fields of either.
-
-    Raises:
-        ConfigError: a key is unknown, an option is out of range, or the verb has no use for a field of the run.
-    """
+    """The options and the run of a verb, defaults for None, with the fields of either that it was `given`."""
     if config is not None and not isinstance(config, kind):
         raise ConfigError(f"{kind.section} takes its options as keyword arguments, not {short_repr(config)}.")
     of_run = {key: value for key, value in given.items() if key in FIELDS}
@@ -77,7 +68,7 @@ def split_options(
 
 
 def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
-    """The run of a verb with the given fields; errors as of `split_options`."""
+    """The run of a verb with the given fields; a ConfigError for one that the verb has no use for."""
     for key in given.keys() - FIELDS:
         raise ConfigError(f"unknown key '{verb}.{key}'.{nearest(key, FIELDS)}")
     run, unused = replace(run or Run(), **given), Run()
