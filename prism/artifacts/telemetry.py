@@ -75,11 +75,12 @@ def _line(record: dict[str, Any]) -> bytes:
     try:
         return canonical_json(record).encode() + b"\n"
     except ValueError:
-        numbers = {key: value for key, value in sorted(record.items()) if type(value) is float}
-        spoiled = next((key for key, value in numbers.items() if not math.isfinite(value)), "a list")
+        strange = [
+            key for key, value in sorted(record.items()) if type(value) is float and not math.isfinite(value)
+        ]
         raise DivergedError(
-            f"'{spoiled}' in the telemetry is not finite, in the record '{record['kind']}' of iteration "
-            f"{record.get('iteration')}. Look at the objective and the network."
+            f"'{(strange or ['a list'])[0]}' in the telemetry is not finite, in the record '{record['kind']}' of "
+            f"iteration {record.get('iteration')}. Look at the objective and the network."
         ) from None
 
 

@@ -34,7 +34,6 @@ class Line:
     """A number of the paper beside ours.
 
     Attributes:
-        store: the shortest end of the store's path that no other store of the table has.
         row: the results so far.
         failures: why a set or a network is missing: they diverged.
         num_diverged: networks that diverged, and those that a set would have had which did.
@@ -42,7 +41,6 @@ class Line:
     """
 
     place: Place
-    store: str
     row: Row | None
     failures: tuple[str, ...] = ()
     num_diverged: int = 0
@@ -95,8 +93,7 @@ class Line:
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
     """A line for each place, as far as its results are there, with its lead over random selection."""
-    names = _names([place.store.path for place in places])
-    lines = [_line(place, names[place.store.path], done) for place in places]
+    lines = [_line(place, done) for place in places]
     found = list[Line]()
     for line in lines:
         floors = [one for one in lines if one.cell.label == FLOOR and _column_of(one) == _column_of(line)]
@@ -106,18 +103,10 @@ def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
 
 
 def _column_of(line: Line) -> tuple[object, ...]:
-    return line.store, line.place.data, line.cell.vpc, line.cell.network, line.cell.metric
+    return line.place.store.path, line.place.data, line.cell.vpc, line.cell.network, line.cell.metric
 
 
-def _names(paths: Sequence[Path]) -> dict[Path, str]:
-    """The shortest ends of paths that tell all of them apart."""
-    ends, most = {path: path.absolute().parts for path in paths}, 1
-    while len({parts[-most:] for parts in ends.values()}) < len(set(ends.values())):
-        most += 1
-    return {path: "/".join(parts[-most:]) for path, parts in ends.items()}
-
-
-def _line(place: Place, name: str, done: Progress) -> Line:
+def _line(place: Place, done: Progress) -> Line:
     found, num_diverged = list[Result](), 0
     for step in place.scores:
         result = done.results.get(step.path)
@@ -126,16 +115,16 @@ def _line(place: Place, name: str, done: Progress) -> Line:
             num_diverged += len(step.seeds) - (len(result.runs) if result else 0)
     steps = (*place.sets, *place.scores)
     failures = tuple(done.failures[step.path] for step in steps if step.path in done.failures)
-    return Line(place, name, Row(tuple(found)) if found else None, failures, num_diverged)
+    return Line(place, Row(tuple(found)) if found else None, failures, num_diverged)
 
 
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
-    Column("data", lambda line: line.store, False),
+    Column("data", lambda line: line.place.store.name, False),
     Column("VPC", lambda line: str(line.cell.vpc) if line.cell.vpc else "all"),
     Column("network", lambda line: line.cell.network, False),
     Column("score", lambda line: HEADINGS[line.cell.metric], False),
-    Column("paper", lambda line: str(line.cell.printed or "–")),
+    Column("paper", lambda line: line.cell.printed or "–"),
     Column("ours", lambda line: line.score),
     Column(LEAD, lambda line: str(line.lead or "–")),
     Column(
@@ -192,10 +181,13 @@ class Comparison:
         if splits := sorted({line.split for line in self.lines} - {"", *TESTS}):
             notes.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
         if others := [line for line in self.lines if not line.place.is_same_data]:
-            stores, guides = sorted({line.store for line in others}), sorted({line.place.data for line in others})
+            stores, guides = (
+                sorted({line.place.store.name for line in others}),
+                sorted({line.place.data for line in others}),
+            )
             notes.append(
-                f"{', '.join(stores)} is not the paper's data: the paper's numbers are those of "
-                f"{' and '.join(guides)}, for their order only."
+                f"{', '.join(sorted(stores))} is not the paper's data: the paper's numbers are those of "
+                f"{' and '.join(sorted(guides))}, for their order only."
             )
         notes += dict.fromkeys(f"Caution: {text}" for line in self.lines for text in line.cautions)
         failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
@@ -209,7 +201,7 @@ class Comparison:
             return []
         cost, score = "stored frames as float32 (% of the full set)", HEADINGS[cells[0].metric]
         caption = f"{score} against {cost}. Filled: ours; hollow and dashed: the paper's."
-        of_stores = map(curves_of, grouped(self.lines, lambda line: line.store))
+        of_stores = map(curves_of, grouped(self.lines, lambda line: line.place.store.path))
         return [score_plot(curves, cost, score, caption) for curves in of_stores if curves]
 
     def summary_table(self) -> "Table":
@@ -232,10 +224,14 @@ def curves_of(lines: Sequence[Line]) -> list[Curve]:
         mark, label = Mark.of_rank(rank), row[0].cell.label
         measured = [point_of(ours, one.share_percent) for one in row if (ours := one.ours)]
         printed = [
-            (one.cell.share_percent, one.cell.printed.mean, one.cell.printed.std or 0.0)
+            (one.cell.share_percent, float(one.cell.printed.split()[0]), _deviation(one.cell.printed))
             for one in row
             if one.place.is_same_data and one.cell.printed and one.cell.mib
         ]
         found += [Curve(measured, mark, label)] if measured else []
         found += [Curve(printed, replace(mark, filled=False), is_dashed=True)] if printed else []
     return found
+
+
+def _deviation(printed: str) -> float:
+    return float(printed.partition("±")[2] or 0)

@@ -16,23 +16,6 @@ NETWORK = "convnet3d"  # Where a table names no other.
 
 
 @dataclass(frozen=True)
-class Printed:
-    """A number as the paper prints it: in percent, with its deviation if it gives one."""
-
-    mean: float
-    std: float | None
-
-    @classmethod
-    def parse(cls, text: str) -> "Printed":
-        """`17.9 ± 0.3` or `16.2`."""
-        mean, _, std = text.partition("±")
-        return cls(float(mean), float(std) if std else None)
-
-    def __str__(self) -> str:
-        return f"{self.mean:g}" if self.std is None else f"{self.mean:.1f} ± {self.std:.1f}"
-
-
-@dataclass(frozen=True)
 class Cell:
     """One number of a table.
 
@@ -40,7 +23,7 @@ class Cell:
         label, name: the row's name in the paper, and in files.
         recipe, vpc: of its set; empty and 0 for all real training clips.
         metric: a score of `results.HEADINGS`.
-        printed: the paper's number, where it has one.
+        printed: the paper's number in percent, `17.9 ± 0.3` or `16.2`; empty where it has none.
         mib: the paper's stored frames in MiB, 0 where it does not say, and those of all training clips.
     """
 
@@ -50,7 +33,7 @@ class Cell:
     vpc: int
     network: str
     metric: str
-    printed: Printed | None
+    printed: str
     mib: float
     whole_mib: float
 
@@ -143,6 +126,5 @@ def _cell(row: dict[str, Any], vpc: int, network: str, key: str, metric: str, da
     name = by_vpc["1"].rpartition("/")[2] or WHOLE
     storage = _content()["storage"].get(data, {})
     mib, whole = (storage.get(one, {}).get(str(at), 0.0) for one, at in ((name, vpc), (WHOLE, 0)))
-    printed = Printed.parse(text) if text else None
     used = at_most(vpc, by_vpc) if recipe else ""
-    return Cell(row["label"], name, used, vpc, network, metric, printed, mib, whole)
+    return Cell(row["label"], name, used, vpc, network, metric, text or "", mib, whole)

@@ -22,7 +22,7 @@ from prism.reports.rows import Row
 from prism.reports.text import grouped
 from prism.reproduction import run
 from prism.reproduction.compare import Comparison, Line, curves_of
-from prism.reproduction.paper import CEILING, FLOOR, Cell, Printed, exhibit, exhibits
+from prism.reproduction.paper import CEILING, FLOOR, Cell, exhibit, exhibits
 from prism.reproduction.plan import Place, command, plan
 from prism.reproduction.run import reproduce
 
@@ -74,7 +74,7 @@ def cell_of(name: str, data: str, label: str, vpc: int = 1, network: str = "conv
     ],
 )
 def test_the_papers_numbers_stand_where_the_paper_prints_them(name, data, label, vpc, mean, std):
-    assert cell_of(name, data, label, vpc).printed == Printed(mean, std)
+    assert cell_of(name, data, label, vpc).printed == (f"{mean:g}" if std is None else f"{mean:.1f} ± {std:.1f}")
 
 
 def test_the_papers_storage_stands_beside_its_scores():
@@ -350,12 +350,12 @@ def line_of(store) -> Callable[..., Line]:
         subject = Subject("condensed", "set", "prism", 2, 4, 100, 10 + cell.vpc, {"seed": 0})
         runs = tuple(NetworkRun(seed, {"top1": one / 100}, 0.1, 1.0) for seed, one in enumerate(ours))
         result = Result("ours", "classification", "clean", subject, data, {"epochs": 5}, runs, {})
-        return Line(Place(cell, store, "MiniUCF", is_same_data, (), ()), "store", Row((result,)))
+        return Line(Place(cell, store, "MiniUCF", is_same_data, (), ()), Row((result,)))
 
     return build
 
 
-SEVENTEEN = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed=Printed(17.9, 0.3))
+SEVENTEEN = replace(cell_of("table6a", "MiniUCF", "with insertion"), printed="17.9 ± 0.3")
 
 
 def test_stored_clips_have_a_column_only_where_a_set_holds_more_than_it_shows(line_of):

@@ -18,9 +18,8 @@ PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
 class Encoding(ABC):
     """How the videos of a set are stored.
 
-    An encoding is the value of `--storage`, and its fields are options, all with defaults: `H264(quality=50)`. As
-    such it holds no videos; `with_frames` gives the same encoding with them. A custom one names its tensors, and
-    has three methods:
+    It is the value of `--storage`, its fields are options with defaults (`H264(quality=50)`), and `with_frames`
+    gives the same encoding with videos. A custom one names its tensors, and has three methods:
 
         class EverySecond(Encoding):
             NAME = "every-second"
@@ -41,9 +40,9 @@ class Encoding(ABC):
         prism.condense(store, "set.safetensors", storage=EverySecond())
         prism.CondensedSet.load("set.safetensors", encodings=[EverySecond])
 
-    No file makes PRISM import code, so the reader names the encoding. Names, number formats and ranks of the
-    tensors are checked, and the shape of the clips; what else may be damaged is for `problem`. A tensor has one
-    row, or an equal number of rows, for each video in its first axis, unless `rejoined` sets it right.
+    No file makes PRISM import code, so the reader names the encoding. No tensor is called `labels`. What may be
+    damaged beside names, formats, ranks and the shape of clips is for `problem`. A tensor has one row, or an equal
+    number of them, for each video, unless `rejoined` sets it right.
 
     Attributes:
         NAME: the `encoding` in the metadata of a file.
