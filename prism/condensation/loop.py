@@ -74,7 +74,7 @@ class Condensation:
         self.config, self.rates, self.iteration = config, rates, 0
         self.preparation = method.preparation(config)
         self.num_iterations = self.preparation + config.iterations
-        self.chunk = Chunk.of_synthetic_clips(networks.store, networks.device)
+        self.chunk = Chunk.of(networks.store, networks.device, differentiated=True)
         self.optimizer = SGD([part.tensors for part in videos.trainable], config.momentum)
 
     def step(self) -> Step:

@@ -32,12 +32,11 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """Number formats in which real clips are embedded. Synthetic ones always are in float32, on a GPU as PyTorch has
 it (TF32): among the rounded values of a pooling window another one may be the largest, which moves their gradient
 by 4 % in TF32 and by 16 % in bfloat16 (an H100)."""
-FIRST_CHUNK = {"cpu": 8, "cuda": 256}
-"""Clips that are tried together first; on a CPU few, whose values stay in its caches."""
-REAL_BYTES, MOST_REAL, REAL_COPIES = 64 * 2**20, 64, 8
-"""Memory of real clips that are embedded together, as the pixels of a clip in float32 taken so many times."""
-GPU_COPIES = 160
-"""Of a clip as uint8: its values in a network of published width, differentiated, within a factor of two."""
+FEW, MOST_ON_CPU, MOST_ON_GPU = 8, 64, 256
+"""Clips that are tried together first. On a CPU few, whose values stay in its caches."""
+REAL_BYTES, COPIES, GPU_COPIES = 64 * 2**20, 32, 160
+"""Memory of real clips that a CPU embeds together, and what a clip takes in a network as its uint8 pixels taken so
+many times: on a GPU differentiated at the published width, within a factor of two."""
 
 
 def number_format(config: Settings, device: torch.device) -> str:
@@ -61,19 +60,13 @@ class Chunk:
         self.threads = 1 if self.device.type != "cpu" else threads or torch.get_num_threads()
 
     @classmethod
-    def of_synthetic_clips(cls, store: ClipStore, device: torch.device) -> "Chunk":
-        """Clips that are differentiated; on a GPU as many as its free memory lets expect."""
-        room = free_bytes(device) if device.type == "cuda" else None
-        fitting = FIRST_CHUNK[device.type] if room is None else room // (GPU_COPIES * store.clip_bytes)
-        return cls(max(1, min(FIRST_CHUNK[device.type], fitting)), device)
-
-    @classmethod
-    def of_real_clips(cls, store: ClipStore, device: torch.device) -> "Chunk":
-        """Clips that are only embedded: on a CPU the more the smaller they are."""
+    def of(cls, store: ClipStore, device: torch.device, *, differentiated: bool = False) -> "Chunk":
+        """A first size for clips of a store: by the free memory of a GPU, for a CPU's caches by their own size."""
         if device.type == "cuda":
-            return cls.of_synthetic_clips(store, device)
-        fitting = REAL_BYTES // (REAL_COPIES * 4 * store.clip_bytes)
-        return cls(max(FIRST_CHUNK["cpu"], min(MOST_REAL, fitting)), device)
+            fitting = (free_bytes(device) or 0) // (GPU_COPIES * store.clip_bytes)
+            return cls(max(1, min(MOST_ON_GPU, fitting)), device)
+        fitting = 0 if differentiated else min(MOST_ON_CPU, REAL_BYTES // (COPIES * store.clip_bytes))
+        return cls(max(FEW, fitting), device)
 
     def map(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
         """Results of parts of some work, in their order, the same each time; a CPU computes shares side by side.
@@ -195,7 +188,7 @@ class RandomNetworks:
         self.store, self.feed, self.config, self.classes = store, feed, config, classes
         self.device = device = feed.device
         self.number_of, self.holds_frames, self.name, self.block = number_of, holds_frames, name, block
-        self.real, self.chunk = store.clips("train"), Chunk.of_real_clips(store, device)
+        self.real, self.chunk = store.clips("train"), Chunk.of(store, device)
         self.precision = number_format(config, device)
         self.kept: Callable[[int, bool], Any] = lambda block, held: None
         # In eval mode an embedding does not depend on the clips beside it, so neither does a class mean.

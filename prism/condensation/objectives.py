@@ -158,7 +158,7 @@ class HeldOutNetworks:
     """Networks, numbered from 0, that score the videos of a run and that it is never trained on."""
 
     def __init__(self, networks: RandomNetworks) -> None:
-        self.networks, self.chunk = networks, Chunk.of_synthetic_clips(networks.store, networks.device)
+        self.networks, self.chunk = networks, Chunk.of(networks.store, networks.device, differentiated=True)
         self.real = [networks.class_means(number) for number in range(NUM_HELD_OUT)]
 
     @torch.no_grad()

@@ -169,7 +169,7 @@ class Setup:
         probed = networks.of_classes(range(min(PROBED, every) if is_independent else every))
         videos = self.method.start(self.store, self.config, networks.device, probed.classes)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
-        chunk = Chunk.of_synthetic_clips(self.store, networks.device)
+        chunk = Chunk.of(self.store, networks.device, differentiated=True)
 
         def gradients(step: int) -> list[Tensor]:
             # What the last probe left lies between what it freed, and no large piece of that can be used again.
