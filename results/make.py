@@ -38,8 +38,9 @@ ROWS = {
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "two-inserting": ("two, then more where gradients conflict", f"{KEYFRAMES.format(1, 2)} --insertion gradient"),
     "small": ("every frame, of a quarter of the size (`small`)", "condense --recipe small"),
+    "all": ("all clips, 20 epochs", ""),
 }
-"""Name of a row, and the command that makes its sets."""
+"""Name of a row, and the command that makes its sets; without one networks are trained on all clips."""
 
 
 def run(command: str, *arguments: object) -> None:
@@ -55,11 +56,15 @@ def make(court: str, store: Path, rows: list[str], num_sets: int) -> None:
                 continue
             made.parent.mkdir(parents=True, exist_ok=True)
             score.parent.mkdir(exist_ok=True)
-            command = ROWS[row][1] + (f" --network-seed {number}" if "condense" in ROWS[row][1] else "")
-            if not made.exists():
-                run(f"{command} --seed {number} --no-progress", store, "-o", made)
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
-            run(f"evaluate {SCORE}", made, "--data", store, "-o", score, *label)
+            evaluate = f"evaluate {SCORE}"
+            if not (command := ROWS[row][1]):
+                run(f"{evaluate} --epochs 20 --train", store, "--data", store, "-o", score, *label)
+                continue
+            if not made.exists():
+                command += f" --network-seed {number}" if command.startswith("condense") else ""
+                run(f"{command} --seed {number} --no-progress", store, "-o", made)
+            run(evaluate, made, "--data", store, "-o", score, *label)
 
 
 def scores(court: str, row: str) -> list[list[float]]:
