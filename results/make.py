@@ -20,7 +20,7 @@ from statistics import fmean, stdev
 RESULTS = Path(__file__).parent
 PAGE = RESULTS.parent / "docs" / "results.md"
 NETWORKS = 4
-SCORE = "--recipe small --width 32 --epochs 125"
+EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
 ROWS = {
@@ -57,14 +57,13 @@ def make(court: str, store: Path, rows: list[str], num_sets: int) -> None:
             made.parent.mkdir(parents=True, exist_ok=True)
             score.parent.mkdir(exist_ok=True)
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
-            evaluate = f"evaluate {SCORE}"
             if not (command := ROWS[row][1]):
-                run(f"{evaluate} --epochs 20 --train", store, "--data", store, "-o", score, *label)
+                run(EVALUATE.format("20 --train"), store, "--data", store, "-o", score, *label)
                 continue
             if not made.exists():
                 command += f" --network-seed {number}" if command.startswith("condense") else ""
                 run(f"{command} --seed {number} --no-progress", store, "-o", made)
-            run(evaluate, made, "--data", store, "-o", score, *label)
+            run(EVALUATE.format(125), made, "--data", store, "-o", score, *label)
 
 
 def scores(court: str, row: str) -> list[list[float]]:
