@@ -67,12 +67,12 @@ def ingest(
 
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
-            folder of frames), or a CSV file with the columns path, label, and perhaps split and group; with an
-            official layout, the folder of the data set. Or an object that gives items: pairs of frames and label,
-            or tables with `video`, `label` and perhaps `group`, the recording; or for each split by its name such
-            an object. Frames are (T, H, W, 3) or (T, 3, H, W), whole numbers of 0..255 or floats of 0..1; labels
-            are names, or numbers that the object may name (`features` of Hugging Face, `classes` of torchvision).
-            All is written beside the output until it is decoded. Such a run starts again after a kill.
+            folder of frames), a CSV file with the columns path, label, and perhaps split and group, or with an
+            official layout the folder of the data set. Or an object, or one for each split by its name: pairs of
+            frames and label, or tables with `video`, `label` and perhaps `group`, the recording. Frames are
+            (T, H, W, 3) or (T, 3, H, W), whole numbers of 0..255 or floats of 0..1; labels are names, or numbers
+            that the object may name (`features` of Hugging Face, `classes` of torchvision). All is written beside
+            the output until it is decoded, and such a run starts again after a kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
         run: how it runs. Its executor gets `SHARD_VIDEOS` videos in one item.
@@ -116,14 +116,7 @@ def ingest(
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be decoded into which bytes, settled before the first frame is.
-
-    Attributes:
-        config: the options.
-        listing: the videos that the layout found.
-        videos: the same with their splits, in the order of the store.
-        flip: whether a horizontal flip keeps the labels.
-    """
+    """What is to be decoded into which bytes; `videos` are in the order of the store."""
 
     config: IngestConfig
     listing: Listing
@@ -162,7 +155,6 @@ class Plan:
         return canonical_json(content, indent=1)
 
     def task(self, number: int, slots: Path) -> Task:
-        """The task to decode a video into its slots in a file."""
         return Task.of(self.videos[number], self.decoding, slots, self.offsets[number])
 
     @cached_property
@@ -201,12 +193,10 @@ def _stamp(path: Path) -> str:
     """A digest of name, size and time of change of a video's files."""
     digest = hashlib.sha256()
     for file in frame_files(path) if path.is_dir() else [path]:
-        try:
+        digest.update(file.name.encode(errors="surrogateescape"))
+        with contextlib.suppress(OSError):
             found = file.stat()
-            size, time = found.st_size, found.st_mtime_ns
-        except OSError:
-            size, time = -1, 0
-        digest.update(canonical_json([file.name, size, time]).encode())
+            digest.update(f"/{found.st_size}/{found.st_mtime_ns}/".encode())
     return digest.hexdigest()
 
 
@@ -267,23 +257,18 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
 def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
     """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
     adjectives = {"train": "training", "val": "validation", "test": "test"}
-    of_class: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, video in enumerate(plan.videos):
-        of_class[video.split, video.label].append(number)
-    for (split, label), numbers in of_class.items():
-        if any(folder.outcomes[number].windows for number in numbers):
+    of_class: dict[tuple[str, str], list[tuple[str, Outcome]]] = defaultdict(list)
+    for video, named in zip(plan.videos, plan.outcomes(folder), strict=True):
+        of_class[video.split, video.label].append(named)
+    for (split, label), named in of_class.items():
+        if any(outcome.windows for _, outcome in named):
             continue
-        sentence = (
-            f"class '{label}' has no usable {adjectives[split]} video: all {len(numbers)} were skipped, the first "
-            f"('{plan.videos[numbers[0]].relative}') because {folder.outcomes[numbers[0]].reason}"
-        )
+        lost = f"class '{label}' has no usable {adjectives[split]} video: all {len(named)} were skipped, the first"
+        sentence = f"{lost} ('{named[0][0]}') because {named[0][1].reason}"
         if split == "train":
             folder.remove()
             raise SourceError(sentence)
-        note(
-            f"Caution: {sentence} Splits are settled before videos are read, and are not cut again: mend or "
-            "remove those videos and ingest again."
-        )
+        note(f"Caution: {sentence} Splits are not cut again: mend or remove those videos and ingest again.")
 
 
 def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
@@ -301,11 +286,9 @@ def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
         total = len(outcomes) + len(plan.listing.skipped)
         yield f"Skipped {len(skipped):,} of {total:,} videos, see skipped.csv: {why_skipped(skipped)}"
     if damaged := sorted(name for name, outcome in used.items() if outcome.damage):
-        yield (
-            f"Used {len(damaged):,} of {len(outcomes):,} videos that are cut short or damaged outside of their "
-            f"clips, see damaged.csv, such as '{damaged[0]}': "
-            f"{used[damaged[0]].damage} --damaged skip leaves them out."
-        )
+        said = f"Used {len(damaged):,} of {len(outcomes):,} videos that are cut short or damaged outside of their"
+        first = f"such as '{damaged[0]}': {used[damaged[0]].damage}"
+        yield f"{said} clips, see damaged.csv, {first} --damaged skip leaves them out."
 
 
 @dataclass
@@ -383,9 +366,9 @@ def _clips(plan: Plan, folder: WorkingFolder, clip_bytes: int) -> list[tuple[int
 def _place_frames(
     folder: WorkingFolder, clips: list[tuple[int, ClipSource]], statistics: PixelStatistics, shape: tuple[int, ...]
 ) -> str:
-    """Make `frames.u8`: the slots themselves where all are clips, else the clips without the holes between them.
+    """Make `frames.u8`, count its training pixels and return its SHA-256.
 
-    Counts the training pixels on the way; returns the SHA-256.
+    It is the file of slots itself where all are clips, else the clips without the holes between them.
     """
     digest, path, num_bytes = hashlib.sha256(), folder.finished / "frames.u8", math.prod(shape)
     is_whole = [start for start, _ in clips] == list(range(0, folder.offsets[-1], num_bytes))

@@ -84,7 +84,7 @@ class Outcome:
 def read_clips(
     path: Path, choose: Choose, num_frames: int, size: int, root: Path, whole: bool = False
 ) -> tuple[Outcome, list[Array]]:
-    """Decode the clips of one video, holding no more than their frames.
+    """Decode the clips of one video, each (T, 3, size, size) uint8, RGB, holding no more than their frames.
 
     Args:
         path: a video file, or a folder with one image per frame.
@@ -94,9 +94,6 @@ def read_clips(
         size: height and width in pixels; the short side is resized to it, then the centre is cropped.
         root: the source; a frame that is a link may not lead out of it.
         whole: refuse a video that is damaged anywhere, for which all of it is decoded.
-
-    Returns:
-        The outcome, and for each of its windows (T, 3, size, size) uint8, RGB.
 
     Raises:
         VideoError: the video cannot be used; the reason is its message.
@@ -338,10 +335,9 @@ class _Images:
 
 
 def _rate(declared: Fraction | None, span: Fraction, num_frames: int) -> Fraction | None:
-    """Frames per second: what is declared, unless the time from the first frame to the last contradicts it.
+    """Frames per second: what is declared, unless the time from first to last frame is off by more than a frame.
 
-    Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames. A rate stays
-    that is off by a frame in the whole video: times are rounded, and the last frame may last longer.
+    Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
     """
     if span and (not declared or abs(declared * span - (num_frames - 1)) > 1):
         return (num_frames - 1) / span
@@ -382,11 +378,9 @@ def _decoded(
 ) -> "Iterator[tuple[av.VideoFrame | None, bool]]":
     """Frames in the order of the decoder, each with whether it is whole; None where something is lost.
 
-    Args:
-        packets: with stamps that tell their order; None where some are lost.
+    Packets have stamps that tell their order; None stands where some are lost.
     """
-    broken: int | None = None
-    at = 0
+    broken, at = None, 0
     for packet in chain(packets, [av.Packet()]):
         frames = None
         if packet is not None and not packet.is_corrupt:
@@ -450,12 +444,9 @@ def _packets(container: "InputContainer", stream: "VideoStream | None") -> "Iter
 
 
 def _as_shown(frame: Array, matrix: list[int]) -> Array:
-    """Turn and mirror a square frame, (3, size, size), as FFmpeg's players do.
+    """Turn and mirror a square frame, (3, size, size), by a display matrix of quarter turns; no other changes it.
 
-    Args:
-        frame: the pixels as they are stored.
-        matrix: FFmpeg's display matrix: the point (x, y) is shown at (a x + c y, b x + d y), where a, b, c and d
-            are its numbers 0, 1, 3 and 4. One that is no multiple of 90° changes nothing.
+    The point (x, y) is shown at (a x + c y, b x + d y).
     """
     a, b, c, d = (matrix[k] for k in (0, 1, 3, 4))
     # Within a degree, as FFmpeg has it.
@@ -469,10 +460,9 @@ def _as_shown(frame: Array, matrix: list[int]) -> Array:
 
 
 def _check_frame(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS:
-        raise VideoError(f"its frames have {width}×{height} pixels, more than {MAX_PIXELS}.")
-    if min(width, height) < MIN_SIDE:
-        raise VideoError(f"its frames have {width}×{height} pixels, less than {MIN_SIDE} on a side.")
+    if width * height > MAX_PIXELS or min(width, height) < MIN_SIDE:
+        bound = f"less than {MIN_SIDE} on a side" if min(width, height) < MIN_SIDE else f"more than {MAX_PIXELS}"
+        raise VideoError(f"its frames have {width}×{height} pixels, {bound}.")
 
 
 def _reason(error: Exception) -> str:
@@ -501,7 +491,10 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
     try:
         with Image.open(path) as image:
             _check_frame(image.width, image.height)
-            frame = fit(as_rgb(image), size)
+            if image.mode[0] in "IF":
+                # Pillow clips these at 255, so that nearly all is white.
+                raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")
+            frame = fit(np.asarray(image.convert("RGB")), size)
             if image.format == "JPEG":
                 _check_jpeg(path.read_bytes())
             return frame
@@ -522,30 +515,12 @@ def _check_jpeg(data: bytes) -> None:
         return
 
 
-def as_rgb(image: Image.Image) -> Array:
-    """The pixels of a picture as (H, W, 3) uint8; of grey with 16 bits the high byte.
-
-    Raises:
-        ValueError: it has whole numbers or floats of 32 bits, whose range is not known.
-    """
-    # Pillow's own conversion of these clips at 255, so that nearly all is white.
-    if image.mode.startswith("I;16"):
-        grey = (np.asarray(image) >> 8).astype(np.uint8)
-        return np.repeat(grey[..., None], 3, axis=2)
-    if image.mode in ("I", "F"):
-        raise ValueError("it has 32 bits in a pixel, but there must be 8, or 16 of grey")
-    return np.asarray(image.convert("RGB"))
-
-
 def fit(frame: Array, size: int) -> Array:
     """Resize the short side of (H, W, 3) to `size` and crop the centre, to (3, size, size).
 
-    Pillow widens its filter when it shrinks (no aliasing) and computes in fixed point, so the same frame
-    gives the same bytes on every machine, from a video or from an image.
+    Pillow widens its filter when it shrinks (no aliasing) and computes in fixed point: the same bytes everywhere.
     """
-    height, width = frame.shape[:2]
-    side = min(height, width)
-    left, top = (width - side) / 2, (height - side) / 2
-    box = (left, top, left + side, top + side)
+    (height, width), side = frame.shape[:2], min(frame.shape[:2])
+    box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
     resized = Image.fromarray(frame).resize((size, size), Image.Resampling.BICUBIC, box=box)
     return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))

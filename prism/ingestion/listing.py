@@ -58,11 +58,9 @@ class Listing:
 
     Attributes:
         root: the folder that paths are relative to.
-        videos: those that were found.
+        videos, skipped: those that were found, and paths that were left out, with the reasons.
         labels: for each class that the source names the path of a video.
-        skipped: paths that were left out, with the reasons.
-        unread: paths in class folders that are neither videos nor folders of frames.
-        empty: class folders from which no video came.
+        unread, empty: paths in class folders that are no videos, and class folders from which no video came.
         notes: sentences that the user should read.
     """
 

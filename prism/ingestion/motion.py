@@ -1,10 +1,25 @@
-"""`prism motion`: the built-in data sets as real video files, in the layout of any user's data."""
+"""`prism motion`: the built-in data sets as real video files, in the layout of any user's data.
+
+Pairs differ only in how the two objects move. A video is five coordinates over time, each in [0, 1]: the pair's
+place (x, y), its turn, its spread (the objects' distance) and its growth (their size). They start at random and
+stand still, but for one, which the class moves in a wave: rising like a saw (and jumping back), falling like a
+saw, or swinging to and fro. A wave with a random phase is uniform at every time, as a coordinate that stands
+still at a random place is: so a single frame has exactly the same distribution in every class. A rising saw
+played backwards is a falling one: only the order of frames tells such a class from its opposite.
+
+Glyphs are five signs times two motions. The sign passes from right to left or from left to right, near the
+centre. A video of one motion played backwards is one of the other, exactly, so frames without their order tell
+the sign and never the motion. The mean of each frame over a class tells both, more dimly: one clip shows its
+sign badly, among a random background, texture, stray strokes, colour and light, which fade in the mean of many
+clips.
+"""
 
 import io
 import os
 import re
 import shutil
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +27,6 @@ import av
 import numpy as np
 
 from prism.config import as_path
-from prism.ingestion.drawings import GLYPH_CLASSES, MOTIONS, Array, draw_glyphs, draw_pairs
 from prism.ingestion.options import MotionConfig
 from prism.machine.files import (
     check_output_folder,
@@ -28,6 +42,208 @@ from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json
+
+Array = np.ndarray
+Wave = Callable[[Array], Array]
+Stroke = tuple[tuple[float, float], ...]
+"""The points of a line, (x, y) in radii from the centre, x to the right and y down."""
+
+# Smallest and largest values of pairs; lengths are in picture sizes, the time of one cycle in frames.
+PERIODS, PLACES, SPREADS, RADII = (20.0, 28.0), (0.375, 0.625), (0.13, 0.3), (0.09, 0.2)
+SHAPES = (4, 6, 64)
+"""Corners of an object; one with 64 is a disc."""
+COORDINATES = ("x", "y", "turn", "spread", "growth")
+
+
+# A saw that rises, one that falls, and a swing.
+WAVES: dict[str, Wave] = {
+    "rising": lambda cycles: cycles % 1,
+    "falling": lambda cycles: -cycles % 1,
+    "swinging": lambda cycles: 1 - np.abs(2 * (cycles % 1) - 1),
+}
+MOTIONS: dict[str, tuple[str, str, float]] = {
+    "bounce": ("y", "swinging", 1),
+    "clockwise": ("turn", "rising", 1),
+    "counterclockwise": ("turn", "falling", 1),
+    "growing": ("growth", "rising", 1),
+    "left": ("x", "falling", 1),
+    "meeting": ("spread", "falling", 1),
+    "parting": ("spread", "rising", 1),
+    "right": ("x", "rising", 1),
+    "shake": ("x", "swinging", 3),
+    "shrinking": ("growth", "falling", 1),
+}
+"""For each class of pairs the coordinate that it moves, the wave, and its cycles in one period."""
+
+# Glyphs; lengths are in picture sizes.
+RING = tuple((np.cos(turn), np.sin(turn)) for turn in np.linspace(0, 2 * np.pi, 13))
+GLYPHS: dict[str, tuple[Stroke, ...]] = {
+    "ell": (((-1, -1), (-1, 1), (1, 1)),),
+    "plus": (((-1, 0), (1, 0)), ((0, -1), (0, 1))),
+    "ring": (RING,),
+    "seven": (((-1, -1), (1, -1), (1, 1)),),
+    "times": (((-1, -1), (1, 1)), ((-1, 1), (1, -1))),
+}
+DIRECTIONS = {"left": -1, "right": 1}
+GLYPH_CLASSES = tuple(f"{glyph}-{motion}" for glyph in GLYPHS for motion in DIRECTIONS)
+# Smallest and largest values of glyphs: the place in the middle of a video, the way through it, size, angle in
+# radians, width of a stroke, each channel of the background, and the light on a whole video.
+GLYPH_PLACES, TRAVELS, GLYPH_RADII, TILT = (0.44, 0.56), (0.18, 0.36), (0.28, 0.34), 0.15
+WIDTHS, SHADES, LIGHTS = (0.06, 0.1), (0.0, 0.6), (0.7, 1.0)
+TEXTURE = 0.14
+"""Largest amplitude of a wave of the texture."""
+STRAYS, STRAY_LENGTH, STRAY_WIDTHS, STRAY_SPEED = 2, 0.24, (0.02, 0.06), 0.02
+"""Stray strokes, whose speed is the fastest in each direction, per video frame."""
+
+
+def pairs_course(label: str, num_frames: int, random: np.random.Generator) -> dict[str, Array]:
+    """The five `COORDINATES` of a pair over time, each (T,) in [0, 1]; every class draws the same numbers."""
+    coordinates = {name: np.full(num_frames, at) for name, at in zip(COORDINATES, random.random(5), strict=True)}
+    phase, period = random.random(), random.uniform(*PERIODS)
+    moved, wave, speed = MOTIONS[label]
+    coordinates[moved] = WAVES[wave](phase + speed * np.arange(num_frames) / period)
+    return coordinates
+
+
+def draw_pairs(label: str, num_frames: int, size: int, random: np.random.Generator) -> Array:
+    """One video of a class of pairs, (T, H, W, 3) uint8, H = W = `size`."""
+    moves = pairs_course(label, num_frames, random)
+    waves = _texture(size, random, cycles=4, strength=0.01)
+    base = random.uniform(0.1, 0.2) + random.uniform(-0.03, 0.03, 3)
+    picture = np.broadcast_to((base + waves).astype(np.float32), (num_frames, size, size, 3)).copy()
+    centre_x, centre_y, distance = (
+        (low + (high - low) * coordinate) * size
+        for (low, high), coordinate in ((PLACES, moves["x"]), (PLACES, moves["y"]), (SPREADS, moves["spread"]))
+    )
+    radius = RADII[0] * (RADII[1] / RADII[0]) ** moves["growth"] * size
+    angle = 2 * np.pi * moves["turn"]
+    for side in (-1, 1):
+        x = centre_x + side * distance * np.cos(angle)
+        y = centre_y + side * distance * np.sin(angle)
+        _paint_object(picture, x, y, radius, angle, random)
+    return _as_pixels(picture)
+
+
+def _paint_object(
+    picture: Array, x: Array, y: Array, radius: Array, angle: Array, random: np.random.Generator
+) -> None:
+    """Paint an object of random shape, colours, stripes and tilt over (T, H, W, 3) at (T,) places in pixels."""
+    corners = int(random.choice(SHAPES))
+    # Two pastels, every channel at least 0.7; the second is dimmed.
+    colours = 1 - random.uniform(0, 0.3, 3), (1 - random.uniform(0, 0.3, 3)) * random.uniform(0.4, 1)
+    stripes = random.uniform(0.8, 2)
+    u, v = _own_frame(picture.shape[1], x, y, radius, angle + random.uniform(0, 2 * np.pi))
+    scale = radius.astype(np.float32)[:, None, None]
+    mix = (0.5 + 0.5 * np.sin(np.float32(np.pi * stripes) * u))[..., None]
+    first, second = (colour.astype(np.float32) for colour in colours)
+    _paint(picture, _outline(u, v, corners) * scale, first + mix * (second - first))
+
+
+def _outline(u: Array, v: Array, corners: int) -> Array:
+    """Signed distance to the outline of a regular polygon with corners at 1, negative inside."""
+    if corners == max(SHAPES):
+        return np.hypot(u, v) - 1
+    sides = 2 * np.pi * np.arange(corners) / corners
+    distance = np.full_like(u, -np.inf)
+    for cosine, sine in zip(np.cos(sides), np.sin(sides), strict=True):
+        np.maximum(distance, np.float32(cosine) * u + np.float32(sine) * v, out=distance)
+    return distance - np.float32(np.cos(np.pi / corners))
+
+
+def glyph_course(label: str, num_frames: int, random: np.random.Generator) -> tuple[Array, Array]:
+    """The places x and y of a sign over time, each (T,) in picture sizes; every class draws the same numbers."""
+    _, _, motion = label.partition("-")
+    (x, y), travel = random.uniform(*GLYPH_PLACES, 2), random.uniform(*TRAVELS)
+    return x + DIRECTIONS[motion] * travel * np.linspace(-0.5, 0.5, num_frames), np.full(num_frames, y)
+
+
+def draw_glyphs(label: str, num_frames: int, size: int, random: np.random.Generator) -> Array:
+    """One video of a class of glyphs, (T, H, W, 3) uint8, H = W = `size`."""
+    moves = glyph_course(label, num_frames, random)
+    background = random.uniform(*SHADES, 3) + _texture(size, random, cycles=2, strength=TEXTURE)
+    picture = np.broadcast_to(background.astype(np.float32), (num_frames, size, size, 3)).copy()
+    for _ in range(STRAYS):
+        _paint_stray(picture, random)
+    x, y = (size * place for place in moves)
+    radius, tilt, width = (random.uniform(*limits) for limits in (GLYPH_RADII, (-TILT, TILT), WIDTHS))
+    strokes = GLYPHS[label.partition("-")[0]]
+    _paint_strokes(picture, strokes, x, y, size * radius, tilt, size * width, random)
+    return _as_pixels(np.float32(random.uniform(*LIGHTS)) * picture)
+
+
+def _paint_stray(picture: Array, random: np.random.Generator) -> None:
+    """Paint a short stroke that drifts over (T, H, W, 3)."""
+    num_frames, size = picture.shape[:2]
+    middle, speed = random.random((2, 1)), random.uniform(-STRAY_SPEED, STRAY_SPEED, (2, 1))
+    x, y = size * (middle + speed * (np.arange(num_frames) - (num_frames - 1) / 2))
+    angle, width = random.uniform(0, np.pi), size * random.uniform(*STRAY_WIDTHS)
+    _paint_strokes(picture, (((-1, 0), (1, 0)),), x, y, size * STRAY_LENGTH / 2, angle, width, random)
+
+
+def _paint_strokes(
+    picture: Array,
+    strokes: tuple[Stroke, ...],
+    x: Array,
+    y: Array,
+    radius: float,
+    angle: float,
+    width: float,
+    random: np.random.Generator,
+) -> None:
+    """Paint strokes of a random pastel with round ends over (T, H, W, 3); x, y, radius and width in pixels."""
+    colour = 1 - random.uniform(0, 0.4, 3)
+    still = np.ones(len(picture))
+    u, v = _own_frame(picture.shape[1], x, y, radius * still, angle * still)
+    nearest = np.full_like(u, np.inf)
+    for stroke in strokes:
+        for start, end in pairwise(stroke):
+            np.minimum(nearest, _squared_distance(u, v, start, end), out=nearest)
+    _paint(picture, np.float32(radius) * np.sqrt(nearest) - np.float32(width / 2), colour.astype(np.float32))
+
+
+def _squared_distance(u: Array, v: Array, start: tuple[float, float], end: tuple[float, float]) -> Array:
+    """Squared distance of the points (u, v) from a line between two points."""
+    along = np.subtract(end, start)
+    right, down = (np.float32(part) for part in along)
+    u, v = u - np.float32(start[0]), v - np.float32(start[1])
+    share = ((right * u + down * v) / np.float32(along @ along)).clip(0, 1)
+    return (u - share * right) ** 2 + (v - share * down) ** 2
+
+
+def _texture(size: int, random: np.random.Generator, *, cycles: int, strength: float) -> Array:
+    """(H, W, 3) sum of six plane waves of at most `cycles` across and down, which fit the picture's edges."""
+    waves = 6
+    across, down = random.integers(-cycles, cycles + 1, (2, waves, 1, 1))
+    phase = random.random((waves, 1, 1))
+    colours = random.uniform(-strength, strength, (waves, 3))
+    at = np.arange(size) / size
+    heights = np.sin(2 * np.pi * (across * at[None, None, :] + down * at[None, :, None] + phase))
+    return np.einsum("khw,kc->hwc", heights, colours)
+
+
+def _own_frame(size: int, x: Array, y: Array, radius: Array, angle: Array) -> tuple[Array, Array]:
+    """Every pixel's two coordinates in an object's own frame, in radii, each (T, H, W) float32.
+
+    The object's place, radius and clockwise angle are (T,) each, in pixels and radians.
+    """
+    pixels = np.arange(size) + 0.5
+    right = ((pixels - x[:, None]) / radius[:, None]).astype(np.float32)[:, None, :]
+    down = ((pixels - y[:, None]) / radius[:, None]).astype(np.float32)[:, :, None]
+    cosine, sine = (f(angle).astype(np.float32)[:, None, None] for f in (np.cos, np.sin))
+    return cosine * right + sine * down, cosine * down - sine * right
+
+
+def _paint(picture: Array, distance: Array, colour: Array) -> None:
+    """Paint a shape over (T, H, W, 3) in place, by the distances to its outline, negative inside."""
+    # One pixel of slope at the outline is the antialiasing.
+    cover = (0.5 - distance).clip(0, 1)[..., None]
+    picture += cover * (colour - picture)
+
+
+def _as_pixels(picture: Array) -> Array:
+    """A picture in units of [0, 1] as uint8; what is darker or brighter is clipped."""
+    return (255 * picture.clip(0, 1) + 0.5).astype(np.uint8)
+
 
 FRAMES_PER_SECOND = 12
 MADE_BY = "prism motion"

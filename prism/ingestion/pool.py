@@ -106,10 +106,9 @@ def _bounded(task: Task) -> Iterator[None]:
 
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         wanted = task.config.max_decode_bytes
+        wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
         # macOS has the limit, but takes no number for it.
-        resource.setrlimit(
-            resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most)
-        )
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -173,12 +172,6 @@ def decode_all(
     task_of: Callable[[int], Task], numbers: Sequence[int], num_workers: int, tries_again: bool = True
 ) -> Generator[tuple[int, Outcome] | None]:
     """Decode videos with several processes: outcomes as they come, and None now and then, to look around.
-
-    Args:
-        task_of: gives the task of the video of a number.
-        numbers: the numbers of the videos, which come back with their outcomes.
-        num_workers: processes, at least 1.
-        tries_again: whether a video that ended its process gets another one.
 
     Raises:
         OutputError: clips cannot be written.

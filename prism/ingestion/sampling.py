@@ -31,11 +31,6 @@ def clip_span(num_frames: int, stride: int) -> int:
     return stride * (num_frames - 1) + 1
 
 
-def stride_at(rate: Fraction, fps: float) -> int:
-    """The whole stride, at least 1, that turns `rate` frames a second into about `fps`."""
-    return max(1, round(rate / Fraction(fps)))
-
-
 def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:
     """The largest stride up to `stride` at which a clip fits, and 1 where none does."""
     return max(1, min(stride, (video_frames - 1) // (num_frames - 1)))
@@ -51,14 +46,7 @@ def _starts(video_frames: int, num_frames: int, stride: int, runs: Sequence[rang
 def centre_window(
     video_frames: int, num_frames: int, stride: int, runs: Sequence[range] | None = None
 ) -> Window | None:
-    """The window in the middle of a video, for validation and test; the nearest one without damage, if any.
-
-    Args:
-        video_frames: frames of the video, at least 1.
-        num_frames: frames of the clip (T), at least 2.
-        stride: the wanted distance between two frames of the clip.
-        runs: the frames without damage; by default all of them.
-    """
+    """The window in the middle of a video, or the nearest one in its runs without damage, if any."""
     stride = fitting_stride(video_frames, num_frames, stride)
     middle = max(0, video_frames - clip_span(num_frames, stride)) // 2
     starts = _starts(video_frames, num_frames, stride, runs)
@@ -77,14 +65,8 @@ def random_windows(
 ) -> list[Window]:
     """Up to `count` different windows of a video, in the order they are drawn.
 
-    The draw depends on the arguments alone, and the first windows stay the same when more are drawn. In place of a
-    window that holds damage, or was drawn before, the next one is taken.
-
-    Args:
-        video_frames, num_frames, stride, runs: as for `centre_window`.
-        count: windows wanted; a video with fewer different ones gives all it has.
-        seed: the seed of the data set.
-        path: the video's path under the source, which tells videos apart.
+    The draw depends on the seed and the video's path, and the first windows stay the same when more are drawn. In
+    place of a window that holds damage, or was drawn before, the next one is taken.
     """
     stride = fitting_stride(video_frames, num_frames, stride)
     num_starts = max(1, video_frames - clip_span(num_frames, stride) + 1)
@@ -114,7 +96,7 @@ def choose_windows(
     if config.sampling == "fps":
         if rate is None:
             raise VideoError("its frame rate is not known, which sampling fps needs.")
-        stride = stride_at(rate, config.fps)
+        stride = max(1, round(rate / Fraction(config.fps)))
     is_random = split == "train" and config.window == "random" and config.sampling != "even"
     count = {"train": config.clips_per_video * is_random, "test": config.random_test_windows}.get(split, 0)
     spaced = (video_frames, config.num_frames, stride)

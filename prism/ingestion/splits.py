@@ -38,7 +38,7 @@ NAMED = r"_(g\d+)_c\d+"
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
-    """Find the videos of a source with the layout that the options name, sorted by their relative path.
+    """The videos of a source, found with the layout that the options name and sorted by their relative path.
 
     Raises:
         SourceError: the source is missing, has no videos, or its lists are missing or faulty.
@@ -173,21 +173,16 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
 
 def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:
     """Move a share of the training recordings of each class to a split, at least one where two exist."""
-    recordings: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    keys = [
-        (video.label, recording(video, config.group_pattern)) if video.split == "train" else None
-        for video in videos
-    ]
-    for key in filter(None, keys):
-        recordings[key[0]].add(key)
-    moved = set[tuple[str, str] | None]()
-    for found in recordings.values():
-        wanted = max(1, round(share * len(found)))
-        order = sorted(found, key=lambda key: derive_seed(config.seed, split, *key))
-        moved.update(order[: min(wanted, len(found) - 1)])
-    return [
-        replace(video, split=split) if key in moved else video for video, key in zip(videos, keys, strict=True)
-    ]
+    of_class = defaultdict[str, dict[str, list[int]]](lambda: defaultdict(list))
+    for number, video in enumerate(videos):
+        if video.split == "train":
+            of_class[video.label][recording(video, config.group_pattern)].append(number)
+    for label, recordings in of_class.items():
+        wanted = min(max(1, round(share * len(recordings))), len(recordings) - 1)
+        order = sorted(recordings, key=lambda name: derive_seed(config.seed, split, label, name))
+        for number in (number for name in order[:wanted] for number in recordings[name]):
+            videos[number] = replace(videos[number], split=split)
+    return videos
 
 
 def recording(video: VideoSource, pattern: str) -> str:
@@ -200,10 +195,8 @@ def recording(video: VideoSource, pattern: str) -> str:
         return video.recording or video.relative
     if name := _found(pattern, video):
         return name
-    raise SourceError(
-        f"group pattern '{pattern}' finds no recording in path '{video.relative}'. Rename it or move it away, or "
-        "name the videos in a .csv list with a column group."
-    )
+    remedy = "Rename it or move it away, or name the videos in a .csv list with a column group."
+    raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'. {remedy}")
 
 
 def _found(pattern: str, video: VideoSource) -> str:

@@ -32,11 +32,8 @@ SYNC_SECONDS = 3.0
 class WorkingFolder:
     """The folder of an unfinished store, for a run that holds the lock of the store.
 
-    Attributes:
-        plan: the text of the plan.
-        offsets: for every video the byte where its slots start, and at the end their whole size.
-        outcomes: the outcomes of the videos that are done, by their position.
-        restarted: an unfinished store of another plan was here.
+    `offsets` are those of `Plan`; `outcomes` are of the videos that are done, by their position; `restarted` says
+    that an unfinished store of another plan was here.
     """
 
     path: Path
@@ -137,19 +134,15 @@ def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFold
                 empty.truncate(offsets[-1])
                 # Space that is taken at once: a full disk shows now rather than later.
                 if offsets[-1] and hasattr(os, "posix_fallocate"):
-                    _take_space(empty.fileno(), offsets[-1])
+                    try:
+                        os.posix_fallocate(empty.fileno(), 0, offsets[-1])
+                    except OSError as error:
+                        # Not every file system can.
+                        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                            raise
             write_synced(file, plan.encode())
             sync_folder(path)
     except OutputError:
         folder.remove()
         raise
     return folder
-
-
-def _take_space(file: int, num_bytes: int) -> None:
-    try:
-        os.posix_fallocate(file, 0, num_bytes)
-    except OSError as error:
-        # Not every file system can.
-        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise

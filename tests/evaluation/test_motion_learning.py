@@ -8,7 +8,7 @@ from prism.artifacts.clips import Clips
 from prism.artifacts.store import ClipStore
 from prism.evaluation.options import EvaluateConfig
 from prism.ingestion.build import ingest
-from prism.ingestion.drawings import draw_pairs
+from prism.ingestion.motion import draw_pairs
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.machine.randomness import derive_seed
 from prism.networks.build import build

@@ -538,22 +538,11 @@ def test_a_link_to_itself_is_skipped_with_its_reason(tmp_path):
         read(folder, Window(0, 1))
 
 
-@pytest.mark.parametrize("order", ["<u2", ">u2"])
-def test_the_high_byte_of_a_grey_frame_with_16_bits_is_what_is_seen(tmp_path, order):
-    grey = np.arange(0, 2**16, 2**10, dtype=order).repeat(64).reshape(64, 64)
-    (folder := tmp_path / "video").mkdir()
-    for k in range(2):
-        # Only TIFF keeps the big-endian order.
-        Image.fromarray(grey).save(folder / f"{k}.png", format="TIFF")
-    clip = read(folder, Window(0, 1), num_frames=2)[1][0]
-    assert np.array_equal(clip, np.broadcast_to(grey >> 8, clip.shape))
-
-
-@pytest.mark.parametrize("kind", [np.int32, np.float32])
+@pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])
 def test_a_frame_whose_range_is_not_known_is_refused(tmp_path, kind):
     folder = write_numbered_images(tmp_path / "video", 6)
     Image.fromarray(np.zeros((64, 64), kind)).save(folder / "frame3.png", format="TIFF")
-    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it has 32 bits in a pixel"):
+    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: it has 16 or 32 bits"):
         read(folder, Window(0, 1))
 
 

@@ -313,8 +313,8 @@ def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_kee
     store = ingest(root, tmp_path / "store", config, workers=1, progress=False)
     assert " ".join(capfd.readouterr().err.split()) == (
         "Caution: class 'walk' has no usable test video: all 4 were skipped, the first ('test/walk/v0.mp4') "
-        "because the file is empty. Splits are settled before videos are read, and are not cut again: mend or "
-        "remove those videos and ingest again. Skipped 4 of 16 videos, see skipped.csv: 4 "
+        "because the file is empty. Splits are not cut again: mend or remove those videos and ingest again. "
+        "Skipped 4 of 16 videos, see skipped.csv: 4 "
         "('test/walk/v0.mp4', 'test/walk/v1.mp4', 'test/walk/v2.mp4', …) because the file is empty."
     )
     assert [store.counts(split).tolist() for split in ("train", "test")] == [[4, 4], [4, 0]]

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 from prism.errors import OutputError
-from prism.ingestion import drawings
 from prism.ingestion.build import make_plan
-from prism.ingestion.drawings import (
+from prism.ingestion.motion import (
+    COORDINATES,
     DIRECTIONS,
     GLYPH_PLACES,
+    KINDS,
     MOTIONS,
-    draw_glyphs,
-    draw_pairs,
+    WAVES,
     glyph_course,
     pairs_course,
+    write_motion,
 )
-from prism.ingestion.motion import KINDS, write_motion
 from prism.ingestion.options import IngestConfig, MotionConfig
 from prism.ingestion.splits import list_videos
 
@@ -128,7 +128,7 @@ def test_every_class_draws_its_appearance_from_the_same_numbers(kind):
 @pytest.mark.parametrize("label", MOTIONS)
 def test_the_coordinates_of_a_pair_are_uniform_and_independent_at_every_time(label):
     courses = [pairs_course(label, 24, random(seed)) for seed in range(1000)]
-    for name in drawings.COORDINATES:
+    for name in COORDINATES:
         for time in (0, 9, 23):
             values = np.sort([moves[name][time] for moves in courses])
             assert 0 <= values[0] <= values[-1] <= 1
@@ -144,7 +144,7 @@ def test_a_pair_is_its_opposite_played_backwards(label, opposite):
     assert (moved, speed) == (other_moved, other_speed)
     # The phase is random, so time runs backwards where the cycles count down.
     cycles = np.linspace(-2, 2, 1001)
-    np.testing.assert_allclose(wave(-cycles), other_wave(cycles), atol=1e-9)
+    np.testing.assert_allclose(WAVES[wave](-cycles), WAVES[other_wave](cycles), atol=1e-9)
     assert np.median(np.diff(pairs_course("left", 24, random(0))["x"])) < 0
 
 
@@ -159,56 +159,3 @@ def test_a_glyph_is_its_opposite_played_backwards_and_its_place_tells_nothing():
     width = GLYPH_PLACES[1] - GLYPH_PLACES[0]
     uniform = GLYPH_PLACES[0] + width * (np.arange(1000) + 0.5) / 1000
     assert np.abs(middles - uniform).max() < UNIFORM * width
-
-
-def blocks(pictures: np.ndarray) -> np.ndarray:
-    """(N, 64) brightness of 8 × 8 blocks of (N, 32, 32, 3)."""
-    return pictures.reshape(len(pictures), 8, 4, 8, 4, 3).mean((2, 4, 5)).reshape(len(pictures), -1)
-
-
-def glyph_blocks(label: str, seeds: range, *times: int) -> np.ndarray:
-    videos = np.stack([draw_glyphs(label, 8, 32, random(seed)) for seed in seeds])
-    return np.concatenate([blocks(videos[:, time] / np.float32(255)) for time in times])
-
-
-def largest_difference(first: np.ndarray, second: np.ndarray) -> float:
-    """Of the means of (N, D) and (M, D), over the D, in standard errors."""
-    error = np.sqrt(first.var(0) / len(first) + second.var(0) / len(second))
-    return float((np.abs(first.mean(0) - second.mean(0)) / error).max())
-
-
-def test_frames_without_their_order_tell_the_sign_and_not_how_it_moves():
-    # Other seeds for either motion: these are independent videos, as those of a data set are.
-    left, right = (
-        glyph_blocks(f"ring-{motion}", range(200 * k, 200 * k + 200), 1, 6) for k, motion in enumerate(DIRECTIONS)
-    )
-    # Two frames of one video are alike, so errors are up to 1.4 times as large as those of as many videos; above
-    # 6 of such errors by chance less than once in a thousand, with 64 blocks.
-    assert largest_difference(left, right) < 6
-    assert largest_difference(left**2, right**2) < 6
-    rings, *others = (glyph_blocks(f"{glyph}-left", range(100), 5) for glyph in ("ring", "plus", "seven"))
-    assert all(largest_difference(rings, other) > 8 for other in others)
-
-
-def frame_features(frames: np.ndarray) -> np.ndarray:
-    """(N, D) of (N, 3, H, W): coarse pixels, and histograms of colours."""
-    coarse = frames.reshape(len(frames), 3, 8, 4, 8, 4).mean((3, 5)).reshape(len(frames), -1) / 255
-    colours = [[np.histogram(channel, np.linspace(0, 255, 9))[0] for channel in frame] for frame in frames]
-    return np.concatenate([coarse, np.reshape(colours, (len(frames), -1)) / 1024], axis=1)
-
-
-def test_a_single_frame_does_not_tell_the_class_of_a_pair():
-    accuracies = []
-    clips = {
-        split: np.stack([draw_pairs(m, 8, 32, random(100 * k + s)) for k, m in enumerate(MOTIONS) for s in seeds])
-        for split, seeds in (("train", range(30)), ("test", range(30, 50)))
-    }
-    for time in (0, 3, 7):
-        train, test = (frame_features(clips[split][:, time].transpose(0, 3, 1, 2)) for split in ("train", "test"))
-        mean, std = train.mean(0), train.std(0) + 1e-6
-        train, test = ((np.c_[(x - mean) / std, np.ones(len(x))]) for x in (train, test))
-        targets = np.eye(10).repeat(30, axis=0)
-        weights = np.linalg.solve(train.T @ train + 100 * np.eye(train.shape[1]), train.T @ targets)
-        accuracies.append(((test @ weights).argmax(1) == np.arange(10).repeat(20)).mean())
-    # Chance is 10 %; one accuracy of 200 clips deviates by 2.1 %.
-    assert np.mean(accuracies) < 0.16

@@ -10,7 +10,15 @@ from videos import write_classes, write_numbered, write_numbered_images
 
 from prism.errors import SourceError
 from prism.ingestion.build import ingest
-from prism.ingestion.sampling import Window, centre_window, clip_span, fitting_stride, random_windows, stride_at
+from prism.ingestion.options import IngestConfig
+from prism.ingestion.sampling import (
+    Window,
+    centre_window,
+    choose_windows,
+    clip_span,
+    fitting_stride,
+    random_windows,
+)
 
 VIDEO_FRAMES = st.integers(1, 400)
 NUM_FRAMES = st.integers(2, 40)
@@ -91,9 +99,9 @@ def test_known_windows():
 
 
 def test_the_stride_of_a_rate_is_the_nearest_whole_one():
-    assert [stride_at(Fraction(rate), 2.0) for rate in (30, 25, 24, 2, 1)] == [15, 12, 12, 1, 1]
-    assert stride_at(Fraction(30_000, 1001), 2.0) == 15
-    assert stride_at(Fraction(30), 7.5) == 4
+    for rate, fps, stride in ((30, 2.0, 15), (25, 2.0, 12), (1, 2.0, 1), (Fraction(30_000, 1001), 7.5, 4)):
+        config = IngestConfig(num_frames=2, sampling="fps", fps=fps)
+        assert choose_windows(config, 100, "a.mp4", "test", Fraction(rate))[0].stride == stride
 
 
 @given(st.integers(2, 400), st.integers(2, 40))
