@@ -66,12 +66,6 @@ def chosen(store, tmp_path) -> Path:
 # The way from a store to a number.
 
 
-def test_condense_writes_a_set_and_says_what_it_is(prism, store, tmp_path):
-    out = prism.succeeds("condense", store.path, "-o", tmp_path / "set", "--vpc", 2, *TINY_CONDENSE)
-    assert "4 videos" in out
-    assert len(CondensedSet.load(tmp_path / "set")) == 4
-
-
 def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
     out = prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
     line, *caution = out.splitlines()[:-2]
@@ -95,30 +89,6 @@ def test_info_says_what_a_file_is(prism, store, chosen, tmp_path):
     assert "clip store: 2 classes, 8 train" in prism.succeeds("info", store.path)
     prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
     assert "result: random: top-1" in prism.succeeds("info", tmp_path / "r.json")
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "condense STORE -o OUT --method prism --vpc 1 --iterations 2 --lr 1 --batch-real 2 --epsilon 0 --width 2 "
-        "--insertion l2 --initial-keyframes 2 --init noise --storage float16 --seed 0 "
-        "--checkpoint-seconds 60 --resume",
-        "condense STORE -o OUT --insertion random --initial-keyframes 3 --init real --storage uint8 "
-        "--iterations 2 --width 2 --batch-real 2",
-        "condense STORE --output OUT --insertion never --storage float32 --iterations 2 --width 2 --batch-real 2",
-        "select STORE -o OUT --method random --vpc 1 --seed 0",
-        "evaluate SET --data STORE --model convnet3d --epochs 1 --lr 0.01 --seeds 1 --width 2 -o OUT",
-        "evaluate --train STORE --data STORE --train-vpc 1 --model cnn-lstm --epochs 1 --seeds 1 --width 2 "
-        "--hidden 4",
-        "evaluate SET --data STORE --epochs 1 --seeds 1 --width 2 -o OUT --resume --protocol clean",
-        "export SET -o OUT --to videofolder --fps 8 --quality 65 --lossless",
-        "export SET -o OUT --to webdataset",
-        "info SET",
-    ],
-)
-def test_the_names_that_scripts_rely_on_keep_working(prism, store, chosen, tmp_path, line):
-    names = {"STORE": store.path, "OUT": tmp_path / "out", "SET": chosen}
-    prism.succeeds(*[names.get(word, word) for word in shlex.split(line)])
 
 
 # Recipes.
@@ -145,19 +115,6 @@ def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, sto
     made = CondensedSet.load(tmp_path / "set").source["config"]
     assert (made["vpc"], made["seed"], made["storage"], made["init"]) == (2, 3, "float16", "real")
     assert made["relative_lr"] == 0.2
-
-
-def test_of_several_recipes_the_later_ones_win_and_options_win_over_all(prism, store, tmp_path, recipe):
-    first = recipe("[condense]\nlr = 5.0\nvpc = 2\nmomentum = 0.5\n")
-    recipes = ["--recipe", first, "--recipe", "ablations/dm", "--recipe", "ablations/vpc-is-2"]
-    assert "'ablations/vpc-is-2' does not exist" in prism.refuses(
-        "condense", store.path, "-o", tmp_path / "set", *recipes
-    )
-    prism.succeeds(
-        "condense", store.path, "-o", tmp_path / "set", *recipes[:4], "--momentum", 0.25, *TINY_CONDENSE
-    )
-    made = CondensedSet.load(tmp_path / "set").source["config"]
-    assert (made["method"], made["lr"], made["vpc"], made["momentum"]) == ("dm", 5.0, 2, 0.25)
 
 
 # Custom parts.
@@ -402,9 +359,3 @@ def test_the_package_is_the_command_too():
     ran = subprocess.run([sys.executable, "-m", "prism", "info", "nowhere"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == "prism: 'nowhere' does not exist.\n"
-
-
-def test_the_version_is_that_of_the_distribution(prism):
-    from importlib import metadata
-
-    assert metadata.version("prism-condense") in prism.succeeds("--version")

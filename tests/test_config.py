@@ -7,8 +7,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from prism.condensation.options import CondenseConfig
 from prism.config import Field, as_dict, described, with_options
@@ -86,17 +84,6 @@ def test_a_wrong_recipe_is_refused_in_one_sentence(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-@given(st.sampled_from(sorted(field.name for field in fields(CondenseConfig))), st.data())
-def test_a_key_with_one_letter_missing_finds_its_way_back(key, data):
-    cut = data.draw(st.integers(0, len(key) - 1))
-    misspelt = key[:cut] + key[cut + 1 :]
-    known = [field.name for field in fields(CondenseConfig)]
-    if misspelt in known or len(key) < 5:
-        return
-    with pytest.raises(ConfigError, match="Did you mean 'condense\\."):
-        with_options(CondenseConfig(), {misspelt: 1})
-
-
 def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_wins(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
@@ -106,14 +93,6 @@ def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_w
     assert read_recipe("miniucf")["condense"] == {"vpc": 7}
     with pytest.raises(ConfigError, match=r"recipe 'minuicf' does not exist\. Did you mean 'miniucf'\?"):
         read_recipe("minuicf")
-
-
-def test_a_recipe_extends_another_with_its_own_options_in_place(tmp_path):
-    (tmp_path / "base.toml").write_text("[condense]\nvpc = 2\nlr = 3.0\n[evaluate]\nepochs = 7\n")
-    (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "own.toml").write_text('extends = "../base.toml"\n[condense]\nlr = 4.0\n')
-    expected = {"condense": {"vpc": 2, "lr": 4.0}, "evaluate": {"epochs": 7}}
-    assert read_recipe(tmp_path / "deep" / "own.toml") == expected
 
 
 def test_recipes_are_laid_over_each_other_and_checked_together(tmp_path):

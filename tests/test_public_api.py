@@ -26,11 +26,6 @@ def run(program: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_public_names_are_sorted_and_different():
-    assert prism.__all__ == sorted(set(prism.__all__))
-    assert dir(prism) == prism.__all__
-
-
 @pytest.mark.parametrize("name", prism.__all__)
 def test_every_public_name_can_be_imported_and_has_a_docstring(name):
     value = getattr(prism, name)
@@ -95,11 +90,6 @@ def test_the_version_is_that_of_the_installed_package_and_brings_no_heavy_librar
     assert run(program) == ""
 
 
-def test_an_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'distil'"):
-        prism.distil  # noqa: B018
-
-
 VERBS = {
     "condense": "prism.condensation.condense",
     "ingest": "prism.ingestion.build",
@@ -113,16 +103,6 @@ def test_a_verb_stays_callable_after_its_module_was_imported():
         for verb, module in VERBS.items()
     ]
     assert run("\n".join(["import prism", *for_each])).split() == ["True"] * 2 * len(VERBS)
-
-
-def test_the_three_lines_of_the_api_go_from_a_store_to_a_number(store, tmp_path):
-    condensed = prism.condense(
-        store, vpc=1, iterations=2, width=2, batch_real=2, output=tmp_path / "set", device="cpu"
-    )
-    result = prism.evaluate(condensed, store, epochs=1, width=2, seeds=1, device="cpu")
-    assert result.summary()[2] == 1
-    video, label = prism.load(tmp_path / "set")[0]
-    assert (tuple(video.shape), label) == ((3, 8, 48, 48), 0)
 
 
 def test_the_stub_spells_out_every_option_of_the_verbs():

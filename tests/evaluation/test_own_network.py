@@ -122,11 +122,6 @@ def test_a_network_that_cannot_be_used_is_refused_in_one_sentence(roomy, chosen,
         evaluate(chosen, roomy, model=model, **TINY)
 
 
-def test_an_option_that_the_network_lacks_is_refused(roomy, chosen):
-    with pytest.raises(ConfigError, match=rf"hidden = 5, but {NAME} does not have that option"):
-        evaluate(chosen, roomy, model=Own, hidden=5, **TINY)
-
-
 @pytest.mark.parametrize(
     "layer",
     [

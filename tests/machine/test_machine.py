@@ -55,13 +55,6 @@ def test_seeds_are_the_same_in_every_version_of_prism():
     assert derive_seed(0, "network", 0) == 5430471536433508717
 
 
-@given(st.dictionaries(st.text(), st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()))
-def test_equal_values_give_equal_json_whatever_their_order(values):
-    reversed_order = dict(reversed(values.items()))
-    assert canonical_json(values) == canonical_json(reversed_order)
-    assert json.loads(canonical_json(values)) == values
-
-
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_file_and_no_half_of_the_new_one(tmp_path, monkeypatch, step):
     write_atomically(tmp_path / "a", b"old")

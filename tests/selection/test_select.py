@@ -135,11 +135,6 @@ def test_networks_that_all_die_are_told_and_nothing_is_chosen(make_store, tmp_pa
     assert not (tmp_path / "set").exists()
 
 
-def test_another_network_has_embeddings_of_its_own(store):
-    found = [embeddings_of(store, epochs=0, seed=seed) for seed in (0, 1)]
-    assert not torch.equal(*found)
-
-
 @dataclass(frozen=True)
 class Outermost(Selection):
     """A method of somebody else: the clips farthest from a point, or nonsense."""
