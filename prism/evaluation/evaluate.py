@@ -329,10 +329,7 @@ class Evaluation:
 
 
 def workers_for(num_networks: int, num_threads: int) -> int:
-    """How many networks to train side by side: in rounds of equal size, so that no core is idle at the end.
-
-    Three networks on two cores are one round. If the third waited for another one, a core would be idle then.
-    """
+    """Networks to train side by side: in rounds of equal size (three on two cores are one); no core idles."""
     rounds = max(1, num_networks // num_threads)
     return -(-num_networks // rounds)
 
