@@ -20,10 +20,9 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
 
     Args:
         path: `out.safetensors`; a store (with `split="test"` for its test clips); or a folder of videos or a CSV
-            list, like the source of `prism.ingest`. Such clips are decoded now and kept in memory: ingest what is
-            too large for that, or is loaded often.
-        options: of `VideoDataset`, and for videos of `IngestConfig`: `num_frames=8, size=64`. No videos are set
-            apart where the folder names no splits, unless `val_fraction` or `test_fraction` says so.
+            list, like the source of `prism.ingest`, whose clips are decoded now and kept in memory.
+        options: of `VideoDataset`, and for videos of `IngestConfig`. Where a folder names no splits, none is cut
+            unless `val_fraction` or `test_fraction` says so.
 
     Raises:
         ArtifactError: the file or the store is missing, damaged, foreign or too new, or has no clips of the split.

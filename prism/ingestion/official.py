@@ -5,7 +5,6 @@ docs/datasets.md shows the trees. A name in a list is never opened as a path: it
 are under the source, so no list can reach beyond it.
 """
 
-import io
 import json
 import os
 import re
@@ -54,10 +53,7 @@ MINIUCF = frozenset((
 class OfficialLists(Layout):
     """Base of the layouts of published data sets: videos at any depth, with annotation files that list them.
 
-    Attributes:
-        annotations: folder of the annotation files, absolute or seen from the source; empty: the source itself,
-            the usual folders in it, and the folders in these.
-        follow_links: search folders that are links.
+    These lie in `annotations`, absolute or seen from the source, else in the source or the usual folders in it.
     """
 
     annotations: str = ""
@@ -129,16 +125,13 @@ def _files(folders: Sequence[Path], *names: Sequence[str]) -> list[Path]:
         files = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
         if None not in files:
             return [file for file in files if file]
-    wanted, looked = ([repr(some[0]) for some in names], [f"'{folder}'" for folder in folders])
-    raise SourceError(
-        f"{' and '.join(wanted)} must lie in one of {', '.join(looked)}. Name their folder with --annotations."
-    )
+    wanted, looked = " and ".join(repr(some[0]) for some in names), ", ".join(f"'{folder}'" for folder in folders)
+    raise SourceError(f"{wanted} must lie in one of {looked}. Name their folder with --annotations.")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a text file that are not empty, with their numbers; any line ends."""
-    lines = enumerate(io.StringIO(read_list(path), newline=None), 1)
-    return ((number, line.strip()) for number, line in lines if line.strip())
+    """The lines of a text file that are not empty, with their numbers."""
+    return ((number, line.strip()) for number, line in enumerate(read_list(path).splitlines(), 1) if line.strip())
 
 
 def _json(path: Path, kind: type) -> Any:

@@ -61,13 +61,12 @@ class IngestConfig(Options, section="ingest"):
     num_frames: Annotated[int, Group("Clips"), between(2, 4096)] = 16
     """Frames per clip (T)."""
     stride: Annotated[int, between(1, 10_000)] = 4
-    """With sampling stride: distance between two frames of a clip, in video frames; a shorter video uses a \
-smaller one."""
+    """With sampling stride: video frames from one frame of a clip to the next; a shorter video uses fewer."""
     size: Annotated[int, between(8, 4096)] = 112
     """Height and width of a clip in pixels; the short side is resized to it, then the centre is cropped."""
     sampling: Literal["stride", "fps", "even"] = "stride"
-    """How far apart the frames of a clip are: `stride` video frames; as far as at `fps` frames a second; or \
-`even`, as far as the video allows, around its centre."""
+    """Distance of a clip's frames: `stride` video frames, as at `fps` frames a second, or `even`, as far \
+as the video allows."""
     fps: Annotated[float, above(0, 1000, "1000")] = 2.0
     """With sampling fps: frames of a clip per second of the video; a shorter video takes them closer."""
     clips_per_video: Annotated[int, at_least(1)] = 1
@@ -104,8 +103,8 @@ the usual folders in it are searched."""
     test_fraction: Annotated[float, SHARE] = 0.2
     """Share of the videos of each class set apart for test, where the source names none; 0 for none."""
     group_pattern: Annotated[str, GROUP_PATTERN] = ""
-    """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), so that \
-recordings are set apart whole; empty: by the column `group` of a CSV list, else videos one by one."""
+    """Regular expression whose first group names the recording of a path (UCF101: `_(g\\d+)_`), which is never \
+parted; empty: by the column `group` of a CSV list, else videos one by one."""
     damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
     """A video with damage outside of its clips, or cut short by more than a tenth: `use` it and list it in \
 damaged.csv, or `skip` it, for which long videos are decoded whole too."""

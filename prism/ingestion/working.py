@@ -69,7 +69,7 @@ class WorkingFolder:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the finished store holds everything, so that only its name is missing."""
+        """Whether only the name of the finished store is missing."""
         return (self.finished / "store.json").is_file() and not self.slots.exists()
 
     def read_journal(self) -> None:
