@@ -99,7 +99,7 @@ def first_table(videos: str, folder: Path) -> None:
     """Three rows of table 1 of videos at the paper's size, in its schedule; the same command goes on."""
     store = folder / "store"
     prism.ingest(videos, store, num_frames=ON_GPU.num_frames, size=ON_GPU.size, random_test_windows=3)
-    rows = {"vpc": [1], "rows": ["prism", "dm", "random"], "recipes": ["wang2024"]}
+    rows = {"vpc": [1], "rows": ["prism", "dm", "random"]}
     print(prism.reproduce("table1", [store], folder, device="cuda", **rows))
 
 
