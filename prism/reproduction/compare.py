@@ -190,7 +190,7 @@ class Comparison:
                 f"{' and '.join(sorted(guides))}, for their order only."
             )
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
-            notes.append("The rate of DM is PRISM's: the paper does not say its own, and DM's code has 30 at VPC 1.")
+            notes.append("DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1.")
         notes += dict.fromkeys(f"Caution: {text}" for line in self.lines for text in line.cautions)
         failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
         return [*notes, *dict.fromkeys(failed)]
