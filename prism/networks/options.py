@@ -26,7 +26,6 @@ class Schedule:
         batch_size: clips of a step.
         lr: learning rate of SGD.
         shift: largest random shift of a clip in time, down and across, as a share of its extent.
-        views: times that a batch holds each of its clips, every time flipped and shifted anew.
         max_grad_norm: a longer gradient of a step is shortened to this norm, over all weights; 0 for no limit.
         stratified: every step holds each class in its share, as far as whole clips go, in place of a random draw.
     """
@@ -35,7 +34,6 @@ class Schedule:
     batch_size: int
     lr: float = 0.01
     shift: float = 0.0
-    views: int = 1
     max_grad_norm: float = 0.0
     stratified: bool = False
 

@@ -38,7 +38,6 @@ def train(
     *,
     seed: int,
     flip: bool | Tensor,
-    criterion: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
     advance: Advance = no_progress,
 ) -> float:
     """Train a network from fresh initial values: SGD with momentum 0.9 and weight decay 5e-4.
@@ -49,7 +48,6 @@ def train(
         seed: seed of initial values, order, dropout, flips and shifts.
         flip: True mirrors a clip with probability one half each time that it is shown. A mask (N,) of booleans
             mirrors the same clips each time.
-        criterion: mean loss of a batch, from the network's outputs and the labels.
         advance: called after every epoch.
 
     Returns:
@@ -73,7 +71,6 @@ def train(
         total = torch.zeros((), device=device)
         network.train()
         for batch in _order(shown.labels, schedule, order).split(schedule.batch_size):
-            batch = batch.repeat(schedule.views)
             # Flips and shifts only move pixels, which a GPU does in a hundredth of the time.
             frames, labels = feed.rows(batch), send(shown.labels[batch], device)
             if isinstance(flip, Tensor):
@@ -86,14 +83,14 @@ def train(
             outputs = network(inputs)
             if isinstance(network, Network):
                 check_output(network, "forward", outputs, inputs)
-            loss = criterion(outputs, labels)
+            loss = functional.cross_entropy(outputs, labels)
             optimizer.zero_grad()
             loss.backward()
             if schedule.max_grad_norm:
                 nn.utils.clip_grad_norm_(network.parameters(), schedule.max_grad_norm)
             optimizer.step([schedule.rate(epoch)])
             # Summed on the device and read once an epoch: reading a loss would wait for the GPU at every step.
-            total += loss.detach() * (len(labels) // schedule.views)
+            total += loss.detach() * len(labels)
         mean_loss = float(total) / len(shown)
         if not math.isfinite(mean_loss):
             raise _diverged(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}", schedule)

@@ -182,23 +182,15 @@ def test_top_k_counts_the_rows_whose_label_is_among_the_k_largest():
     assert math.isclose(top_k(logits[:3], labels[:3], 1), 1 / 3)
 
 
-def batches_of_labels(labels: list[int], *, batch_size: int, epochs: int = 1, seed: int = 0) -> list[list[int]]:
+def steps_of_labels(labels: list[int], *, batch_size: int, epochs: int) -> list[list[int]]:
     """The labels of each step of a stratified training."""
-    clips = random_clips(len(labels), num_classes=max(labels) + 1)
-    clips = Clips(clips.frames, torch.tensor(labels), clips.classes)
-    schedule = Schedule(epochs, batch_size, lr=1e-6, stratified=True)
-    seen: list[list[int]] = []
-
-    def criterion(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        seen.append(labels.tolist())
-        return functional.cross_entropy(outputs, labels)
-
-    train(network(num_classes=max(labels) + 1), clips, PLAIN, schedule, seed=seed, flip=False, criterion=criterion)
-    return seen
+    schedule, draw = Schedule(epochs, batch_size, stratified=True), generator(0, "order")
+    orders = (module._order(torch.tensor(labels), schedule, draw) for _ in range(epochs))
+    return [torch.tensor(labels)[batch].tolist() for order in orders for batch in order.split(batch_size)]
 
 
 def test_a_stratified_epoch_shows_each_class_once_in_every_step_of_as_many_clips():
-    steps = batches_of_labels([0] * 4 + [1] * 4 + [2] * 4, batch_size=3, epochs=2)
+    steps = steps_of_labels([0] * 4 + [1] * 4 + [2] * 4, batch_size=3, epochs=2)
     assert len(steps) == 8
     assert all(sorted(step) == [0, 1, 2] for step in steps)
     assert len({tuple(step) for step in steps}) > 1
