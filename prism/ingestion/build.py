@@ -1,14 +1,14 @@
 """The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
-import contextlib
 import hashlib
 import math
 import os
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, closing, nullcontext, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from importlib import metadata
 from itertools import accumulate
@@ -27,7 +27,7 @@ from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, 
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all, decode_shard
 from prism.ingestion.splits import list_videos, split_videos
-from prism.ingestion.working import WorkingFolder, discard_named, working_folder
+from prism.ingestion.working import WorkingFolder, discard_named
 from prism.machine.executors import completed
 from prism.machine.files import (
     check_output,
@@ -44,6 +44,8 @@ from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
 from prism.machine.threads import stop_signal, stoppable
+
+Done = list[tuple[VideoSource, Outcome]]
 
 PLAN_VERSION = 4
 SHARD_VIDEOS = 16
@@ -99,7 +101,7 @@ def ingest(
         discard_older(output)
         discard_named(output)
         check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
-        with contextlib.ExitStack() as stack:
+        with ExitStack() as stack:
             if not isinstance(source, str | os.PathLike):
                 if config.layout != "auto":
                     raise config.refusal("layout", "auto for a data set object")
@@ -135,10 +137,6 @@ class Plan:
         slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
         return [clips * clip_bytes for clips in accumulate((slots[v.split] for v in self.videos), initial=0)]
 
-    def outcomes(self, folder: WorkingFolder) -> list[tuple[str, Outcome]]:
-        """The path and the outcome of every video."""
-        return [(video.relative, folder.outcomes[number]) for number, video in enumerate(self.videos)]
-
     def to_json(self) -> str:
         """The settings, the decoders, and a digest of the name, class, split, size and time of every video."""
         digest = hashlib.sha256()
@@ -155,7 +153,9 @@ class Plan:
         return canonical_json(content, indent=1)
 
     def task(self, number: int, slots: Path) -> Task:
-        return Task.of(self.videos[number], self.decoding, slots, self.offsets[number])
+        video, offset = self.videos[number], self.offsets[number]
+        path = str(video.path.absolute())
+        return Task(path, video.relative, video.split, str(slots), offset, self.decoding)
 
     @cached_property
     def decoding(self) -> IngestConfig:
@@ -194,7 +194,7 @@ def _stamp(path: Path) -> str:
     digest = hashlib.sha256()
     for file in frame_files(path) if path.is_dir() else [path]:
         digest.update(file.name.encode(errors="surrogateescape"))
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             found = file.stat()
             digest.update(f"/{found.st_size}/{found.st_mtime_ns}/".encode())
     return digest.hexdigest()
@@ -204,7 +204,7 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
     """Decode what an earlier run has not, then put the store together under its final name."""
     for text in plan.listing.notes:
         note(text)
-    folder = working_folder(partial_path(output), plan.to_json(), plan.offsets)
+    folder = WorkingFolder(partial_path(output), plan.to_json(), plan.offsets)
     if folder.restarted:
         note("The source or the settings have changed: starting again.", enabled=progress)
     elif folder.outcomes:
@@ -216,12 +216,13 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
             if _stamp(video.path) != stamp:
                 change = f"video '{video.relative}' was changed or moved since the run began."
                 raise SourceError(f"{change} Run the same command again; it starts again.")
-        _check_classes(plan, folder)
-        for text in _cautions(plan, folder):
+        done = [(video, folder.outcomes[number]) for number, video in enumerate(plan.videos)]
+        skipped = plan.listing.skipped | {video.relative: found.reason for video, found in done if found.reason}
+        _check_classes(done, folder)
+        for text in _cautions(plan, done, skipped):
             note(text)
         with writing(output, plan.offsets[-1]):
-            _assemble(plan, folder)
-            folder.slots.unlink()
+            _assemble(plan, folder, done, skipped)
             folder.journal.unlink()
     with writing(output):
         replace_folder(folder.finished, output)
@@ -242,7 +243,7 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
                         advance()
                 return
             results = decode_all(partial(plan.task, slots=folder.slots), left, workers)
-            with stop_signal() as stopped, contextlib.closing(results):
+            with stop_signal() as stopped, closing(results):
                 for result in results:
                     if result is not None:
                         folder.record(*result)
@@ -254,145 +255,118 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
         folder.sync()
 
 
-def _check_classes(plan: Plan, folder: WorkingFolder) -> None:
+def _check_classes(done: Done, folder: WorkingFolder) -> None:
     """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
     adjectives = {"train": "training", "val": "validation", "test": "test"}
-    of_class: dict[tuple[str, str], list[tuple[str, Outcome]]] = defaultdict(list)
-    for video, named in zip(plan.videos, plan.outcomes(folder), strict=True):
-        of_class[video.split, video.label].append(named)
-    for (split, label), named in of_class.items():
-        if any(outcome.windows for _, outcome in named):
+    of_class: dict[tuple[str, str], Done] = defaultdict(list)
+    for video, outcome in done:
+        of_class[video.split, video.label].append((video, outcome))
+    for (split, label), videos in of_class.items():
+        if any(outcome.windows for _, outcome in videos):
             continue
-        lost = f"class '{label}' has no usable {adjectives[split]} video: all {len(named)} were skipped, the first"
-        sentence = f"{lost} ('{named[0][0]}') because {named[0][1].reason}"
+        lost = (
+            f"class '{label}' has no usable {adjectives[split]} video: all {len(videos)} were skipped, the first"
+        )
+        sentence = f"{lost} ('{videos[0][0].relative}') because {videos[0][1].reason}"
         if split == "train":
             folder.remove()
             raise SourceError(sentence)
         note(f"Caution: {sentence} Splits are not cut again: mend or remove those videos and ingest again.")
 
 
-def _cautions(plan: Plan, folder: WorkingFolder) -> Iterator[str]:
+def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
     """Sentences on the videos that are short, skipped or damaged."""
-    outcomes = dict(plan.outcomes(folder))
-    used = {name: outcome for name, outcome in outcomes.items() if outcome.windows}
+    used = {video.relative: outcome for video, outcome in done if outcome.windows}
     num_frames = plan.config.num_frames
     if short := [name for name, outcome in used.items() if outcome.video_frames < num_frames]:
         yield (
             f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
             f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
         )
-    skipped = plan.listing.skipped | {name: outcome.reason for name, outcome in outcomes.items() if outcome.reason}
     if skipped:
-        total = len(outcomes) + len(plan.listing.skipped)
+        total = len(done) + len(plan.listing.skipped)
         yield f"Skipped {len(skipped):,} of {total:,} videos, see skipped.csv: {why_skipped(skipped)}"
     if damaged := sorted(name for name, outcome in used.items() if outcome.damage):
-        said = f"Used {len(damaged):,} of {len(outcomes):,} videos that are cut short or damaged outside of their"
+        said = f"Used {len(damaged):,} of {len(done):,} videos that are cut short or damaged outside of their"
         first = f"such as '{damaged[0]}': {used[damaged[0]].damage}"
         yield f"{said} clips, see damaged.csv, {first} --damaged skip leaves them out."
 
 
-@dataclass
-class PixelStatistics:
-    """Counts of every value 0..255 of each channel: whole numbers, so the order of clips does not matter."""
+def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation in [0, 1] of the channels, by the counts (3, 256) of their values 0..255.
 
-    counts: np.ndarray = field(default_factory=lambda: np.zeros((3, 256), np.int64))
-
-    def add(self, clip: np.ndarray) -> None:
-        """Count a clip, (T, 3, H, W) uint8."""
-        for channel in range(3):
-            self.counts[channel] += np.bincount(clip[:, channel].ravel(), minlength=256)
-
-    def mean_and_std(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and deviation of each channel in [0, 1]; a constant channel's deviation is one grey level."""
-        means, stds = [], []
-        for counts in self.counts.tolist():
-            n, total, squares = (sum(value**k * count for value, count in enumerate(counts)) for k in range(3))
-            std = math.sqrt(n * squares - total * total) / n
-            means.append(total / n / 255)
-            stds.append((std or 1.0) / 255)
-        return tuple(means), tuple(stds)
+    Whole numbers have no order of clips. A constant channel's deviation is one grey level.
+    """
+    means, stds = [], []
+    for numbers in counts.tolist():
+        n, total, squares = (sum(value**k * number for value, number in enumerate(numbers)) for k in range(3))
+        std = math.sqrt(n * squares - total * total) / n
+        means.append(total / n / 255)
+        stds.append((std or 1.0) / 255)
+    return tuple(means), tuple(stds)
 
 
-def _assemble(plan: Plan, folder: WorkingFolder) -> None:
-    """Write the finished store to `folder.finished`, its `store.json` last."""
+def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, str]) -> None:
+    """Write the finished store to `folder.finished`; its frames get their name last.
+
+    They are the file of slots itself where all are clips, else the clips without the holes between them.
+    """
     shutil.rmtree(folder.finished, ignore_errors=True)
     folder.finished.mkdir()
-    config, shape = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size)
-    clips = _clips(plan, folder, math.prod(shape))
-    sources, outcomes = [source for _, source in clips], plan.outcomes(folder)
-    skipped = plan.listing.skipped | {path: outcome.reason for path, outcome in outcomes if outcome.reason}
-    statistics = PixelStatistics()
-    frames_sha256 = _place_frames(folder, clips, statistics, shape)
-    mean, std = statistics.mean_and_std()
-    counts = {split: sum(source.split == split for source in sources) for split in SPLITS}
+    config, shape, clips = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size), []
+    clip_bytes, frames_path = math.prod(shape), folder.finished / "frames.u8"
+    for (video, outcome), offset in zip(done, plan.offsets, strict=False):
+        for k, window in enumerate(outcome.windows):
+            split = "test-random" if video.split == "test" and k > 0 else video.split
+            where = window.start, window.stride, outcome.video_frames
+            clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where)))
+    # The videos are in order; only the random windows of test videos have to go behind all the others.
+    clips.sort(key=lambda clip: SPLITS.index(clip[1].split))
+    sources, digest, counts = [source for _, source in clips], hashlib.sha256(), np.zeros((3, 256), np.int64)
+    is_whole = [start for start, _ in clips] == list(range(0, plan.offsets[-1], clip_bytes))
+    with folder.slots.open("rb") as slots, nullcontext() if is_whole else frames_path.open("wb") as frames:
+        for start, source in clips:
+            # Only what follows a hole, or stands behind its video's other clips, needs a seek.
+            if slots.tell() != start:
+                slots.seek(start)
+            data = slots.read(clip_bytes)
+            digest.update(data)
+            if source.split == "train":
+                clip = np.frombuffer(data, np.uint8).reshape(shape)
+                counts += [np.bincount(clip[:, channel].ravel(), minlength=256) for channel in range(3)]
+            if frames:
+                frames.write(data)
+        if frames:
+            frames.flush()
+            os.fsync(frames.fileno())
+    mean, std = mean_and_std(counts)
+    splits = Counter(source.split for source in sources)
     header = StoreHeader(
         num_frames=config.num_frames,
         size=(config.size, config.size),
         classes=tuple(ordered_classes(source.label for source in sources)),
         # Only a store that has random windows of test videos speaks of them.
-        splits={split: count for split, count in counts.items() if count or split != "test-random"},
+        splits={split: splits[split] for split in SPLITS if splits[split] or split != "test-random"},
         num_skipped=len(skipped),
         flip=plan.flip,
         mean=mean,
         std=std,
         settings=as_dict(config),
         sha256={
-            "frames.u8": frames_sha256,
+            "frames.u8": digest.hexdigest(),
             "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
         },
     )
     _write(folder.finished / "skipped.csv", csv_text(("path", "reason"), sorted(skipped.items())))
-    if damaged := sorted((path, outcome.damage) for path, outcome in outcomes if outcome.damage):
+    if damaged := sorted((video.relative, outcome.damage) for video, outcome in done if outcome.damage):
         _write(folder.finished / "damaged.csv", csv_text(("path", "damage"), damaged))
     _write(folder.finished / "store.json", header.to_json())
     sync_folder(folder.finished)
-
-
-def _clips(plan: Plan, folder: WorkingFolder, clip_bytes: int) -> list[tuple[int, ClipSource]]:
-    """Every clip with the byte where its slot starts, in the order of the store."""
-    clips = []
-    for number, video in enumerate(plan.videos):
-        outcome = folder.outcomes[number]
-        for k, window in enumerate(outcome.windows):
-            split = "test-random" if video.split == "test" and k > 0 else video.split
-            source = ClipSource(
-                split, video.label, video.relative, window.start, window.stride, outcome.video_frames
-            )
-            clips.append((folder.offsets[number] + k * clip_bytes, source))
-    # The videos are in order; only the random windows of test videos have to go behind all the others.
-    return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
-
-
-def _place_frames(
-    folder: WorkingFolder, clips: list[tuple[int, ClipSource]], statistics: PixelStatistics, shape: tuple[int, ...]
-) -> str:
-    """Make `frames.u8`, count its training pixels and return its SHA-256.
-
-    It is the file of slots itself where all are clips, else the clips without the holes between them.
-    """
-    digest, path, num_bytes = hashlib.sha256(), folder.finished / "frames.u8", math.prod(shape)
-    is_whole = [start for start, _ in clips] == list(range(0, folder.offsets[-1], num_bytes))
-    is_there = False
     if is_whole:
-        # Not every file system gives a file a second name.
-        with contextlib.suppress(OSError):
-            os.link(folder.slots, path)
-            is_there = True
-    with folder.slots.open("rb") as slots, contextlib.nullcontext() if is_there else path.open("wb") as frames:
-        for start, source in clips:
-            # Only what follows a hole, or stands behind its video's other clips, needs a seek.
-            if slots.tell() != start:
-                slots.seek(start)
-            data = slots.read(num_bytes)
-            digest.update(data)
-            if source.split == "train":
-                statistics.add(np.frombuffer(data, np.uint8).reshape(shape))
-            if frames:
-                frames.write(data)
-        if frames:
-            frames.flush()
-            os.fsync(frames.fileno())
-    return digest.hexdigest()
+        os.replace(folder.slots, frames_path)
+        sync_folder(folder.finished)
+    else:
+        folder.slots.unlink()
 
 
 def _write(path: Path, text: str) -> str:

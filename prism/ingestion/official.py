@@ -146,7 +146,7 @@ class Ucf101(OfficialLists):
     # HandstandPushups, HandStandPushups.
     ignores_case = True
 
-    def listed(self, folders: Sequence[Path]) -> Iterator[Listed]:
+    def listed(self, folders: Sequence[Path]) -> Iterable[Listed]:
         """A path in each line, and the number of its class, which says no more."""
         names = [(f"{name}0{self.official_split}.txt",) for name in ("trainlist", "testlist")]
         labels = dict[str, str]()

@@ -3,26 +3,25 @@
 No library's pool does it: those of `multiprocessing`, `concurrent.futures` and `pebble` import the main module in
 every process, so that a script without a main guard runs twice, or fork one that has threads and a GPU. Here
 `python -m prism.ingestion.pool` reads tasks, writes outcomes as lines of JSON, and inherits nothing. The video
-that ended it is known, and tried again after all others, alone: another video may have taken all the memory.
+that ended it is known, and tried once more in a new one: another video may have taken all the memory.
 """
 
 import contextlib
 import json
 import os
 import queue
+import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import Outcome, read_clips
-from prism.ingestion.listing import VideoSource
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
 from prism.ingestion.working import sync_slots
@@ -43,10 +42,6 @@ class Task:
     slots: str
     offset: int
     config: IngestConfig
-
-    @classmethod
-    def of(cls, video: VideoSource, config: IngestConfig, slots: Path, offset: int) -> "Task":
-        return cls(str(video.path.absolute()), video.relative, video.split, str(slots), offset, config)
 
 
 def decode(task: Task) -> Outcome:
@@ -77,47 +72,30 @@ def decode(task: Task) -> Outcome:
 
 
 def main() -> None:
-    """Answer every task on stdin on stdout until stdin ends."""
+    """Answer every task on stdin on stdout until stdin ends.
+
+    The system keeps the limits: what needs too much memory fails, and what takes too long ends this process. A
+    library that hangs or computes for hours comes to no line of Python.
+    """
     # Answers have a channel of their own: what a library prints must not be taken for one.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
     print(READY, file=answers)
-    config_of = lru_cache(IngestConfig)
     for line in sys.stdin:
         values = json.loads(line)
-        task = Task(**values | {"config": config_of(**values["config"])})
+        task = Task(**values | {"config": IngestConfig(**values["config"])})
+        # macOS has the limit, but takes no number for it; and there may be a lower one already.
+        with contextlib.suppress(ValueError):
+            resource.setrlimit(
+                resource.RLIMIT_AS, (task.config.max_decode_bytes, resource.getrlimit(resource.RLIMIT_AS)[1])
+            )
+        signal.setitimer(signal.ITIMER_REAL, task.config.max_decode_seconds)
         try:
-            with _bounded(task):
-                answer = decode(task).to_dict()
+            answer = decode(task).to_dict()
         except OutputError as error:
             answer = {"error": str(error)}
-        print(json.dumps(answer), file=answers)
-
-
-@contextlib.contextmanager
-def _bounded(task: Task) -> Iterator[None]:
-    """Let the system keep the limits: what needs too much memory fails, what takes too long ends this process.
-
-    A library that hangs or computes for hours comes to no line of Python: only the end of the process stops it.
-    Windows has neither limit: there a video takes what it takes.
-    """
-    with contextlib.suppress(ImportError, ValueError):
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = task.config.max_decode_bytes
-        wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-        # macOS has the limit, but takes no number for it.
-        resource.setrlimit(resource.RLIMIT_AS, (wanted, most))
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, task.config.max_decode_seconds)
-    try:
-        yield
-    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        print(json.dumps(answer), file=answers)
 
 
 class Worker:
@@ -129,10 +107,8 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
-            # Ctrl-C goes to the parent's process group; the parent decides what it means. Each line is one
-            # system's word for a group of one's own, and nothing on the other.
+            # Ctrl-C goes to the parent's process group; the parent decides what it means.
             process_group=0,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             # The child finds this very package, however the parent found it.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         )
@@ -141,7 +117,6 @@ class Worker:
 
     def ask(self, task: Task) -> Outcome | str:
         """Have a video decoded; where that ends the process, how it ended."""
-        assert self.process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             print(json.dumps(asdict(task)), file=self.process.stdin, flush=True)
         answer = self._line()
@@ -169,56 +144,53 @@ class Worker:
 
 
 def decode_all(
-    task_of: Callable[[int], Task], numbers: Sequence[int], num_workers: int, tries_again: bool = True
+    task_of: Callable[[int], Task], numbers: Sequence[int], num_workers: int
 ) -> Generator[tuple[int, Outcome] | None]:
     """Decode videos with several processes: outcomes as they come, and None now and then, to look around.
 
     Raises:
         OutputError: clips cannot be written.
     """
-    own, workers, again, is_closed = threading.local(), [], [], threading.Event()
-    results: queue.SimpleQueue[Future[tuple[int, Outcome | str]]] = queue.SimpleQueue()
+    own, workers, is_closed = threading.local(), list[Worker](), threading.Event()
+    results: queue.SimpleQueue[Future[tuple[int, Outcome]]] = queue.SimpleQueue()
 
-    def decode_one(number: int) -> tuple[int, Outcome | str]:
-        if getattr(own, "worker", None) is None:
-            own.worker = Worker()
-            workers.append(own.worker)
-        found = "" if is_closed.is_set() else own.worker.ask(task_of(number))
-        if isinstance(found, str):
+    def decode_one(number: int) -> tuple[int, Outcome]:
+        task, found = task_of(number), ""
+        for _ in range(2):
+            worker = getattr(own, "worker", None)
+            if worker is None:
+                worker = own.worker = Worker()
+                workers.append(worker)
+            found = "" if is_closed.is_set() else worker.ask(task)
+            if isinstance(found, Outcome):
+                return number, found
             own.worker = None
-        return number, found
+            if found == "SIGALRM":
+                most = f"max_decode_seconds = {task.config.max_decode_seconds:g}"
+                return number, Outcome(reason=f"decoding it takes longer than {most}.")
+            if is_closed.is_set():
+                break
+        return number, Outcome(reason=f"decoding it ended its process ({found}).")
 
-    with ThreadPoolExecutor(num_workers) as threads:
-        try:
-            for number in numbers:
-                threads.submit(decode_one, number).add_done_callback(results.put)
-            left = len(numbers)
-            while left:
-                try:
-                    number, found = results.get(timeout=0.2).result()
-                except queue.Empty:
-                    yield None
-                    continue
+    threads = ThreadPoolExecutor(num_workers)
+    try:
+        for number in numbers:
+            threads.submit(decode_one, number).add_done_callback(results.put)
+        left = len(numbers)
+        while left:
+            try:
+                yield results.get(timeout=0.2).result()
                 left -= 1
-                if isinstance(found, Outcome):
-                    yield number, found
-                elif found == "SIGALRM":
-                    most = f"max_decode_seconds = {task_of(number).config.max_decode_seconds:g}"
-                    yield number, Outcome(reason=f"decoding it takes longer than {most}.")
-                elif tries_again:
-                    again.append(number)
-                else:
-                    yield number, Outcome(reason=f"decoding it ended its process ({found}).")
-        finally:
-            is_closed.set()
-            # The threads wait for their processes.
-            for worker in tuple(workers):
-                worker.process.kill()
-            threads.shutdown(cancel_futures=True)
-            for worker in workers:
-                worker.end()
-    if again:
-        yield from decode_all(task_of, again, 1, tries_again=False)
+            except queue.Empty:
+                yield None
+    finally:
+        is_closed.set()
+        # The threads wait for their processes.
+        for worker in tuple(workers):
+            worker.process.kill()
+        threads.shutdown(cancel_futures=True)
+        for worker in workers:
+            worker.end()
 
 
 def decode_shard(shard: Sequence[tuple[int, Task]]) -> list[tuple[int, Outcome]]:

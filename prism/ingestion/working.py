@@ -17,7 +17,6 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from prism.errors import OutputError
@@ -28,27 +27,71 @@ from prism.machine.text_io import count, parse_json
 SYNC_SECONDS = 3.0
 
 
-@dataclass
 class WorkingFolder:
-    """The folder of an unfinished store, for a run that holds the lock of the store.
+    """The folder of an unfinished store: the one of the same plan that is there, or a new one.
 
-    `offsets` are those of `Plan`; `outcomes` are of the videos that are done, by their position; `restarted` says
-    that an unfinished store of another plan was here.
+    The run holds the lock of the store. `offsets` are those of `Plan`; `outcomes` are of the videos that are done,
+    by their position; `restarted` says that an unfinished store of another plan was here.
     """
 
-    path: Path
-    plan: str
-    offsets: Sequence[int]
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
-    restarted: bool = False
-    _waiting: list[str] = field(default_factory=list)
-    _synced: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self) -> None:
+    def __init__(self, path: Path, plan: str, offsets: Sequence[int]) -> None:
+        self.path, self.offsets, self.outcomes = path, offsets, dict[int, Outcome]()
         # A decoding process that outlived a killed run must not write into the slots of another plan.
-        self.slots = self.path / f"slots-{hashlib.sha256(self.plan.encode()).hexdigest()[:16]}.u8"
-        self.journal = self.path / "journal.jsonl"
-        self.finished = self.path / "store"
+        self.slots = path / f"slots-{hashlib.sha256(plan.encode()).hexdigest()[:16]}.u8"
+        self.journal, self.finished, file = path / "journal.jsonl", path / "store", path / "plan.json"
+        self._waiting, self._synced = list[str](), time.monotonic()
+        with writing(path):
+            path.mkdir(exist_ok=True)
+        is_same = file.is_file() and file.read_bytes() == plan.encode()
+        self.restarted = file.exists() and not is_same
+        if is_same and self.slots.exists() and self.journal.exists():
+            self._read_journal()
+        elif not (is_same and self.is_complete):
+            self._begin(file, plan.encode())
+
+    def _begin(self, file: Path, plan: bytes) -> None:
+        names = {entry.name for entry in self.path.iterdir()}
+        slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
+        if not names <= {"plan.json", "journal.jsonl", "store", *slots}:
+            raise OutputError(f"'{self.path}' is in the way, and no unfinished store. Move it away.")
+        try:
+            with writing(self.path, self.offsets[-1]):
+                # The plan goes first, and comes last: it promises the other files.
+                for name in ("plan.json", "journal.jsonl", *sorted(slots)):
+                    (self.path / name).unlink(missing_ok=True)
+                shutil.rmtree(self.finished, ignore_errors=True)
+                self.journal.touch()
+                with self.slots.open("wb") as empty:
+                    empty.truncate(self.offsets[-1])
+                # A full disk shows now rather than later.
+                if shutil.disk_usage(self.path).free < self.offsets[-1]:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                write_synced(file, plan)
+                sync_folder(self.path)
+        except OutputError:
+            self.remove()
+            raise
+
+    def _read_journal(self) -> None:
+        """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
+        whole = 0
+        for line in self.journal.read_bytes().splitlines(keepends=True):
+            try:
+                entry = parse_json(line.decode())
+                video, outcome = count(entry["video"]), Outcome.from_dict(entry["outcome"])
+            except (ValueError, KeyError, TypeError):
+                break
+            if not line.endswith(b"\n") or video >= len(self.offsets) - 1:
+                break
+            self.outcomes[video] = outcome
+            whole += len(line)
+        with writing(self.journal):
+            os.truncate(self.journal, whole)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether only the name of the finished store is missing."""
+        return (self.finished / "store.json").is_file() and not self.slots.exists()
 
     def record(self, video: int, outcome: Outcome) -> None:
         """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
@@ -67,34 +110,12 @@ class WorkingFolder:
         self._waiting.clear()
         self._synced = time.monotonic()
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether only the name of the finished store is missing."""
-        return (self.finished / "store.json").is_file() and not self.slots.exists()
-
-    def read_journal(self) -> None:
-        """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
-        whole = 0
-        for line in self.journal.read_bytes().splitlines(keepends=True):
-            try:
-                entry = parse_json(line.decode())
-                video, outcome = count(entry["video"]), Outcome.from_dict(entry["outcome"])
-            except (ValueError, KeyError, TypeError):
-                break
-            if not line.endswith(b"\n") or video >= len(self.offsets) - 1:
-                break
-            self.outcomes[video] = outcome
-            whole += len(line)
-        with writing(self.journal):
-            os.truncate(self.journal, whole)
-
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def sync_slots(slots: Path) -> None:
     """Put what is written into the slots on disk."""
-    # Windows syncs only files that are open for writing.
     with writing(slots), slots.open("r+b") as file:
         os.fsync(file.fileno())
 
@@ -105,44 +126,3 @@ def discard_named(store: Path) -> None:
     with contextlib.suppress(OSError):
         if store.exists() and {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
             shutil.rmtree(path)
-
-
-def working_folder(path: Path, plan: str, offsets: Sequence[int]) -> WorkingFolder:
-    """The working folder of a plan: the one that is there, or a new one with room for every clip."""
-    with writing(path):
-        path.mkdir(exist_ok=True)
-    folder, file = WorkingFolder(path, plan, offsets), path / "plan.json"
-    is_same = file.is_file() and file.read_bytes() == plan.encode()
-    folder.restarted = file.exists() and not is_same
-    if is_same and folder.is_complete:
-        return folder
-    if is_same and folder.slots.exists() and folder.journal.exists():
-        folder.read_journal()
-        return folder
-    names = {entry.name for entry in path.iterdir()}
-    slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
-    if not names <= {"plan.json", "journal.jsonl", "store", *slots}:
-        raise OutputError(f"'{path}' is in the way, and no unfinished store. Move it away.")
-    try:
-        with writing(path, offsets[-1]):
-            # The plan goes first, and comes last: it promises the other files.
-            for name in ("plan.json", "journal.jsonl", *sorted(slots)):
-                (path / name).unlink(missing_ok=True)
-            shutil.rmtree(folder.finished, ignore_errors=True)
-            folder.journal.touch()
-            with folder.slots.open("wb") as empty:
-                empty.truncate(offsets[-1])
-                # Space that is taken at once: a full disk shows now rather than later.
-                if offsets[-1] and hasattr(os, "posix_fallocate"):
-                    try:
-                        os.posix_fallocate(empty.fileno(), 0, offsets[-1])
-                    except OSError as error:
-                        # Not every file system can.
-                        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-                            raise
-            write_synced(file, plan.encode())
-            sync_folder(path)
-    except OutputError:
-        folder.remove()
-        raise
-    return folder
