@@ -10,7 +10,7 @@ from conftest import write_store
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.keyframes import evenly_spread
-from prism.artifacts.results import HEADINGS, TASK, Data, NetworkRun, Result, Subject
+from prism.artifacts.results import TASK, Data, NetworkRun, Result, Subject, metrics_of
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 
@@ -80,14 +80,14 @@ class Exhibit:
         """The result of a condensed set."""
         made = CondensedSet.load(path)
         counts = (len(made), made.num_keyframes, path.stat().st_size, made.float32_bytes)
-        return self.save(
-            Subject("condensed", path.name, "prism", *counts, {"vpc": 1, "seed": 0}), label, **changes
-        )
+        about = {"vpc": 1, "seed": 0}, made.fingerprint, len(made)
+        return self.save(Subject("condensed", path.name, "prism", *counts, *about), label, **changes)
 
     def of_store(self, method: str, clips: int, **changes: Any) -> Path:
         """The result of real clips: `full` or `subset`."""
         num_bytes = clips * self.store.clip_bytes
-        subject = Subject("store", "store", method, clips, clips * 8, num_bytes, 4 * num_bytes, {})
+        about = 4 * num_bytes, {}, self.store.fingerprint, clips
+        subject = Subject("store", "store", method, clips, clips * 8, num_bytes, *about)
         return self.save(subject, method, **changes)
 
     def save(self, subject: Subject, label: str, **changes: Any) -> Path:
@@ -99,7 +99,8 @@ class Exhibit:
         first = changes.pop("first_seed", 0)
         shares = changes.pop("shares", (0.4, 0.5, 0.6))
         num_train = len(self.store.positions("train"))
-        chance = {metric: 1 / len(self.store.classes) + k / 100 for k, metric in enumerate(HEADINGS)}
+        metrics = metrics_of(len(self.store.classes))
+        chance = {metric: 1 / len(self.store.classes) + k / 100 for k, metric in enumerate(metrics)}
         data = Data(
             "store",
             self.store.fingerprint,
@@ -108,6 +109,7 @@ class Exhibit:
             len(self.store.classes),
             chance,
             4 * num_train * self.store.clip_bytes,
+            len(self.store.classes),
         )
         fields: dict[str, Any] = {
             "task": TASK,
@@ -120,7 +122,7 @@ class Exhibit:
                 "processor": "a cpu",
             },
         }
-        lead, *others = HEADINGS
+        lead, *others = metrics
         scores = [{lead: share} | dict.fromkeys(others, 0.9) for share in shares]
         runs = tuple(NetworkRun(seed, some, 0.1, 2.0) for seed, some in enumerate(scores, first))
         path = self.folder / f"result{len(list(self.folder.glob('result*.json')))}.json"

@@ -11,17 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from statistics import fmean, stdev, variance
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
-from prism.artifacts.results import SEEDS, NetworkRun, Result
+from prism.artifacts.results import SEEDS, Result
 from prism.config import as_list
 from prism.errors import ArtifactError
 from prism.machine.text_io import canonical_json, first_difference
 
-LEVEL = 0.95  # The share of all intervals that hold the true value.
 NO_WIDTH = 1e-9  # Errors below it are rounding: two scores on fewer than ten million clips differ by more.
 NO_INTERVAL = (
     "A lead with [–] has no interval: all values behind it are equal. Scores are shares of the clips, so that "
@@ -31,11 +30,11 @@ NO_INTERVAL = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, or a difference of means, with the standard error of that mean and its degrees of freedom."""
+    """A mean with its standard error and the degrees of freedom of that error."""
 
     mean: float
     error: float
-    degrees: float
+    degrees: int
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -55,16 +54,6 @@ def of_mean(values: Sequence[float]) -> Estimate | None:
     if len(values) < 2:
         return None
     return Estimate(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
-
-
-def of_difference(values: Sequence[float], others: Sequence[float]) -> Estimate | None:
-    """The mean of values less that of others, where no value belongs to another one (Welch)."""
-    if min(len(values), len(others)) < 2:
-        return None
-    ours, theirs = (variance(some) / len(some) for some in (values, others))
-    share = ours / (ours + theirs) if ours + theirs else 0.5
-    degrees = 1 / (share**2 / (len(values) - 1) + (1 - share) ** 2 / (len(others) - 1))
-    return Estimate(fmean(values) - fmean(others), math.sqrt(ours + theirs), degrees)
 
 
 @dataclass(frozen=True)
@@ -104,114 +93,76 @@ class Sample:
         return f"{100 * self.mean:.1f} ± {'–' if spread is None else f'{100 * spread:.1f}'} ({sets}{each})"
 
     def lead(self, other: "Sample") -> Estimate | None:
-        """The lead over another sample; None where either has one set.
+        """The lead over a sample of the same seeds; None where the seeds differ, or there is one alone.
 
-        Where both samples have the same seeds, sets of one seed are paired, and what they share, like their
-        networks' seeds, does not widen the interval. Otherwise all sets of both count, as independent ones.
+        Sets of one seed are paired: what they share, like their networks' seeds, does not widen the interval.
         """
         ours, theirs = self.means, other.means
-        if ours.keys() == theirs.keys():
-            return of_mean([ours[seed] - theirs[seed] for seed in ours])
-        return of_difference(list(ours.values()), list(theirs.values()))
+        return of_mean([ours[seed] - theirs[seed] for seed in ours]) if ours.keys() == theirs.keys() else None
 
 
 def lead(
     results: Iterable[Result | str | Path], others: Iterable[Result | str | Path], metric: str = ""
 ) -> Estimate:
-    """How far some sets score above others: the difference of their means, with a 95 % interval over sets.
+    """How far some sets score above others of the same seeds: the mean difference, with a 95 % interval over sets.
 
-    Either group holds one result for each of several sets of different seeds, made and scored alike; where each
-    network draws real clips of its own (`train_vpc`), each of them is a set, and one result may do. Sets of one
-    seed are paired where both groups have the same seeds; otherwise Welch's interval is taken. The schedules of
-    the groups may differ; their networks must not.
+    Either group holds a result, or its file, for each of two or more seeds, made and scored alike. The schedules
+    of the groups may differ; their networks must not. `metric` is `top1` or `top5`.
 
     Warned of are sets of a group that share networks, those that scored or those that they were condensed under,
     whose error no interval over sets can see; sets that hold the same videos; equal values, which give no
     interval; and results with a caution.
 
-    Args:
-        results: results, or their files.
-        others: results of the other group, or their files.
-        metric: `top1` or `top5`.
-
     Raises:
         ArtifactError: a result cannot be read, was scored otherwise than the first of its group, is of another
-            network or other data than the other group, or of a set that its group has already; or a group has
-            fewer than two sets.
+            network or other data than the other group, or of a set that its group has already; or the groups are
+            not of the same two or more seeds.
     """
     groups = [
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
         for some in (results, others)
     ]
-    _check_comparable(groups, metric)
-    said = list[str]()
-    for some in groups:
-        own = [f"'{one.label}': {one.caution}" for one in some if one.caution]
-        said.append("\n".join([*own, *doubts_of(some[0].label, some)]))
-    found = sample_of(groups[0], metric).lead(sample_of(groups[1], metric))
-    assert found is not None
-    for warning in filter(None, [*said, "" if found.interval else NO_INTERVAL]):
-        warnings.warn(warning, stacklevel=2)
-    return found
-
-
-def _check_comparable(groups: Sequence[Sequence[Result]], metric: str) -> None:
-    first, counts = groups[0][0], []
+    first = groups[0][0]
+    if metric and metric not in first.metrics:
+        raise ArtifactError(f"metric = {metric!r}, but the scores are {', '.join(first.metrics)}.")
     for group in groups:
-        counts.append(sum(len(one.runs) if _draws_by_network(one) else 1 for one in group))
-        pairs = [(group[0], first, False), *((one, group[0], True) for one in group)]
-        for one, other, is_own in pairs:
-            if (found := _facts(one, is_own)) != (wanted := _facts(other, is_own)):
+        for one, other, facts in ((group[0], first, _scoring), *((one, group[0], _making) for one in group)):
+            if (found := facts(one)) != (wanted := facts(other)):
                 difference = first_difference(found, wanted)
                 raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
-        if len(_runs_by_set(group)) < counts[-1]:
+        if len(dict(_by_set(group))) < len(group):
             raise ArtifactError(
                 f"two results of '{group[0].label}' are of one set, or of sets with the same seeds. A group has "
                 "one result for each set: add networks to it with --seeds and --resume."
             )
-    if min(counts) < 2:
-        raise ArtifactError(
-            f"a lead needs two sets or more on either side, got {counts[0]} and {counts[1]}: one set says nothing "
-            "of the next one. Make more with other seeds (--seed)."
-        )
-    if metric and metric not in first.metrics:
-        raise ArtifactError(f"metric = {metric!r}, but the scores are {', '.join(first.metrics)}.")
+    ours, theirs = (sample_of(some, metric) for some in groups)
+    if not (found := ours.lead(theirs)):
+        seeds = " and ".join(", ".join(map(str, some.scores)) for some in (ours, theirs))
+        raise ArtifactError(f"a lead needs sets of the same two or more seeds on either side, got {seeds}.")
+    said = [
+        [*(f"'{one.label}': {one.caution}" for one in some if one.caution), *doubts_of(some)] for some in groups
+    ]
+    for warning in filter(None, [*map("\n".join, said), "" if found.interval else NO_INTERVAL]):
+        warnings.warn(warning, stacklevel=2)
+    return found
 
 
-def _facts(result: Result, is_own: bool) -> dict[str, Any]:
-    """The scoring of a result, which must be that of the other group; for its own group its making, too."""
+def _scoring(result: Result) -> dict[str, Any]:
     network = {key: result.config.get(key) for key in ("model", "width", "hidden")}
-    data = {"data": result.data.fingerprint, "split": result.data.split}
-    scored = {"task": result.task, "protocol": result.protocol, **data, "network": network}
-    if not is_own:
-        return scored
-    made = result.subject.making
-    if "set" in made and result.subject.kind == "condensed":
-        # Only the caller, who puts sets without a seed into one group, knows how they were made.
-        made = {"method": made["method"], "store": made["store"]}
+    return dict(zip(("data", "split", "protocol", "task"), result.group, strict=True)) | {"network": network}
+
+
+def _making(result: Result) -> dict[str, Any]:
     schedule = {key: value for key, value in result.config.items() if key not in ("seed", "seeds")}
-    return {**scored, "made": made, "config": schedule}
+    return {**_scoring(result), "made": result.subject.making, "config": schedule}
 
 
 def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
     """The scores of a group by a metric (the leading one), for each set by its seed or what else tells it."""
-    named = metric or results[0].metrics[0]
-    scores = {key: [run.scores[named] for run in runs.values()] for key, runs in _runs_by_set(results).items()}
-    return Sample(scores)
-
-
-def _runs_by_set(results: Sequence[Result]) -> dict[Any, dict[int, NetworkRun]]:
-    """The networks of each set of a group by their seeds."""
-    runs: dict[Any, dict[int, NetworkRun]] = {}
+    named, runs = metric or results[0].metrics[0], dict[Any, dict[int, float]]()
     for key, result in _by_set(results):
-        for run in result.runs:
-            runs.setdefault((key, run.seed) if _draws_by_network(result) else key, {})[run.seed] = run
-    return runs
-
-
-def _draws_by_network(result: Result) -> bool:
-    """Whether each network drew real clips of its own, which are a set of their own."""
-    return (result.subject.kind, result.subject.method) == ("store", "subset")
+        runs.setdefault(key, {}).update((run.seed, run.scores[named]) for run in result.runs)
+    return Sample({key: list(scores.values()) for key, scores in runs.items()})
 
 
 def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
@@ -223,34 +174,33 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
     every = [canonical_json([config.get(name) for name in SEEDS]) for config in configs]
     alone = len(set(seeds)) == len(set(every))
     keys = [
-        (result.subject.fingerprint or id(result)) if seed is None else seed if alone else all_seeds
+        result.subject.fingerprint if seed is None else seed if alone else all_seeds
         for result, seed, all_seeds in zip(results, seeds, every, strict=True)
     ]
     return list(zip(keys, results, strict=True))
 
 
-def doubts_of(label: str, results: Sequence[Result]) -> list[str]:
+def doubts_of(results: Sequence[Result]) -> list[str]:
     """Sentences on what the sets of a group share, by which they are not independent, as far as results tell."""
-    sets = dict(_by_set(results))
-    networks = Counter(seed for runs in _runs_by_set(results).values() for seed in runs)
-    error = "what they have in common is an error that no interval over sets can see. Give each set"
-    judged = (
-        f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {error} networks of "
-        "its own: with --seeds 3 those of --seed 0, 3, 6 and so on."
-    )
-    made = (
-        f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {error} a "
-        "--network-seed of its own."
-    )
-    copied = (
-        f"{len(sets)} sets of “{label}” hold the same videos as another one: they are one set that counts several "
-        "times, and the error over sets is too small. Of a method that draws nothing, as herding, --embedder-seed "
-        "makes another set."
-    )
+    sets, label = dict(_by_set(results)), results[0].label
+    pairs = {(key, run.seed) for key, one in _by_set(results) for run in one.runs}
+    networks, num_sets = Counter(seed for _, seed in pairs), f"{len(sets)} sets of “{label}”"
+    error = "no interval over sets can see the error that they have in common. Give each set"
+    judged = f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {error} networks"
+    made, copied = "were condensed under the same networks", "hold the same videos"
     shared = [
-        (sum(count > 1 for count in networks.values()), judged),
-        (_num_alike(one.subject.config.get("network_seed") for one in sets.values()), made),
-        (_num_alike(one.subject.videos or None for one in sets.values()), copied),
+        (
+            sum(count > 1 for count in networks.values()),
+            f"{judged} of its own: with --seeds 3 those of --seed 0, 3, 6 and so on.",
+        ),
+        (
+            _num_alike(one.subject.config.get("network_seed") for one in sets.values()),
+            f"{num_sets} {made} as another one: {error} a --network-seed of its own.",
+        ),
+        (
+            _num_alike(one.subject.videos or None for one in sets.values()),
+            f"{num_sets} {copied} as another one. Of a method that draws nothing, --embedder-seed makes others.",
+        ),
     ]
     return [f"{count:,} of {said}" for count, said in shared if count]
 
@@ -261,14 +211,9 @@ def _num_alike(values: Iterable[Any]) -> int:
 
 
 @cache
-def t_quantile(degrees: float, level: float = LEVEL) -> float:
-    """The t within which a share `level` of Student's distribution lies, on either side of 0.
-
-    Args:
-        degrees: degrees of freedom, 1 or more; not always a whole number (Welch).
-        level: between 0 and 1.
-    """
+def t_quantile(degrees: int) -> float:
+    """The t within which 95 % of Student's distribution lie, on either side of 0."""
     # The angle in t = √degrees · tan(angle) has a density like cos(angle)^(degrees − 1), on a finite range.
     angles = np.linspace(0, math.pi / 2, 20_001)
     shares = np.cumsum(np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1))
-    return math.sqrt(degrees) * math.tan(np.interp(level, shares / shares[-1], angles[1:]))
+    return math.sqrt(degrees) * math.tan(np.interp(0.95, shares / shares[-1], angles[1:]))

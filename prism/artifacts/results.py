@@ -54,8 +54,8 @@ class Subject:
         num_bytes: bytes on disk (for a store: of the clips used, as uint8).
         float32_bytes: bytes as the paper counts them, 4 for each stored value.
         config: options of the run that made the set.
-        fingerprint: digest of the set or store; empty in results of earlier versions, as is `videos`.
-        stored_clips: clips that the set holds: with takes more than `num_videos`, by default as many.
+        fingerprint: digest of the set or store.
+        stored_clips: clips that the set holds: with takes more than `num_videos`.
         made_from: fingerprint of the store that the set was made from, where that is not the one that scores.
         shared_videos: scored videos that seem to be among the training videos of another store.
         videos: digest of a set apart from what it records of its making, equal for copies under two seeds.
@@ -69,15 +69,11 @@ class Subject:
     num_bytes: int
     float32_bytes: int
     config: dict[str, Any]
-    fingerprint: str = ""
-    stored_clips: int = 0
+    fingerprint: str
+    stored_clips: int
     made_from: str = ""
     shared_videos: int = 0
     videos: str = ""
-
-    def __post_init__(self) -> None:
-        if self.stored_clips == 0:
-            object.__setattr__(self, "stored_clips", self.num_videos)
 
     @property
     def making(self) -> dict[str, Any]:
@@ -86,7 +82,7 @@ class Subject:
         made["options"] = {key: value for key, value in self.config.items() if key not in SEEDS}
         # A set without a seed, as of another tool, may be anything: it is a group of its own.
         has_seed = any(type(self.config.get(name)) is int for name in SEEDS)
-        return made if has_seed else {**made, "set": self.fingerprint or self.path}
+        return made if has_seed else {**made, "set": self.fingerprint}
 
     def warn_leaks(self) -> str:
         """A sentence where clips of another store were trained on, which may be some that score; or nothing."""
@@ -112,7 +108,7 @@ class Data:
         fingerprint: digest of the store's clips and labels.
         chance: for each metric the score of random guesses, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
-        scored_classes: classes that have a clip in the split; by default all.
+        scored_classes: classes that have a clip in the split.
     """
 
     path: str
@@ -122,11 +118,7 @@ class Data:
     num_classes: int
     chance: dict[str, float]
     train_float32_bytes: int
-    scored_classes: int = 0
-
-    def __post_init__(self) -> None:
-        if self.scored_classes == 0:
-            object.__setattr__(self, "scored_classes", self.num_classes)
+    scored_classes: int
 
 
 @dataclass(frozen=True)
@@ -289,13 +281,11 @@ def _problem(found: Result) -> str:
     """The first thing that is wrong with a result of an untrusted file, whose types are right; or nothing."""
     subject, data, runs = found.subject, found.data, found.runs
     every = [data.chance, *(run.scores for run in runs)]
-    # Files of earlier versions have top5 of few classes, too.
-    needed, whole = set(found.metrics), set(HEADINGS)
     sizes = (subject.num_videos, subject.num_bytes, subject.float32_bytes, data.train_float32_bytes)
     problems = {
         f"its task is {found.task!r}, not {TASK}": found.task != TASK,
         "it holds no run": not runs,
-        f"the scores are not {' and '.join(HEADINGS)}": not all(needed <= s.keys() <= whole for s in every),
+        f"the scores are not {' and '.join(found.metrics)}": any(s.keys() != {*found.metrics} for s in every),
         "a score lies outside 0..1": not all(0 <= share <= 1 for scores in every for share in scores.values()),
         "the seconds of a run are not between 0 and 2^60": not all(0 <= run.seconds < LARGEST for run in runs),
         "stored_clips is below num_videos, or scored_classes above num_classes": (

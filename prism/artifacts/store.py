@@ -169,16 +169,9 @@ class ClipStore:
     @cached_property
     def fingerprint(self) -> str:
         """A digest that two stores share only if clips, labels, splits, flip rule and normalisation are equal."""
-        return self._digest(self.header.mean, self.header.std)
-
-    def is_source(self, fingerprint: object) -> bool:
-        """Whether it is this store's fingerprint, or that of an earlier version, without the normalisation."""
-        return fingerprint in (self.fingerprint, self._digest())
-
-    def _digest(self, *further: object) -> str:
-        checksums = self.header.sha256
-        identity = [checksums["frames.u8"], checksums["clips.csv"], list(self.classes), self.flip, *further]
-        return hashlib.sha256(canonical_json(identity).encode()).hexdigest()
+        header, checksums = self.header, self.header.sha256
+        content = [checksums["frames.u8"], checksums["clips.csv"], list(self.classes), self.flip]
+        return hashlib.sha256(canonical_json([*content, header.mean, header.std]).encode()).hexdigest()
 
     @cached_property
     def labels(self) -> "Tensor":
@@ -310,12 +303,10 @@ def _read_header(path: Path) -> StoreHeader:
 
 def _checks(header: StoreHeader) -> dict[str, bool]:
     """Whether values of `store.json` are ones that PRISM writes."""
-    classes = list(header.classes)
     return {
         "num_frames": 2 <= header.num_frames <= 4096,
         "size": all(1 <= side <= 4096 for side in header.size),
-        # Stores of earlier versions have classes that are numbers in the order of texts.
-        "classes": len(classes) >= 2 and classes in (sorted({*classes}), ordered_classes(classes)),
+        "classes": len(header.classes) >= 2 and list(header.classes) == ordered_classes(header.classes),
         "splits": {*header.splits, "test-random"} == {*SPLITS},
         "mean": len(header.mean) == 3 and all(0 <= mean <= 1 for mean in header.mean),
         "std": len(header.std) == 3 and all(0 < std <= 1 for std in header.std),

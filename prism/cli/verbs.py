@@ -153,9 +153,8 @@ def report(
     """
     from rich.console import Console
 
+    from prism.reports.page import load_results, summary_tables
     from prism.reports.page import report as write
-    from prism.reports.page import summary_tables
-    from prism.reports.sources import load_results
 
     page = write(results, output, overwrite=run.overwrite)
     for table, cautions in summary_tables(load_results(results)):

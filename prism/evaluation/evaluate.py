@@ -187,7 +187,7 @@ def of_set(
         fingerprint=condensed.fingerprint,
         stored_clips=condensed.stored_clips,
         # A set of another tool does not say where its clips are from.
-        made_from=made_from if isinstance(made_from, str) and not store.is_source(made_from) else "",
+        made_from=made_from if isinstance(made_from, str) and made_from != store.fingerprint else "",
         videos=replace(condensed, source={}).fingerprint,
     )
     return TrainingData(condensed, subject)
@@ -216,6 +216,7 @@ def of_store(source: ClipStore, store: ClipStore, config: EvaluateConfig, output
         float32_bytes=4 * num_bytes,
         config={},
         fingerprint=source.fingerprint,
+        stored_clips=num_clips,
         shared_videos=0 if is_own else len(trained & scored),
     )
     return TrainingData(source, subject, config.train_vpc)

@@ -1,5 +1,5 @@
 """The report: result files in, one self-contained page, tables and plots out. It computes nothing anew.
 
-`sources` opens files; `rows`, `text`, `plots` and `videos` show them; `page` puts these together by data set,
+`rows`, `text`, `plots` and `videos` show them; `page` puts these together by data set,
 and writes the HTML file.
 """

@@ -16,13 +16,13 @@ from prism.artifacts.kinds import PAGE, check_output_kind
 from prism.artifacts.results import HEADINGS, Result
 from prism.artifacts.store import ClipStore
 from prism.config import as_list, as_path
+from prism.errors import ConfigError
 from prism.machine.files import lock, write_atomically
 from prism.machine.run import OUTPUT
 from prism.reports.plots import Mark, marks_of, score_plots
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
-from prism.reports.sources import SetFile, find_sets, find_store, load_results
 from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
-from prism.reports.videos import Gallery, galleries
+from prism.reports.videos import Gallery, SetFile, find_sets, find_store, galleries
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,6 +60,17 @@ def report(
         check_output_kind(output, PAGE, overwrite, [*results, *named])
         write_atomically(output, build_page(loaded, sheets).encode())
     return output
+
+
+def load_results(paths: Sequence[str | Path]) -> list[Result]:
+    """The results of files, each once; no file, or a `Result` in place of one, is refused."""
+    if not paths:
+        raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
+    if any(isinstance(given, Result) for given in paths):
+        needed = "report needs the file of a result, not the result itself: by the file's place it finds the set"
+        raise ConfigError(f"{needed} and the store. The verb that made it writes one with output=.")
+    places = [as_path(path, "the path of a result") for path in paths]
+    return [Result.load(path) for path in {path.resolve(): path for path in places}.values()]
 
 
 def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:

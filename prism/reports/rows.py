@@ -15,7 +15,6 @@ from prism.reports.text import Column, grouped, in_bytes, in_seconds, listed, si
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
-NUMBERS = (None, "float32", "float16", "uint8")  # What any other storage keeps depends on its quality.
 STORED_CLIPS = (
     "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a random "
     "subset of them (Okanovic et al., arXiv 2305.18424)."
@@ -61,14 +60,6 @@ class Row:
         return self.network, self.first.subject.num_videos
 
     @property
-    def method(self) -> str:
-        """The method, with the storage and the takes of its clips, where they are not the plain ones."""
-        subject, storage = self.first.subject, self.first.subject.config.get("storage")
-        # Storage and takes decide, too, how much there is to see at equal bytes and at equal clips.
-        kept = "" if storage in NUMBERS else f"{storage} {subject.config.get('quality')}"
-        return ", ".join(filter(None, [subject.method, kept, "takes" if self.has_takes else ""]))
-
-    @property
     def has_takes(self) -> bool:
         """Whether a set holds other clips than those that an epoch shows."""
         return self.first.subject.stored_clips != self.first.subject.num_videos
@@ -86,9 +77,7 @@ class Row:
 def role_of(result: Result) -> str:
     """The `Row.role` of a result."""
     subject, data = result.subject, result.data
-    # Results of earlier versions name no fingerprint.
-    is_own = subject.fingerprint == data.fingerprint if subject.fingerprint else subject.path == data.path
-    if subject.made_from or (subject.kind == "store" and not is_own):
+    if subject.made_from or (subject.kind == "store" and subject.fingerprint != data.fingerprint):
         return ""  # Clips of another store are neither floor nor ceiling of this one.
     if subject.method in ("random", "subset") and subject.stored_clips == subject.num_videos:
         return "floor"
@@ -138,39 +127,27 @@ def lead_over_floor(row: Row, rows: Sequence[Row]) -> Estimate | None:
     return min(leads, key=lambda lead: lead.mean, default=None)
 
 
-def behind_best(row: Row, rows: Sequence[Row]) -> Estimate | None:
-    """The lead of the best row over this one, under the same network with as many clips."""
-    best = best_of([other for other in rows if other.budget == row.budget])
-    return best.sample.lead(row.sample) if best and best is not row else None
-
-
 def columns_of(rows: Sequence[Row]) -> list[Column]:
     """The columns of a table: networks, stored clips and leads only where they say something."""
-    top1, *others = rows[0].first.metrics
-    scores = [
-        Column(f"{HEADINGS[other]} %", lambda row, other=other: sample_of(row.results, other).in_percent)
-        for other in others
-    ]
-    leads = (("lead over the floor", lead_over_floor), ("the best leads by", behind_best))
-    compared = [
-        Column(heading, lambda row, lead=lead: str(lead(row, rows) or "–"), wraps=True)
-        for heading, lead in leads
-        if any(lead(row, rows) for row in rows)
-    ]
-    networks = (
-        [Column("network", lambda row: row.network, False)] if len({row.network for row in rows}) > 1 else []
+    is_silent = {
+        "network": len({row.network for row in rows}) == 1,
+        LEAD: not any(lead_over_floor(row, rows) for row in rows),
+        STORED: not any(row.has_takes for row in rows),
+    }
+    top1, *others = (
+        Column(f"{HEADINGS[metric]} %", lambda row, metric=metric: sample_of(row.results, metric).in_percent)
+        for metric in rows[0].first.metrics
     )
-    has_takes = any(row.has_takes for row in rows)
-    return [
+    columns = (
         Column("set", lambda row: row.name, False),
-        Column("method", lambda row: row.method, False),
-        *networks,
-        Column(f"{HEADINGS[top1]} %", lambda row: row.sample.in_percent),
-        *compared,
-        *scores,
+        Column("network", lambda row: row.network, False),
+        top1,
+        Column(LEAD, lambda row: str(lead_over_floor(row, rows) or "–"), wraps=True),
+        *others,
         Column("% of full", lambda row: significant(100 * row.share)),
-        *(column for column in COSTS if has_takes or column.heading != STORED),
-    ]
+        *COSTS,
+    )
+    return [column for column in columns if not is_silent.get(column.heading)]
 
 
 def _keyframes(row: Row) -> str:
@@ -178,7 +155,7 @@ def _keyframes(row: Row) -> str:
     return f"{round(count):,} ({count / row.first.subject.num_videos:.2f})"
 
 
-STORED = "stored clips"
+LEAD, STORED = "lead over the floor", "stored clips"
 COSTS = (
     Column("clips", lambda row: f"{row.first.subject.num_videos:,}"),
     Column(STORED, lambda row: f"{row.first.subject.stored_clips:,}"),
@@ -200,11 +177,10 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
         "of its networks: mean ± standard error over sets (sets × networks of each), or of one set mean ± sample "
         "standard deviation (networks), which says nothing of the next set."
     ]
-    leads = [lead for row in rows for lead in (lead_over_floor(row, rows), behind_best(row, rows)) if lead]
-    if leads:
+    if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
         notes.append(
             "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's "
-            "t, paired where both have the same seeds."
+            "t, over pairs of one seed."
         )
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
@@ -226,7 +202,7 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
 def cautions_on(rows: Sequence[Row]) -> list[str]:
     """Why the numbers of rows may mislead."""
     found = [f"“{one.label}”: {one.caution}" for row in rows for one in row.results if one.caution]
-    found += [doubt for row in rows for doubt in doubts_of(row.first.label, row.results)]
+    found += [doubt for row in rows for doubt in doubts_of(row.results)]
     found += [
         f"the ceiling “{ceiling.first.label}” ({ceiling.sample.in_percent} %) lies below the floor "
         f"“{floor.first.label}” ({floor.sample.in_percent} %), so it is none: train on all clips for more "

@@ -22,11 +22,6 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def in_shares(shares: Iterable[float]) -> str:
-    """Shares in 0..1 as `10, 50 %`."""
-    return f"{', '.join(f'{100 * share:.3g}' for share in shares)} %"
-
-
 def in_bytes(count: int) -> str:
     """A number of bytes in the largest binary unit that leaves at least one."""
     size = float(count)
@@ -62,11 +57,6 @@ def listed(names: list[str]) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """`1 video`, `2 videos`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def sentence(text: str) -> str:
-    """The text with a capital letter at its start."""
-    return text[:1].upper() + text[1:]
 
 
 @dataclass(frozen=True)

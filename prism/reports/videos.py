@@ -1,34 +1,92 @@
 """Videos: for each class a real clip, and beside it those of every set, as strips that the style sheet plays.
 
+The sets and stores that results name are found again, or a sentence says why not.
+
 A strip is one picture with the frames of a clip side by side.
 """
 
 import base64
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.reports.sources import SetFile
+from prism.errors import PrismError
 from prism.reports.text import counted
 
 MAX_SHOWN_FRAMES = 64
 BUDGET_BYTES = 15_000_000
 """For all strips of a page; base64 makes four bytes of three."""
-QUALITIES = ((224, None), (112, 75), (48, 35))
-"""Largest side of a frame, and WebP quality in 0..100 (None: lossless), from the best to the last that is tried. A
-WebP picture may be 16383 pixels wide: 64 frames of 224 fit."""
+QUALITY, MAX_SIDE = 75, 112
+"""WebP quality in 0..100, and the largest side of a frame. A picture may be 16383 pixels wide: 64 frames fit."""
 
-Quality = tuple[int, int | None]
-Pixels = NDArray[np.uint8]
+
+@dataclass(frozen=True)
+class SetFile:
+    """A condensed set that one or more results were made of, as far as it can be shown.
+
+    Attributes:
+        name: the labels of those results, sorted, with the file's name where another set has the same.
+        problem: a sentence on why the set is not there.
+    """
+
+    path: Path
+    name: str
+    condensed: CondensedSet | None = None
+    problem: str = ""
+
+
+def find_sets(results: Sequence[Result]) -> list[SetFile]:
+    """The sets of results, each once, by label and path."""
+    users: dict[Path, list[Result]] = {}
+    for one in results:
+        if one.subject.kind == "condensed" and one.subject.path:
+            users.setdefault(one.locate(one.subject.path), []).append(one)
+    labels = {path: sorted({one.label for one in some}) for path, some in users.items()}
+    shared = Counter(map(tuple, labels.values()))
+    found = []
+    for path in sorted(users, key=lambda path: (labels[path], str(path))):
+        name = " / ".join(labels[path])
+        name += f" ({path.stem})" if shared[tuple(labels[path])] > 1 else ""
+        found.append(_open_set(path, name, users[path]))
+    return found
+
+
+def _open_set(path: Path, name: str, results: Sequence[Result]) -> SetFile:
+    try:
+        condensed = CondensedSet.load(path)
+    except (PrismError, OSError) as error:
+        return SetFile(path, name, None, f"Set {name} cannot be shown: {error}")
+    if any(one.subject.fingerprint != condensed.fingerprint for one in results):
+        changed = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
+        return SetFile(path, name, None, changed)
+    return SetFile(path, name, condensed)
+
+
+def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, str]:
+    """The store that results with one fingerprint were scored on, or a sentence that says why it is missing."""
+    problem = ""
+    for path in sorted({one.locate(one.data.path) for one in results}):
+        try:
+            store = ClipStore.open(path, verify=False)
+        except (PrismError, OSError) as error:
+            problem = problem or f"No real clips are shown beside the videos: {error}"
+            continue
+        if store.fingerprint == results[0].data.fingerprint:
+            return store, ""
+        problem = f"Store '{path}' holds other clips than the results were scored on. They are not shown."
+    return None, problem
 
 
 @dataclass(frozen=True)
@@ -71,31 +129,27 @@ def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> l
         for found in sets:
             if found.condensed is not None:
                 tiles[-1] += _set_tiles(found.name, found.condensed)
-    encoded, quality = encode_all([tile for some in tiles for tile in some])
-    shown = []
+    encoded, shown = encode_all([tile for some in tiles for tile in some]), []
     for some in tiles:
         kept = [encoded[id(tile)] for tile in some if id(tile) in encoded]
-        names = sorted({tile.class_name for tile in kept})
-        classes = {name: [tile for tile in kept if tile.class_name == name] for name in names}
-        shown.append(Gallery(classes, tuple(_notes(len(some), kept, quality))))
+        classes = {
+            name: [tile for tile in kept if tile.class_name == name]
+            for name in sorted({tile.class_name for tile in kept})
+        }
+        shown.append(Gallery(classes, tuple(_notes(len(some), kept))))
     return shown
 
 
-def encode_all(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> tuple[dict[int, Tile], Quality]:
-    """The tiles by `id`, with strips in the best quality in which all fit, or as many as fit in the last."""
-    ordered, filled = sorted(tiles, key=lambda tile: tile.rank), dict[int, Tile]()
-    for quality in QUALITIES:
-        left, filled = budget, {}
-        for tile in ordered:
-            strip = encode(shown_frames(tile.load()), quality)
-            left -= len(strip)
-            if left < 0:
-                break
-            source = f"data:image/webp;base64,{base64.b64encode(strip).decode()}"
-            filled[id(tile)] = replace(tile, source=source)
-        if left >= 0:
-            return filled, quality
-    return filled, QUALITIES[-1]
+def encode_all(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> dict[int, Tile]:
+    """The tiles by `id`, with strips, or as many of them as fit into a number of bytes."""
+    filled = dict[int, Tile]()
+    for tile in sorted(tiles, key=lambda tile: tile.rank):
+        strip = encode(tile.load())
+        budget -= len(strip)
+        if budget < 0:
+            break
+        filled[id(tile)] = replace(tile, source=f"data:image/webp;base64,{base64.b64encode(strip).decode()}")
+    return filled
 
 
 def shown_times(num_frames: int) -> list[int]:
@@ -104,23 +158,15 @@ def shown_times(num_frames: int) -> list[int]:
     return [round(place) for place in places]
 
 
-def shown_frames(clip: Tensor) -> Pixels:
-    """A clip's shown frames as pixels (T, H, W, C); values outside [0, 1] are clipped."""
-    return as_levels(clip[shown_times(len(clip))])
-
-
-def encode(frames: Pixels, quality: Quality) -> bytes:
-    """A strip of frames side by side, as WebP."""
-    (side, level), (height, width) = quality, frames.shape[1:3]
-    factor = side / max(height, width)
-    if factor < 1:
-        size = (max(1, round(width * factor)), max(1, round(height * factor)))
-        pictures = (Image.fromarray(frame).resize(size, Image.Resampling.BOX) for frame in frames)
-        frames = np.stack([np.asarray(picture) for picture in pictures])
+def encode(clip: Tensor) -> bytes:
+    """A strip of a clip's shown frames side by side, as WebP; values outside [0, 1] are clipped."""
+    height, width = clip.shape[2:]
+    factor = min(1.0, MAX_SIDE / max(height, width))
+    size = max(1, round(width * factor)), max(1, round(height * factor))
+    frames = as_levels(clip[shown_times(len(clip))])
+    pictures = [np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BOX)) for frame in frames]
     data = io.BytesIO()
-    # For lossless pictures, `quality` is effort: more than this costs ten times as long for the same size.
-    options = {"lossless": True, "quality": 20} if level is None else {"quality": level}
-    Image.fromarray(np.concatenate(frames, axis=1)).save(data, "WEBP", method=1, **options)
+    Image.fromarray(np.concatenate(pictures, axis=1)).save(data, "WEBP", method=1, quality=QUALITY)
     return data.getvalue()
 
 
@@ -132,7 +178,7 @@ def _real_tiles(store: ClipStore) -> Iterator[Tile]:
         for place in (clips.labels == label).nonzero().flatten().tolist()[:1]:
             alt = f"First real training clip of class {name}, playing"
             about = "real clip", "first of the class", alt, store.size, shown
-            yield Tile(name, True, 0, lambda place=place: clips.frames[place], *about)
+            yield Tile(name, True, 0, partial(clips.frames.__getitem__, place), *about)
 
 
 def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
@@ -147,22 +193,18 @@ def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
             note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
-        about = name, note, alt, condensed.size, len(shown), marks
-        yield Tile(
-            condensed.classes[label],
-            False,
-            ranks[label],
-            lambda video=video: condensed.render(torch.tensor([video]))[0],
-            *about,
-        )
+        load, about = partial(_rendered, condensed, video), (name, note, alt, condensed.size, len(shown), marks)
+        yield Tile(condensed.classes[label], False, ranks[label], load, *about)
         ranks[label] += 1
 
 
-def _notes(num_tiles: int, kept: Sequence[Tile], quality: Quality) -> Iterator[str]:
+def _rendered(condensed: CondensedSet, video: int) -> Tensor:
+    return condensed.render(torch.tensor([video]))[0]
+
+
+def _notes(num_tiles: int, kept: Sequence[Tile]) -> Iterator[str]:
     if left_out := num_tiles - len(kept):
         yield f"{left_out:,} of {counted(num_tiles, 'video')} are left out to keep this page small."
-    side, level = quality
-    lossy = f"are compressed (WebP, quality {level}, at most {side} pixels a side; networks see the originals)"
-    yield f"The pictures {'hold the frames without loss' if level is None else lossy}."
+    yield f"The pictures are compressed (WebP, at most {MAX_SIDE} pixels a side); networks see the originals."
     if max((tile.num_shown for tile in kept), default=0) == MAX_SHOWN_FRAMES:
         yield f"Of longer clips, {MAX_SHOWN_FRAMES} evenly spread frames are shown."

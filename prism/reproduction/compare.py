@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prism.artifacts.estimates import LEVEL, NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
+from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, TESTS, Result
 from prism.reports.plots import Curve, Mark, point_of, score_plot
 from prism.reports.rows import COSTS, STORED, Row
@@ -88,7 +88,7 @@ class Line:
         """Why our number may mislead."""
         results = self.row.results if self.row else ()
         own = dict.fromkeys(f"of “{one.label}” {one.caution}" for one in results if one.caution)
-        return [*own, *(doubts_of(self.cell.label, results))]
+        return [*own, *(doubts_of(results) if results else [])]
 
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
@@ -172,8 +172,7 @@ class Comparison:
         ]
         if leads := [line.lead for line in self.lines if line.lead]:
             notes.append(
-                f"Lead over {FLOOR}: in points, with its {100 * LEVEL:g} % interval (Student's t); sets of one "
-                "seed are paired where both rows have the same seeds."
+                f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t); sets of one seed are paired."
             )
             notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
         if protocols := sorted({line.row.first.protocol for line in self.lines if line.row}):
@@ -231,7 +230,7 @@ def curves_of(lines: Sequence[Line]) -> list[Curve]:
             if one.place.is_same_data and one.cell.printed and one.cell.mib
         ]
         found += [Curve(measured, mark, label)] if measured else []
-        found += [Curve(printed, replace(mark, filled=False), is_dashed=True)] if printed else []
+        found += [Curve(printed, replace(mark, filled=False))] if printed else []
     return found
 
 

@@ -19,7 +19,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[i]) for i in (0, 1, 2)]
     # The branches that an input takes in what parses and checks it lead to the next input.
     with atheris.instrument_imports(include=["prism"]):
-        importlib.import_module("prism.reports.sources")
+        importlib.import_module("prism.reports.page")
 
 import safetensors
 import safetensors.torch

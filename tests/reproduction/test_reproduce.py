@@ -346,8 +346,8 @@ def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
 @pytest.fixture
 def line_of(store) -> Callable[..., Line]:
     def build(cell: Cell, ours: list[float], *, is_same_data: bool = True, split: str = "test") -> Line:
-        data = Data("store", store.fingerprint, split, 4, 2, {"top1": 0.5}, 1000)
-        subject = Subject("condensed", "set", "prism", 2, 4, 100, 10 + cell.vpc, {"seed": 0})
+        data = Data("store", store.fingerprint, split, 4, 2, {"top1": 0.5}, 1000, 2)
+        subject = Subject("condensed", "set", "prism", 2, 4, 100, 10 + cell.vpc, {"seed": 0}, "set", 2)
         runs = tuple(NetworkRun(seed, {"top1": one / 100}, 0.1, 1.0) for seed, one in enumerate(ours))
         result = Result("ours", "classification", "clean", subject, data, {"epochs": 5}, runs, {})
         return Line(Place(cell, store, "MiniUCF", is_same_data, (), ()), Row((result,)))
@@ -373,13 +373,13 @@ def test_accuracy_is_drawn_against_compression_with_the_papers_points_on_the_pap
     cells = [cell for cell in exhibit("figure3").cells["MiniUCF"] if cell.label in (FLOOR, "PRISM")]
     lines = [line_of(cell, [9.0, 10.0, 11.0]) for cell in cells]
     (_, _), (ours, printed) = grouped(curves_of(lines), lambda curve: curve.mark.marker)
-    assert (ours.name, printed.name, printed.is_dashed) == ("PRISM", "", True)
+    assert (ours.name, printed.name, printed.mark.filled) == ("PRISM", "", False)
     assert ours.points == [pytest.approx((1 + vpc / 10, 10, 1)) for vpc in (1, 5, 10, 30)]
     assert printed.points[0] == pytest.approx((0.2, 17.9, 0.3), abs=0.01)
     (plot,) = Comparison(exhibit("figure3"), "full", tuple(lines), Path("out")).plots
     assert plot.source.startswith("data:image/svg")
     elsewhere = [line_of(cell, [9.0], is_same_data=False) for cell in cells]
-    assert not any(curve.is_dashed for curve in curves_of(elsewhere))
+    assert all(curve.mark.filled for curve in curves_of(elsewhere))
 
 
 @pytest.mark.parametrize(
