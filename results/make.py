@@ -32,12 +32,12 @@ ROWS = {
     "two-noise": ("two key-frames from noise", f"{KEYFRAMES.format(1, 2)} --init noise"),
     "two-parameter": ("two key-frames, metric of the key-frames", f"{KEYFRAMES.format(1, 2)} --metric parameter"),
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
-    "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
+    "two-half": ("**two key-frames of half the size** (default)", KEYFRAMES.format(2, 2)),
     "three": ("three key-frames", KEYFRAMES.format(1, 3)),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "two-inserting": ("two, then more where gradients conflict", f"{KEYFRAMES.format(1, 2)} --insertion gradient"),
-    "small": ("every frame, of a quarter of the size (`small`)", "condense --recipe small"),
+    "small": ("every frame, of a quarter of the size", KEYFRAMES.format(4, 0)),
     "all": ("all clips, 20 epochs", ""),
 }
 """Name of a row, and the command that makes its sets; without one networks are trained on all clips."""

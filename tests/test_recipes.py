@@ -87,8 +87,9 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
         "condense": {
             "method": "prism",
             "init": "mean",
-            "initial_keyframes": 0,
-            "keyframe_scale": 4,
+            "initial_keyframes": 2,
+            "keyframe_scale": 2,
+            "metric": "clip",
             "insertion": "never",
             "lr": 0.0,
             "relative_lr": 0.2,

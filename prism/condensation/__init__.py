@@ -25,11 +25,11 @@ class Settings(Options, section="condense"):
     init: Init = "mean"
     """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
 among them; Gaussian noise (the paper); or frames of random real clips."""
-    initial_keyframes: Annotated[int, INITIAL] = 0
-    """Key-frames per video at the start, evenly spread; 0 for every frame. The paper: 2."""
-    keyframe_scale: Annotated[int, between(1, 16)] = 4
+    initial_keyframes: Annotated[int, INITIAL] = 2
+    """Key-frames per video at the start, evenly spread; 0 for every frame."""
+    keyframe_scale: Annotated[int, between(1, 16)] = 2
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
-the height and width, which are enlarged bilinearly."""
+the height and width, which are enlarged bilinearly. The paper: 1."""
     fully_learnable: bool = False
     """Interpolate the initial key-frames, then make every frame trainable from the first step."""
     seed: int = 0

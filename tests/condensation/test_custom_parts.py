@@ -72,7 +72,7 @@ def test_the_classes_are_condensed_one_by_one_with_a_custom_rule_that_scores_eve
     store, tmp_path
 ):
     with ThreadPoolExecutor(2) as executor:
-        with pytest.raises(ConfigError, match=r"and insertion rule .*:Loudest condenses all classes together"):
+        with pytest.raises(ConfigError, match="the insertion rule condenses all classes together"):
             condense(store, insertion=Loudest(), executor=executor, output=tmp_path / "set", **TINY)
         assert list(tmp_path.iterdir()) == []
         merged = condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", executor=executor, **TINY)
