@@ -105,10 +105,20 @@ class Listing:
             raise SourceError(f"'{path}' is listed, but lies outside the source '{self.root}'.") from None
 
 
-def faulty(path: Path, line: int, problem: str, shown: str = "") -> SourceError:
-    """The refusal of a line of a list, or of an entry in JSON."""
-    unit = "entry" if path.suffix == ".json" else "line"
-    return SourceError(f"{unit} {line} of '{path}' has {problem}" + f": {shown[:100]!r}" * bool(shown) + ".")
+class Faults:
+    """Faulty lines of lists, which are refused together."""
+
+    def __init__(self) -> None:
+        self._lines = defaultdict[tuple[Path, str], list[str]](list)
+
+    def add(self, path: Path, kind: str, line: int, shown: str = "") -> None:
+        unit = "entry" if path.suffix == ".json" else "line"
+        self._lines[path, kind].append(f"{unit} {line}" + f" {shown[:100]!r}" * bool(shown))
+
+    def check(self) -> None:
+        if self._lines:
+            said = (f"'{path}' has {kind}: {counted(lines)}" for (path, kind), lines in self._lines.items())
+            raise SourceError(f"{'; '.join(said)}.")
 
 
 def few(items: Sequence[str]) -> str:
@@ -184,8 +194,8 @@ def read_list(path: Path) -> str:
         raise SourceError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def csv_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The lines of a CSV file with their numbers, each by its columns, of which some are needed."""
+def csv_rows(path: Path, needed: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of a CSV file with their numbers, each by its columns; one that lacks a cell is a fault."""
     text = read_list(path)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
     try:
@@ -197,8 +207,9 @@ def csv_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, dict[str,
         for row in rows:
             cells = {name: (row[name] or "").strip() for name in names}
             if empty := [name for name in needed if not cells[name] or "\0" in cells[name]]:
-                raise faulty(path, rows.line_num, f"no {empty[0]}")
-            yield rows.line_num, cells
+                faults.add(path, f"no {empty[0]}", rows.line_num)
+            else:
+                yield rows.line_num, cells
     except csv.Error as error:
         raise SourceError(f"list '{path}' is not a CSV file: {error}.") from None
 
@@ -297,24 +308,27 @@ class Auto(Layout):
 
     def _listed(self, source: Path) -> Listing:
         """The videos of a list, whose paths stay in its folder, and which names all splits or none."""
-        root, first = source.parent, dict[str, int]()
+        root, faults, first = source.parent, Faults(), dict[str, int]()
         listing = Listing(root)
         # Where the folder is reached by a link, it has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]
-        for line, row in csv_rows(source, ("path", "label")):
+        for line, row in csv_rows(source, ("path", "label"), faults):
             name, split = row["path"], row.get("split", "")
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
             relative = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
             if not relative:
-                raise faulty(source, line, "a path outside the list's folder", name)
-            if split and split not in SPLIT_NAMES:
-                raise faulty(source, line, f"a split that is none of {', '.join(SPLIT_NAMES)}", split)
-            if first.setdefault(relative, line) != line:
-                raise faulty(source, line, f"a video that line {first[relative]} has", relative)
-            listing.add(root / relative, row["label"], SPLIT_NAMES.get(split, ""), row.get("group", ""))
-        lacking = [video for video in listing.videos if not video.split]
-        if lacking and len(lacking) < len(listing.videos):
-            raise faulty(source, first[lacking[0].relative], "no split, as other lines have")
+                faults.add(source, "a path outside the list's folder", line, name)
+            elif split and split not in SPLIT_NAMES:
+                faults.add(source, f"a split that is none of {', '.join(SPLIT_NAMES)}", line, split)
+            elif first.setdefault(relative, line) != line:
+                faults.add(source, "a video that it has before", line, relative)
+            else:
+                listing.add(root / relative, row["label"], SPLIT_NAMES.get(split, ""), row.get("group", ""))
+        if any(video.split for video in listing.videos):
+            for video in listing.videos:
+                if not video.split:
+                    faults.add(source, "no split, as other lines have", first[video.relative])
+        faults.check()
         if first:
             # The folder that holds all that is listed: the list itself may lie far above it.
             above = root / os.path.commonpath([os.path.dirname(relative) for relative in first])

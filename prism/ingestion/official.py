@@ -10,9 +10,8 @@ import os
 import re
 from abc import abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 from unicodedata import normalize
@@ -22,11 +21,11 @@ from prism.ingestion.listing import (
     MISSING,
     UNLISTED,
     VIDEO_SUFFIXES,
+    Faults,
     Layout,
     Listing,
     counted,
     csv_rows,
-    faulty,
     read_list,
     videos_under,
 )
@@ -65,11 +64,23 @@ class OfficialLists(Layout):
     notes: ClassVar[Sequence[str]] = ()
 
     def videos_of(self, source: Path) -> Listing:
-        """Look up the listed videos: a file of any video type, or a folder of frames, at any depth."""
+        faults = Faults()
+        listed = self.listed(self._folders(source), faults)
+        faults.check()
+        return self._find(source, listed)
+
+    @abstractmethod
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        """Read the annotation files, which lie in one of some folders; faulty lines are added to `faults`."""
+
+    def _folders(self, source: Path) -> list[Path]:
+        """The folders in which annotation files may lie: archives are often unpacked one folder deeper."""
         usual = [source / self.annotations] if self.annotations else [source / name for name in self.usual_folders]
-        # Archives are often unpacked one folder deeper.
         deeper = (sorted(path for path in folder.glob("[!.]*") if path.is_dir()) for folder in usual)
-        listed = list(self.listed([*[source] * (not self.annotations), *usual, *chain.from_iterable(deeper)]))
+        return [*([] if self.annotations else [source]), *usual, *(path for paths in deeper for path in paths)]
+
+    def _find(self, source: Path, listed: list[Listed]) -> Listing:
+        """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth."""
         listing, found = Listing(source, notes=list(self.notes)), defaultdict[str, list[Path]](list)
         for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)
@@ -95,10 +106,6 @@ class OfficialLists(Layout):
         unlisted = found.keys() - folders_of.keys()
         listing.caution(UNLISTED, (listing.relative(path) for stem in unlisted for path in found[stem]))
         return listing
-
-    @abstractmethod
-    def listed(self, folders: Sequence[Path]) -> Iterable[Listed]:
-        """Read the annotation files, which lie in one of some folders."""
 
     def _fold(self, name: str) -> str:
         """A name in one Unicode form, which copies by way of macOS change, and in one case where lists differ."""
@@ -146,23 +153,27 @@ class Ucf101(OfficialLists):
     # HandstandPushups, HandStandPushups.
     ignores_case = True
 
-    def listed(self, folders: Sequence[Path]) -> Iterable[Listed]:
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
         """A path in each line, and the number of its class, which says no more."""
         names = [(f"{name}0{self.official_split}.txt",) for name in ("trainlist", "testlist")]
-        labels = dict[str, str]()
+        listed, labels = list[Listed](), dict[str, str]()
         for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
             for line, text in _lines(path):
                 match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+\d+)?", text, re.ASCII)
                 if match is None:
-                    raise faulty(path, line, "no <class>/<video>.avi", text)
-                yield f"{match[1]}/{match[2]}", labels.setdefault(match[1].casefold(), match[1]), split
+                    faults.add(path, "no <class>/<video>.avi", line, text)
+                else:
+                    label = labels.setdefault(match[1].casefold(), match[1])
+                    listed.append((f"{match[1]}/{match[2]}", label, split))
+        return listed
 
 
 class MiniUcf(Ucf101):
     """MiniUCF: UCF101's tree and lists, of which 50 classes are taken."""
 
-    def listed(self, folders: Sequence[Path]) -> list[Listed]:
-        listed = list(super().listed(folders))
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        listed = super().listed(folders, faults)
+        faults.check()
         if lacking := sorted(MINIUCF - {label for _, label, _ in listed}):
             raise SourceError(f"the lists have no videos of some of MiniUCF's 50 classes: {counted(lacking)}.")
         return [(name, label, split if label in MINIUCF else "") for name, label, split in listed]
@@ -176,25 +187,28 @@ class Hmdb51(OfficialLists):
     train_list: str = "official"
     usual_folders = ("testTrainMulti_7030_splits", "test_train_splits", "annotations", "splits")
 
-    def listed(self, folders: Sequence[Path]) -> Iterator[Listed]:
-        """A name (which may hold spaces) in each line, and 1 for train, 2 for test, 0 for neither list.
-
-        There is one file for each class that any of the three splits names, in the first folder that has some.
-        """
-        splits = {"0": "train" if self.train_list == "all-but-test" else "", "1": "train", "2": "test"}
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        """One file for each class that any of the three splits names, from the first folder that has some."""
         ending = f"_test_split{self.official_split}.txt"
-        # Copies made on a Mac have hidden files of the same names beside them.
-        inside = (list(folder.glob("[!.]*_test_split[123].txt")) for folder in folders)
-        found = next(filter(None, inside), None) or _files(folders, (f"<class>{ending}",))
-        wanted = sorted({path.with_name(re.sub(r"_test_split\d\.txt$", ending, path.name)) for path in found})
-        if lacking := [repr(path.name) for path in wanted if path not in found]:
-            raise SourceError(f"folder '{wanted[0].parent}' lacks lists of classes: {counted(lacking)}.")
-        for path in wanted:
-            label = path.name.removesuffix(ending)
-            for line, text in _lines(path):
-                name, _, use = text.replace("\t", " ").rpartition(" ")
-                if not name.strip() or "/" in name or use not in splits:
-                    raise faulty(path, line, "no <name>.avi and 0, 1 or 2", text)
+        for folder in folders:
+            # Copies made on a Mac have hidden files of the same names beside them.
+            found = {path.name for path in folder.glob("*_test_split[123].txt") if not path.name.startswith(".")}
+            if found:
+                wanted = sorted({re.sub(r"_test_split\d\.txt$", ending, name) for name in found})
+                if lacking := [repr(name) for name in wanted if name not in found]:
+                    raise SourceError(f"folder '{folder}' lacks lists of classes: {counted(lacking)}.")
+                return [v for name in wanted for v in self._read(folder / name, name.removesuffix(ending), faults)]
+        _files(folders, (f"<class>{ending}",))
+        return []
+
+    def _read(self, path: Path, label: str, faults: Faults) -> Iterator[Listed]:
+        """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
+        splits = {"0": "train" if self.train_list == "all-but-test" else "", "1": "train", "2": "test"}
+        for line, text in _lines(path):
+            name, _, use = text.replace("\t", " ").rpartition(" ")
+            if not name.strip() or "/" in name or use not in splits:
+                faults.add(path, "no <name>.avi and 0, 1 or 2", line, text)
+            else:
                 yield f"{label}/{name.strip()}", label, splits[use]
 
 
@@ -204,17 +218,19 @@ class Kinetics400(OfficialLists):
     usual_folders = ("annotations", "kinetics400")
     notes = (VALIDATION_IS_TEST,)
 
-    def listed(self, folders: Sequence[Path]) -> Iterator[Listed]:
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
         names = ("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")
-        columns = ("label", "youtube_id", "time_start", "time_end")
+        listed, columns = list[Listed](), ("label", "youtube_id", "time_start", "time_end")
         for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
-            for line, row in csv_rows(path, columns):
+            for line, row in csv_rows(path, columns, faults):
                 label, video, *times = (row[column] for column in columns)
                 # A spreadsheet turns an id that starts with a minus sign into #NAME?.
-                if not re.fullmatch(r"[\w-]+( \d{1,6}(\.0*)?){2}", " ".join((video, *times)), re.ASCII):
-                    raise faulty(path, line, "no youtube_id and whole seconds", " ".join((video, *times)))
-                start, end = (int(float(time)) for time in times)
-                yield f"{video}_{start:06d}_{end:06d}.mp4", label, split
+                if re.fullmatch(r"[\w-]+( \d{1,6}(\.0*)?){2}", " ".join((video, *times)), re.ASCII):
+                    start, end = (int(float(time)) for time in times)
+                    listed.append((f"{video}_{start:06d}_{end:06d}.mp4", label, split))
+                else:
+                    faults.add(path, "no youtube_id and whole seconds", line, " ".join((video, *times)))
+        return listed
 
 
 class SomethingSomething(OfficialLists):
@@ -223,16 +239,17 @@ class SomethingSomething(OfficialLists):
     usual_folders = ("labels", "annotations")
     notes = (VALIDATION_IS_TEST,)
 
-    def listed(self, folders: Sequence[Path]) -> Iterator[Listed]:
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
         """The class of a video is its template without brackets."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
         labels, *lists = _files(folders, *((f"something-something-v2-{name}", name) for name in names))
-        classes = _json(labels, dict)
+        classes, listed = _json(labels, dict), list[Listed]()
         for path, split in zip(lists, ("train", "test"), strict=True):
             for position, video in enumerate(_json(path, list), 1):
                 name, template = (str(video.get(k)) if isinstance(video, dict) else "" for k in ("id", "template"))
                 label = re.sub(r"[\[\]]", "", template)
-                if not name.isdecimal() or label not in classes:
-                    problem = "no id that is a number, with a template of the labels"
-                    raise faulty(path, position, problem, template)
-                yield f"{name}.webm", label, split
+                if name.isdecimal() and label in classes:
+                    listed.append((f"{name}.webm", label, split))
+                else:
+                    faults.add(path, "no id that is a number, with a template of the labels", position, template)
+        return listed

@@ -245,16 +245,23 @@ def test_a_list_may_name_absolute_paths_in_its_own_folder(tmp_path, monkeypatch)
     assert found(tmp_path / "link/list.csv") == listed
 
 
+FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" for k in range(10)) + "1.mp4,x,dev\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("path,label\na.mp4,a\nb.mp4,\n", "line 3 of '{path}' has no label."),
-        ("path,label,split\na.mp4,a,dev\n", "has a split that is none of train, val, validation, test: 'dev'."),
-        ("path,label\na.mp4,a\nb/../a.mp4,b\n", "line 3 of '{path}' has a video that line 2 has: 'a.mp4'."),
-        ("path,label\n../a,a\n", "has a path outside the list's folder: '../a'."),
-        ("path,label\n/etc/a,a\n", "has a path outside the list's folder: '/etc/a'."),
-        ("path,label\nx/../../a,a\n", "has a path outside the list's folder: 'x/../../a'."),
-        ("path,label,split\na.mp4,a,test\nb.mp4,b,\n", "line 3 of '{path}' has no split, as other lines have."),
+        (
+            FAULTY,
+            "has no label: 5 (line 2, line 4, line 6, …); '{path}' has a split that is none of train, val, v",
+        ),
+        (FAULTY, "validation, test: 1 (line 12 'dev')."),
+        ("path,label\na.mp4,a\nb/../a.mp4,b\n", "has a video that it has before: 1 (line 3 'a.mp4')."),
+        (
+            "path,label\n../a,a\n/etc/a,a\nx/../../a,a\n",
+            "folder: 3 (line 2 '../a', line 3 '/etc/a', line 4 'x/../",
+        ),
+        ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "no split, as other lines have: 2 (line 2, line"),
         ("", "has no column 'path', only nothing."),
         ("path,label,split\n", "has no videos."),
         ("path,label\n\udcff", "is not UTF-8 text"),
@@ -264,7 +271,7 @@ def test_a_list_may_name_absolute_paths_in_its_own_folder(tmp_path, monkeypatch)
         ),
     ],
 )
-def test_a_faulty_list_is_refused_with_its_first_fault(tmp_path, text, message):
+def test_a_faulty_list_is_refused_with_all_its_faults(tmp_path, text, message):
     path = write_list(tmp_path, text)
     assert message.format(path=path) in refused(path)
 

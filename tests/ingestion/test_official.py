@@ -317,32 +317,50 @@ def test_ssv2s_class_is_its_template_without_brackets(tmp_path):
 
 # Faulty lines
 
+NO_VIDEO = "no id that is a number, with a template of the labels"
 SSV2_TRAIN_FILE = "something-something-v2-train.json"
 
 
 @pytest.mark.parametrize(
     ("layout", "name", "text", "message"),
     [
-        ("ucf101", "trainlist01.txt", "\nArchery/a.avi 1\na.avi 1\n", "line 3 of '"),
-        ("ucf101", "testlist01.txt", "x/Archery/a.avi\n", "' has no <class>/<video>.avi: 'x/Archery/a.avi'."),
+        (
+            "ucf101",
+            "trainlist01.txt",
+            "\nArchery/a.avi 1\na.avi 1\nx/Archery/a.avi 1\n",
+            "2 (line 3 'a.avi 1', line",
+        ),
+        ("ucf101", "testlist01.txt", "Archery\n", "has no <class>/<video>.avi: 1 (line 1 'Archery')."),
         ("ucf101", "testlist01.txt", "Archery/\xff.avi\n", "testlist01.txt' is not UTF-8 text."),
-        ("hmdb51", "clap_test_split1.txt", "a.avi\n", "has no <name>.avi and 0, 1 or 2: 'a.avi'."),
-        ("hmdb51", "clap_test_split1.txt", "a.avi 3\n", "has no <name>.avi and 0, 1 or 2: 'a.avi 3'."),
-        ("hmdb51", "clap_test_split1.txt", "../a.avi 1\n", "has no <name>.avi and 0, 1 or 2: '../a.avi 1'."),
+        (
+            "hmdb51",
+            "clap_test_split1.txt",
+            "a.avi\na.avi 3\n../a.avi 1\n1\n",
+            "has no <name>.avi and 0, 1 or 2: 4 (",
+        ),
         ("hmdb51", "clap_test_split1.txt", "a.avi 2\n", "of which no video can be used: 1 ('clap')."),
         ("kinetics400", "train.csv", "label,youtube_id\n", "has no column 'time_start', only label, youtube_id."),
-        ("kinetics400", "train.csv", HEAD + "a,b,1\n,b,1,2,train\n", "has no time_end."),
-        ("kinetics400", "train.csv", HEAD + "a,#NAME?,1,2,train\n", "has no youtube_id and whole seconds: '#N"),
-        ("kinetics400", "train.csv", HEAD + "a,b,1s,2,train\n", "whole seconds: 'b 1s 2'."),
-        ("kinetics400", "train.csv", HEAD + "a,b,1,1.5,train\n", "whole seconds: 'b 1 1.5'."),
+        ("kinetics400", "train.csv", HEAD + "a,b,1\n,b,1,2,train\n", "has no time_end: 1 (line 2); '"),
+        (
+            "kinetics400",
+            "train.csv",
+            HEAD + "a,#NAME?,1,2,train\n",
+            "has no youtube_id and whole seconds: 1 (line",
+        ),
+        (
+            "kinetics400",
+            "train.csv",
+            HEAD + "a,b,1s,2,train\na,b,1,1.5,train\n",
+            "whole seconds: 2 (line 2 'b 1s 2',",
+        ),
         ("kinetics400", "train.csv", HEAD, "of which no video can be used: 1 ('air drumming')."),
         ("ssv2", SSV2_TRAIN_FILE, "[", "is not a JSON file: Expecting value"),
         ("ssv2", SSV2_TRAIN_FILE, "{}", "train.json' must have a list in JSON, got a dict."),
-        ("ssv2", SSV2_TRAIN_FILE, "[5]", "train.json' has no id that is a number, with a template of the labels."),
-        ("ssv2", SSV2_TRAIN_FILE, '[{"id": "1", "template": "Eating [x]"}]', "labels: 'Eating [x]'."),
+        ("ssv2", SSV2_TRAIN_FILE, '[5, {"id": "1"}]', f"has {NO_VIDEO}: 2 (entry 1, entry 2 'None')."),
+        ("ssv2", SSV2_TRAIN_FILE, '[{"id": "1", "template": "Eating [x]"}]', "(entry 1 'Eating [x]')."),
     ],
 )
-def test_a_faulty_line_gets_one_sentence_that_names_it(tmp_path, layout, name, text, message):
+def test_faulty_lines_get_one_sentence_that_names_them(tmp_path, layout, name, text, message):
     write_ssv2(tmp_path)
     touch(write(tmp_path, UCF_LISTS | HMDB_LISTS | K400), *UCF_VIDEOS, *HMDB_VIDEOS, *K400_VIDEOS)
     (place,) = tmp_path.rglob(name)
