@@ -205,12 +205,10 @@ class CondensedSet:
 
         Args:
             clips: the videos, uint8 in 0..255 or floats in units of [0, 1] (synthetic ones may exceed it), in any
-                order, one or more of each class of the store, on any device. Gradients are left behind.
+                order, one or more of each class of the store.
             store: the data set that they were made of; it says how networks normalise and whether they flip.
-            method: how they were made, as tables and pages name it.
-            seed: of their making. Sets of one method that differ in their seed alone are compared as one group.
+            method, seed, options: how they were made. Sets that differ in their seed alone are one group.
             storage: how the frames are written; as `Float32` by default, as `UInt8` where they are uint8.
-            options: further options of the method, recorded beside the seed.
 
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.

@@ -19,9 +19,6 @@ from prism.errors import ArtifactError, DivergedError
 from prism.machine.files import beside, writing
 from prism.machine.text_io import canonical_json, parse_json, read_text
 
-TOGETHER = 64
-"""Records that are written at once: alone, each costs as much as ten of them. (Measured beside a training.)"""
-
 
 def telemetry_path(output: str | Path) -> Path:
     """The telemetry file of a condensed set, beside it."""
@@ -35,7 +32,6 @@ class TelemetryWriter:
         self.path = path
         with writing(path):
             self._file = path.open("ab")
-        self._waiting: list[dict[str, Any]] = []
 
     def keep(self, num_bytes: int) -> None:
         """Cut off what lies behind the first `num_bytes` bytes: it was written after the last checkpoint."""
@@ -43,20 +39,13 @@ class TelemetryWriter:
             self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
-        """Append one record, which is written with the next ones; a number that is not finite is refused."""
-        self._waiting.append({"kind": kind, **values})
-        if len(self._waiting) >= TOGETHER:
-            self._write_waiting()
-
-    def _write_waiting(self) -> None:
-        records, self._waiting = self._waiting, []
+        """Append one record, which is on disk after the next `sync`; a number that is not finite is refused."""
+        line = _line({"kind": kind, **values})
         with writing(self.path):
-            for record in records:
-                self._file.write(_line(record))
+            self._file.write(line)
 
     def sync(self) -> int:
         """Put every record on disk; the file's length in bytes, for `keep`."""
-        self._write_waiting()
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -64,11 +53,8 @@ class TelemetryWriter:
 
     def close(self) -> None:
         """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
-        try:
-            self._write_waiting()
-        finally:
-            with writing(self.path):
-                self._file.close()
+        with writing(self.path):
+            self._file.close()
 
 
 def _line(record: dict[str, Any]) -> bytes:

@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from prism.artifacts.kinds import PAGE, check_output_kind
 from prism.artifacts.results import HEADINGS, Result
-from prism.artifacts.store import ClipStore
 from prism.config import as_list, as_path
 from prism.errors import ConfigError
 from prism.machine.files import lock, write_atomically
@@ -142,8 +141,10 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
         problems = [text for text in (problem, *(one.problem for one in sets)) if text]
         details = [(one, _details(one)) for one in part]
+        about = [store.contents] if store else []
+        facts = [*about, f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits"]
         groups = [_group(rows) for rows in tables]
-        sections.append(Section(name, _store_facts(part[0], store), problems, groups, gallery, details))
+        sections.append(Section(name, " · ".join(facts), problems, groups, gallery, details))
     return sections
 
 
@@ -157,21 +158,11 @@ def _examples(tables: Sequence[Sequence[Row]], found: Sequence[SetFile]) -> list
     return [one for one in found if one.path in firsts]
 
 
-def _store_facts(result: Result, store: ClipStore | None) -> str:
-    facts = [counted(result.data.num_classes, "class", "classes")]
-    if store is not None:
-        height, width = store.size
-        facts.append(f"clips of {store.num_frames} frames, {width} × {height} pixels")
-        facts += [counted(count, f"{split} clip") for split, count in store.header.splits.items() if count]
-    fingerprint = result.data.fingerprint[:12]
-    return " · ".join([*facts, f"fingerprint {fingerprint}, a digest of all clips, labels and splits"])
-
-
 def _group(rows: list[Row]) -> Group:
-    first = rows[0].first
-    clips = counted(first.data.num_clips, "clip")
+    data, protocol = rows[0].first.data, rows[0].first.protocol
+    title = f"Scored on the {data.split} split ({counted(data.num_clips, 'clip')}), protocol {protocol}"
     return Group(
-        title=f"Scored on the {first.data.split} split ({clips}), protocol {first.protocol}",
+        title=title,
         columns=columns_of(rows),
         rows=rows,
         notes=notes_on(rows),

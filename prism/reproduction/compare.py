@@ -61,11 +61,6 @@ class Line:
         return sample_of(self.row.results, self.cell.metric)
 
     @property
-    def split(self) -> str:
-        """The one that scored; empty where there is no result."""
-        return self.row.first.data.split if self.row else ""
-
-    @property
     def score(self) -> str:
         """Our number, as the table has it."""
         if self.failures:
@@ -93,17 +88,17 @@ class Line:
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
     """A line for each place, as far as its results are there, with its lead over random selection."""
-    lines = [_line(place, done) for place in places]
-    found = list[Line]()
-    for line in lines:
-        floors = [one for one in lines if one.cell.label == FLOOR and _column_of(one) == _column_of(line)]
-        ours, floor = line.ours, floors[0].ours if floors and floors[0] is not line else None
-        found.append(replace(line, lead=ours.lead(floor)) if ours and floor else line)
+
+    def column(line: Line) -> tuple[object, ...]:
+        return line.place.store.path, line.place.data, line.cell.vpc, line.cell.network, line.cell.metric
+
+    found = [_line(place, done) for place in places]
+    floors = {column(line): line.ours for line in found if line.cell.label == FLOOR}
+    for at, line in enumerate(found):
+        ours, floor = line.ours, floors.get(column(line))
+        if ours and floor and line.cell.label != FLOOR:
+            found[at] = replace(line, lead=ours.lead(floor))
     return tuple(found)
-
-
-def _column_of(line: Line) -> tuple[object, ...]:
-    return line.place.store.path, line.place.data, line.cell.vpc, line.cell.network, line.cell.metric
 
 
 def _line(place: Place, done: Progress) -> Line:
@@ -175,19 +170,16 @@ class Comparison:
                 f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t); sets of one seed are paired."
             )
             notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-        if protocols := sorted({line.row.first.protocol for line in self.lines if line.row}):
+        scored = [line.row.first for line in self.lines if line.row]
+        if protocols := sorted({one.protocol for one in scored}):
             notes.append(f"Protocol {' and '.join(protocols)}.")
-        if splits := sorted({line.split for line in self.lines} - {"", *TESTS}):
+        if splits := sorted({one.data.split for one in scored} - {*TESTS}):
             notes.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
-        if others := [line for line in self.lines if not line.place.is_same_data]:
-            stores, guides = (
-                sorted({line.place.store.name for line in others}),
-                sorted({line.place.data for line in others}),
-            )
-            notes.append(
-                f"{', '.join(sorted(stores))} is not the paper's data: the paper's numbers are those of "
-                f"{' and '.join(sorted(guides))}, for their order only."
-            )
+        others = {(line.place.store.name, line.place.data) for line in self.lines if not line.place.is_same_data}
+        notes += [
+            f"{store} is not the paper's data: the paper's numbers are those of {guide}, for their order only."
+            for store, guide in sorted(others)
+        ]
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
             notes.append("DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1.")
         notes += dict.fromkeys(f"Caution: {text}" for line in self.lines for text in line.cautions)
@@ -202,8 +194,8 @@ class Comparison:
             return []
         cost, score = "stored frames as float32 (% of the full set)", HEADINGS[cells[0].metric]
         caption = f"{score} against {cost}. Filled: ours; hollow and dashed: the paper's."
-        of_stores = map(curves_of, grouped(self.lines, lambda line: line.place.store.path))
-        return [score_plot(curves, cost, score, caption) for curves in of_stores if curves]
+        stores = grouped(self.lines, lambda line: line.place.store.path)
+        return [score_plot(found, cost, score, caption) for lines in stores if (found := curves_of(lines))]
 
     def summary_table(self) -> "Table":
         """A short table for a terminal, with its notes."""
@@ -225,14 +217,11 @@ def curves_of(lines: Sequence[Line]) -> list[Curve]:
         mark, label = Mark.of_rank(rank), row[0].cell.label
         measured = [point_of(ours, one.share_percent) for one in row if (ours := one.ours)]
         printed = [
-            (one.cell.share_percent, float(one.cell.printed.split()[0]), _deviation(one.cell.printed))
+            (one.cell.share_percent, float(score), float(deviation or 0))
             for one in row
-            if one.place.is_same_data and one.cell.printed and one.cell.mib
+            for score, _, deviation in [one.cell.printed.partition("±")]
+            if one.place.is_same_data and score and one.cell.mib
         ]
         found += [Curve(measured, mark, label)] if measured else []
         found += [Curve(printed, replace(mark, filled=False))] if printed else []
     return found
-
-
-def _deviation(printed: str) -> float:
-    return float(printed.partition("±")[2] or 0)

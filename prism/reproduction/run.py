@@ -71,12 +71,8 @@ def reproduce(
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     rows = as_list(rows, "rows")
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc, rows=rows)
-    of = [
-        *(store.fingerprint[:8] for store in stores),
-        *(f"vpc{count}" for count in sorted(set(vpc))),
-        *sorted(set(rows)),
-    ]
-    of += [f"seeds{seeds}"] if seeds > 1 else []
+    of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
+    of += [*sorted(set(rows)), *([f"seeds{seeds}"] if seeds > 1 else [])]
     done, table = Progress(), folder / "-".join((name, scale, *of))
     # A set before what scores it, each once.
     steps = [(step, place.store) for place in places for step in (*place.sets, *place.scores)]
