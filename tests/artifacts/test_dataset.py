@@ -12,13 +12,6 @@ from prism.errors import ConfigError
 from prism.selection.select import select
 
 
-def test_the_random_windows_of_test_videos_are_a_split_like_any_other(make_store):
-    store = make_store(random_test_windows=3)
-    videos = prism.load(store.path, split="test-random", normalise=False)
-    assert len(videos) == 12
-    assert torch.equal(videos[5][0], as_pixels(store.clips("test-random").frames[5]).transpose(0, 1))
-
-
 @pytest.fixture
 def chosen(store):
     return select(store, vpc=2)
@@ -53,19 +46,16 @@ def test_videos_are_normalised_as_the_evaluation_trains_unless_asked_for_pixels(
     assert pixels[0][0].max() <= 1
 
 
-def test_a_transform_sees_every_video_in_the_output_format(chosen):
-    dataset = VideoDataset(chosen, output_format="THWC", transform=lambda video: tuple(video.shape))
-    assert [shape for shape, _ in dataset] == [(8, 48, 48, 3)] * 4
-
-
-def test_a_transform_that_works_in_place_changes_no_video_of_the_set(chosen):
-    dataset = VideoDataset(chosen, normalise=False, transform=lambda video: video.mul_(0.5))
+def test_a_transform_sees_every_video_in_the_output_format_and_changes_none_in_place(chosen):
+    dataset = VideoDataset(chosen, output_format="THWC", normalise=False, transform=lambda video: video.mul_(0.5))
     first = dataset[0][0].clone()
     assert torch.equal(dataset[0][0], first)
+    assert [tuple(video.shape) for video, _ in dataset] == [(8, 48, 48, 3)] * 4
 
 
-def test_a_store_gives_the_clips_of_the_asked_split(store):
-    for split, count in [("train", 8), ("val", 2), ("test", 4)]:
+def test_a_store_gives_the_clips_of_the_asked_split(make_store):
+    store = make_store(random_test_windows=3)
+    for split, count in [("train", 8), ("val", 2), ("test", 4), ("test-random", 12)]:
         dataset = VideoDataset(store, split=split, normalise=False, output_format="TCHW")
         assert len(dataset) == count
         assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))
@@ -79,13 +69,8 @@ def test_a_set_has_no_split_but_train(chosen, tmp_path, split):
     assert len(prism.load(tmp_path / "set", split="train")) == 4
 
 
-def test_what_is_neither_set_nor_store_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"a condensed set or a clip store is wanted, not 'set'; prism\.load opens"
-    ):
+def test_what_is_no_source_and_a_slice_are_refused_in_one_sentence(chosen):
+    with pytest.raises(ConfigError, match=r"a condensed set or a clip store is wanted, not 'set'; prism\.load"):
         VideoDataset("set")
-
-
-def test_a_slice_is_refused_in_one_sentence(chosen):
     with pytest.raises(ConfigError, match=r"one video at a time: data\[0\]"):
         VideoDataset(chosen)[0:2]

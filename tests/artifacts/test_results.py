@@ -41,9 +41,7 @@ def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
     deviation = (sum((x - mean) ** 2 for x in values) / 2) ** 0.5
     assert a_result(values).summary() == pytest.approx((mean, deviation, 3))
     assert a_result(values).summary("top5") == (1.0, 0.0, 3)
-
-
-def test_one_run_has_no_deviation_and_scores_are_shown_in_percent_with_their_n():
+    # One run has no deviation, and scores are shown in percent.
     assert a_result((0.4,)).summary() == (0.4, None, 1)
     assert json.loads(a_result((0.4,)).to_json())["summary"]["top1"] == {"mean": 0.4, "std": None, "n": 1}
     assert percent((0.25, 0.0123, 3)) == "25.0 ± 1.2 (3)"
