@@ -21,8 +21,6 @@ TASK = "classification"
 HEADINGS = {"top1": "top-1", "top5": "top-5"}
 """The scores of a run, the leading one first. Of at most five classes there is no top5."""
 TESTS = ("test", "test-random")  # Splits that settings are not chosen on.
-Score = tuple[float, float | None, int]
-"""Mean, sample standard deviation (None for one run), number of runs."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +165,7 @@ class Result:
         runs = tuple(run for run in self.runs if run.seed in seeds)
         return replace(self, runs=runs, config={**self.config, "seeds": len(seeds)})
 
-    def summary(self, metric: str = "") -> Score:
+    def summary(self, metric: str = "") -> tuple[float, float | None, int]:
         """Mean, sample standard deviation (None for one run) and number of runs of a metric (the leading one)."""
         values = [run.scores[metric or self.metrics[0]] for run in self.runs]
         return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None, len(values)
@@ -190,9 +188,13 @@ class Result:
         return max(0, wanted - len(self.runs)) if type(wanted) is int else 0
 
     def __str__(self) -> str:
-        scores = ", ".join(f"{HEADINGS[metric]} {percent(self.summary(metric))}" for metric in self.metrics)
+        scores = list[str]()
+        for metric in self.metrics:
+            mean, std, n = self.summary(metric)
+            spread = "–" if std is None else f"{100 * std:.1f}"
+            scores.append(f"{HEADINGS[metric]} {100 * mean:.1f} ± {spread} ({n})")
         # The split is named: a choice must not be made on test, and the score does not show it.
-        text = f"{self.label}: {scores}, on {self.data.num_clips} {self.data.split} clips"
+        text = f"{self.label}: {', '.join(scores)}, on {self.data.num_clips} {self.data.split} clips"
         return "\n".join(filter(None, (text, self.caution and f"Caution: {self.caution}")))
 
     @property
@@ -264,12 +266,6 @@ class Result:
 def metrics_of(num_classes: int) -> tuple[str, ...]:
     """The scores of a run, the leading one first; five guesses among at most five classes are always right."""
     return tuple(HEADINGS)[: 1 if num_classes <= 5 else 2]
-
-
-def percent(score: Score) -> str:
-    """`mean ± std (n)` in percent; one run has no deviation."""
-    mean, std, n = score
-    return f"{100 * mean:.1f} ± {'–' if std is None else f'{100 * std:.1f}'} ({n})"
 
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:

@@ -62,13 +62,10 @@ def report(
 
 
 def load_results(paths: Sequence[str | Path]) -> list[Result]:
-    """The results of files, each once; no file, or a `Result` in place of one, is refused."""
+    """The results of files, each once."""
     if not paths:
         raise ConfigError("report needs at least one result file, as prism evaluate writes them.")
-    if any(isinstance(given, Result) for given in paths):
-        needed = "report needs the file of a result, not the result itself: by the file's place it finds the set"
-        raise ConfigError(f"{needed} and the store. The verb that made it writes one with output=.")
-    places = [as_path(path, "the path of a result") for path in paths]
+    places = [as_path(path, "the file of a result") for path in paths]
     return [Result.load(path) for path in {path.resolve(): path for path in places}.values()]
 
 

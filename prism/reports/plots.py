@@ -3,7 +3,6 @@
 import base64
 import io
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,13 +55,13 @@ class Mark:
 
 def marks_of(rows: Sequence[Row]) -> list[Mark]:
     """A mark for each row: hollow and grey for a floor, a black star for a ceiling."""
-    ranks, marks = Counter[str](), list[Mark]()
-    for row in rows:
-        mark, rank = Mark.of_rank(ranks[row.role]), ranks[row.role]
+    marks = list[Mark]()
+    for at, row in enumerate(rows):
+        rank = sum(other.role == row.role for other in rows[:at])
+        mark = Mark.of_rank(rank)
         if row.role:
             mark = Mark(mark.marker, GREY, False) if row.role == "floor" else Mark("*", BLACK, rank % 2 == 0)
         marks.append(mark)
-        ranks[row.role] += 1
     return marks
 
 

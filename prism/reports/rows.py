@@ -11,14 +11,10 @@ from prism.artifacts.results import HEADINGS, SEEDS, TESTS, Result
 from prism.config import described
 from prism.evaluation.options import PROTOCOLS, EvaluateConfig
 from prism.machine.text_io import canonical_json
-from prism.reports.text import Column, grouped, in_bytes, in_seconds, listed, significant
+from prism.reports.text import Column, grouped, in_bytes, in_seconds, significant
 
 OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"}
 """Options of an evaluation that describe the row itself and may differ between rivals; the protocol never does."""
-STORED_CLIPS = (
-    "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a random "
-    "subset of them (Okanovic et al., arXiv 2305.18424)."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +190,11 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
         "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips). % "
         "of full: stored frames, counted as float32 as the paper does, of the same count for all training clips."
     )
-    notes += [STORED_CLIPS] if any(row.has_takes for row in rows) else []
+    if any(row.has_takes for row in rows):
+        notes.append(
+            "Stored clips: held by the set. Where they are more than the clips of an epoch, each epoch shows a "
+            "random subset of them (Okanovic et al., arXiv 2305.18424)."
+        )
     notes += [] if data.split in TESTS else [f"Scored on the {data.split} split, which {seen} chosen on."]
     return notes
 
@@ -219,7 +219,7 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
         for row in rows:
             users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.first.label)
         of = [f"{value} ({', '.join(f'“{n}”' for n in sorted(names))})" for value, names in sorted(users.items())]
-        found += [f"the rows were trained with different {key}: {listed(of)}."] if len(of) > 1 else []
+        found += [f"the rows were trained with different {key}: {' and '.join(of)}."] if len(of) > 1 else []
     return [f"Caution: {text}" for text in found]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -40,18 +41,8 @@ def significant(value: float) -> str:
 
 
 def in_seconds(seconds: float) -> str:
-    """A duration as `12.3 s`, `4 min 5 s` or `2 h 3 min`."""
-    if seconds < 120:
-        return f"{significant(seconds)} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 120:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
-
-
-def listed(names: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """A duration as `12.3 s`, and from two minutes on as `1:02:03`."""
+    return f"{significant(seconds)} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -23,7 +23,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import PrismError
-from prism.reports.text import counted
+from prism.reports.text import counted, grouped
 
 MAX_SHOWN_FRAMES = 64
 BUDGET_BYTES = 15_000_000
@@ -59,19 +59,14 @@ def find_sets(results: Sequence[Result]) -> list[SetFile]:
     for path in sorted(users, key=lambda path: (labels[path], str(path))):
         name = " / ".join(labels[path])
         name += f" ({path.stem})" if shared[tuple(labels[path])] > 1 else ""
-        found.append(_open_set(path, name, users[path]))
+        try:
+            condensed, problem = CondensedSet.load(path), ""
+        except (PrismError, OSError) as error:
+            condensed, problem = None, f"Set {name} cannot be shown: {error}"
+        if condensed and any(one.subject.fingerprint != condensed.fingerprint for one in users[path]):
+            problem = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
+        found.append(SetFile(path, name, None if problem else condensed, problem))
     return found
-
-
-def _open_set(path: Path, name: str, results: Sequence[Result]) -> SetFile:
-    try:
-        condensed = CondensedSet.load(path)
-    except (PrismError, OSError) as error:
-        return SetFile(path, name, None, f"Set {name} cannot be shown: {error}")
-    if any(one.subject.fingerprint != condensed.fingerprint for one in results):
-        changed = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
-        return SetFile(path, name, None, changed)
-    return SetFile(path, name, condensed)
 
 
 def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, str]:
@@ -132,11 +127,8 @@ def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> l
     encoded, shown = encode_all([tile for some in tiles for tile in some]), []
     for some in tiles:
         kept = [encoded[id(tile)] for tile in some if id(tile) in encoded]
-        classes = {
-            name: [tile for tile in kept if tile.class_name == name]
-            for name in sorted({tile.class_name for tile in kept})
-        }
-        shown.append(Gallery(classes, tuple(_notes(len(some), kept))))
+        of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
+        shown.append(Gallery({of[0].class_name: of for of in of_class}, tuple(_notes(len(some), kept))))
     return shown
 
 

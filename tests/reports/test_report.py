@@ -301,7 +301,5 @@ def test_an_existing_page_is_kept(exhibit):
 def test_no_results_and_a_result_in_place_of_its_file_are_refused(exhibit, tmp_path):
     with pytest.raises(ConfigError, match="at least one result"):
         report([], tmp_path / "page.html")
-    with pytest.raises(
-        ConfigError, match="needs the file of a result, not the result itself: by the file's place"
-    ):
+    with pytest.raises(ConfigError, match="the file of a result is wanted"):
         report([Result.load(exhibit.of_store("full", 8))], tmp_path / "page.html")  # type: ignore[list-item]
