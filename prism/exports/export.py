@@ -81,12 +81,8 @@ def export(
     config, run = split_options(ExportConfig, config, run, options)
     output, reads, form = as_path(output, OUTPUT), [condensed], FORMATS.make(config.to, config)
     if not isinstance(condensed, CondensedSet | ClipStore):
-        opened = (
-            ClipStore.open
-            if kind_of(as_path(condensed, "a condensed set, or its file,")) == STORE
-            else CondensedSet.load
-        )
-        condensed = opened(condensed)
+        path = as_path(condensed, "a condensed set, or its file,")
+        condensed = ClipStore.open(path) if kind_of(path) == STORE else CondensedSet.load(path)
     if isinstance(condensed, ClipStore):
         if config.to != "gif":
             raise ConfigError(f"a store is shown on a sheet, not as {config.to!r}. Pass --to gif.")

@@ -2,7 +2,6 @@
 
 import io
 import math
-import os
 import re
 import tarfile
 from abc import ABC, abstractmethod
@@ -22,7 +21,7 @@ from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTr
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
 from PIL import Image, ImageDraw, ImageFont
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from prism.artifacts.clips import as_levels, as_pixels, num_clipped
@@ -192,9 +191,7 @@ class Tensors(Format):
         clips = condensed.render()
         about = {"classes": condensed.classes, "flip": condensed.flip, **vars(condensed.normalisation)}
         tensors, metadata = {"clips": clips, "labels": condensed.labels}, {"prism": canonical_json(about)}
-        save_file(tensors, path / "clips.safetensors", metadata)
-        with (path / "clips.safetensors").open("rb+") as file:
-            os.fsync(file.fileno())
+        write_synced(path / "clips.safetensors", save(tensors, metadata))
         yield from zip(clips, clips, strict=True)
 
 
