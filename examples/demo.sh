@@ -23,19 +23,18 @@ mkdir -p "$out"
 step motion -o "$out/videos" --kind glyphs --train-per-class 60 --test-per-class 30 --size 48
 step ingest "$out/videos" -o "$out/store" --recipe "$recipe"
 step condense "$out/store" -o "$out/prism.safetensors" --recipe "$recipe"
-step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" \
-    --lr 0 --model convnet3d
+step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "$recipe" --lr 0
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
-    --label "condensed"
+    --seeds 10 --label "condensed"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
-    --label "PRISM with its rate transferred"
+    --label "PRISM as published"
 step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
     --label "random clips"
 step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.json" --recipe "$recipe" \
     --label "herding"
 step evaluate --train "$out/store" --data "$out/store" -o "$out/full.json" --recipe "$recipe" \
-    --epochs 15 --seeds 2 --label "all training clips"
+    --epochs 10 --seeds 2 --label "all training clips"
 step report "$out/full.json" "$out/prism.json" "$out/herding.json" "$out/random.json" "$out/paper.json" \
     -o "$out/page.html"
