@@ -119,7 +119,10 @@ def score_plot(
             axes.annotate(name, (1, height), (3, 0), ("axes fraction", "data"), "offset points", va="center")
         for curve in curves:
             # Marks of equal cost cover each other: half transparent, in shapes of their own, all of them are seen.
-            mark, look = curve.mark, dict[str, Any]({"alpha": 0.7, "capsize": 2.5, "label": curve.name or "_"})
+            mark, look = (
+                curve.mark,
+                dict[str, Any]({"alpha": 0.7, "capsize": 2.5, "markersize": 8, "label": curve.name or "_"}),
+            )
             face = {"markerfacecolor": mark.colour if mark.filled else "none", "color": mark.colour}
             line = "-" if mark.filled else "--"
             # Scores of one cost have no order that a line could follow.
