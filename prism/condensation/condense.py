@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -67,9 +67,7 @@ def condense(
     """
     store = ClipStore.of(store)
     config, run = split_options(CondenseConfig, config, run, options)
-    for said in conflicts(config):
-        note(said)
-    config = resolve(config)
+    config = resolve(config, note)
     if not (isinstance(checkpoint_seconds, int | float) and checkpoint_seconds >= 0):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0.")
     setup, source = Setup(store, config), source_of(store, config)
@@ -194,8 +192,7 @@ def sentence_of(condensed: CondensedSet) -> str:
 def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
     """The record in a set of how it was made, but for the device."""
     recorded = as_dict(config)
-    made = {"method": recorded["method"], "config": recorded}
-    return made | {"versions": versions(), "store": store.fingerprint}
+    return {"method": recorded["method"], "config": recorded, "versions": versions(), "store": store.fingerprint}
 
 
 def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> CondensedSet | None:
@@ -210,19 +207,13 @@ def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> 
     return found
 
 
-def conflicts(config: CondenseConfig) -> Iterator[str]:
-    """A sentence for each option that was chosen and that the method, or another option, leaves without effect."""
-    fixed, name, settled = METHODS.resolve(config.method)[0].fixed, METHODS.name_of(config.method), resolve(config)
-    for option, value in chosen(config).items():
-        if value != fixed.get(option, value):
-            yield f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used."
-        elif option not in chosen(settled) and option not in fixed:
-            yield f"Caution: {option} = {value!r} is not used with the other options."
+def resolve(config: CondenseConfig, say: Callable[[str], None] = lambda said: None) -> CondenseConfig:
+    """The options with those that the method fixes in their places, and those without effect at their defaults.
 
-
-def resolve(config: CondenseConfig) -> CondenseConfig:
-    """The options with those that the method fixes in their places, and those without effect at their defaults."""
-    config, unused = replace(config, **METHODS.resolve(config.method)[0].fixed), set[str]()
+    `say` gets a sentence for each option that was chosen and so has no effect.
+    """
+    given, fixed = chosen(config), METHODS.resolve(config.method)[0].fixed
+    config, unused = replace(config, **fixed), set[str]()
     if config.fully_learnable:
         unused.add("insertion" if config.initial_keyframes else "fully_learnable")
     if "insertion" in unused or not RULES.resolve(config.insertion)[0].inserts:
@@ -233,7 +224,13 @@ def resolve(config: CondenseConfig) -> CondenseConfig:
         unused |= {"static_iterations", "static_lr", "dynamic_lr", "hallucinator_lr"}
     if config.storage != "h264":
         unused.add("quality")
-    parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
     # A custom part may have them as its fields.
-    used = {name for kind, option in parts for name in kind.fields(getattr(config, option))}
-    return replace(config, **{option: getattr(CondenseConfig, option) for option in unused - used})
+    parts = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (STORAGES, "storage")]
+    unused -= {name for kind, option in parts for name in kind.fields(getattr(config, option))}
+    for option, value in given.items():
+        if value != fixed.get(option, value):
+            name = METHODS.name_of(config.method)
+            say(f"Caution: method {name} fixes {option} at {fixed[option]!r}: {value!r} is not used.")
+        elif option in unused and option not in fixed:
+            say(f"Caution: {option} = {value!r} is not used with the other options.")
+    return replace(config, **{option: getattr(CondenseConfig, option) for option in unused})

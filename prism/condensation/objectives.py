@@ -4,7 +4,6 @@ Videos have more pixels than the networks of a training have features, so they c
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -79,45 +78,30 @@ class Objective:
                 to be changed.
             chunk: how many clips go through the network together.
         """
-        return MatchLoss(*match(network, real, clips.detach(), self.loss, chunk))
+        vpc = len(clips) // len(real)
+
+        # The loss of a class needs all its clips, and no other's, so classes go through the network apart.
+        def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
+            part = clips[first * vpc : last * vpc].detach().requires_grad_()
+            embeddings = network.embed(part.transpose(1, 2))
+            losses = self.loss(real[first:last], embeddings.view(last - first, vpc, -1))
+            (gradient,) = torch.autograd.grad(losses.sum(), part)
+            return losses.detach(), gradient
+
+        losses, gradients = zip(*chunk.map(len(real), of_classes, clips=vpc), strict=True)
+        return MatchLoss(torch.cat(losses), torch.cat(gradients))
 
 
 class DistributionMatching(Objective):
     """The squared distance between the mean embeddings of each class (paper, equation 8)."""
 
     def loss(self, real: Tensor, embeddings: Tensor) -> Tensor:
-        return squared_distance(real, embeddings.mean(dim=1))
+        return (real - embeddings.mean(dim=1)).square().sum(dim=1)
 
     def match(self, network: Network, real: Tensor, clips: Tensor, chunk: Chunk) -> MatchLoss:
         found, is_whole = super().match(network, real, clips, chunk), len(real) == network.num_classes
         recorded = {"between_class": between_class_energy(real) if is_whole else None}
         return MatchLoss(found.losses, found.gradients, recorded)
-
-
-def squared_distance(real: Tensor, syn: Tensor) -> Tensor:
-    """(C,) squared distances between mean embeddings (C, D) of each class; their sum is minimised (equation 8)."""
-    return (real - syn).square().sum(dim=1)
-
-
-def match(
-    network: Network, real: Tensor, clips: Tensor, loss: Callable[[Tensor, Tensor], Tensor], chunk: Chunk
-) -> tuple[Tensor, Tensor]:
-    """Losses (C,) of synthetic clips, and the gradient of their sum; the arguments are those of `Objective.match`.
-
-    The loss of a class needs all its clips, and no other's, so classes go through the network apart.
-    """
-    num_classes = len(real)
-    vpc = len(clips) // num_classes
-
-    def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
-        part = clips[first * vpc : last * vpc].detach().requires_grad_()
-        embeddings = network.embed(part.transpose(1, 2))
-        losses = loss(real[first:last], embeddings.view(last - first, vpc, -1))
-        (gradient,) = torch.autograd.grad(losses.sum(), part)
-        return losses.detach(), gradient
-
-    losses, gradients = zip(*chunk.map(num_classes, of_classes, clips=vpc), strict=True)
-    return torch.cat(losses), torch.cat(gradients)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -143,7 +143,12 @@ class Setup:
         """A condensation of some classes, all by default, whose learning rates are not measured yet."""
         networks = self.networks(device, classes)
         videos = self.method.start(self.store, self.config, device, networks.classes)
-        check_videos(self, videos, networks.classes)
+        labels = [label for label in networks.classes for _ in range(self.config.vpc)]
+        made, shape = partial(_require, METHODS, self.config.method), (len(labels), self.store.num_frames)
+        made("Videos from start", videos, isinstance(videos, Videos))
+        wanted = f"the labels {labels}, one class after the other"
+        made(wanted, videos.labels, videos.labels.tolist() == labels)
+        made(f"a mask (V, T) = {shape}", videos.mask, tuple(videos.mask.shape) == shape)
         rates = [part.lr for part in videos.trainable]
         return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
 
@@ -189,49 +194,36 @@ class Setup:
         return 1 / curvature
 
 
-def check_videos(setup: Setup, videos: Any, classes: range) -> None:
-    """Refuse, by a ConfigError, what a method must not start."""
-    part, labels = setup.config.method, [label for label in classes for _ in range(setup.config.vpc)]
-    if not isinstance(videos, Videos):
-        _refuse(METHODS, part, "Videos from start", videos)
-    if videos.labels.tolist() != labels:
-        _refuse(METHODS, part, f"the labels {labels}, one class after the other", videos.labels)
-    if tuple(videos.mask.shape) != (shape := (len(labels), setup.store.num_frames)):
-        _refuse(METHODS, part, f"a mask (V, T) = {shape}", videos.mask)
-
-
 def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     """Refuse, by a ConfigError, parts that break a promise: an iteration is tried, in which nothing moves."""
     store, config, classes = setup.store, setup.config, run.networks.classes
     network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
-    if not len(clips) or len(clips) % len(classes) or clips[0].shape != shape:
-        wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes"
-        _refuse(METHODS, config.method, wanted, clips)
+    wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes"
+    is_even = len(clips) > 0 and len(clips) % len(classes) == 0
+    _require(METHODS, config.method, wanted, clips, is_even and clips[0].shape == shape)
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
     check_output(network, "embed", network.embed(some), some)
     found = run.objective.match(network, run.objective.real(run.networks, 0), clips, run.chunk)
-    if not isinstance(found, MatchLoss):
-        _refuse(OBJECTIVES, config.objective, "a MatchLoss", found)
-    if not torch.equal(clips, before):
-        _refuse(OBJECTIVES, config.objective, "its losses without a change of the clips, as of a clone", clips)
-    if _shape(found.losses) != (len(classes),):
-        _refuse(OBJECTIVES, config.objective, f"losses (C,) = {(len(classes),)}", found.losses)
-    if _shape(found.gradients) != clips.shape or found.gradients.dtype != clips.dtype:
-        _refuse(OBJECTIVES, config.objective, f"gradients {tuple(clips.shape)} of {clips.dtype}", found.gradients)
+    gives = partial(_require, OBJECTIVES, config.objective)
+    gives("a MatchLoss", found, isinstance(found, MatchLoss))
+    gives("its losses without a change of the clips, as of a clone", clips, torch.equal(clips, before))
+    gives(f"losses (C,) = {(len(classes),)}", found.losses, _shape(found.losses) == (len(classes),))
+    is_like = _shape(found.gradients) == clips.shape and found.gradients.dtype == clips.dtype
+    gives(f"gradients {tuple(clips.shape)} of {clips.dtype}", found.gradients, is_like)
     if run.rule.inserts:
         gradients, mask = reduce(found.gradients, config.keyframe_scale), run.videos.mask
         state = InsertionState(gradients, mask, Conflict.measure(gradients, mask), 0, 1, generator(0, "try"))
         proposed = run.rule.propose(state)
-        if _shape(proposed) != mask.shape or proposed.dtype != torch.bool:
-            _refuse(RULES, config.insertion, f"(V, T) = {tuple(mask.shape)} booleans", proposed)
+        is_mask = _shape(proposed) == mask.shape and proposed.dtype == torch.bool
+        _require(RULES, config.insertion, f"(V, T) = {tuple(mask.shape)} booleans", proposed, is_mask)
     return found
 
 
-def _refuse(parts: Parts, part: Any, wanted: str, found: Any) -> NoReturn:
-    got = f"{_shape(found)} of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-    raise ConfigError(
-        f"{parts.kind} '{parts.name_of(part)}' must give {wanted}, got {got}. docs/extending.md shows one."
-    )
+def _require(parts: Parts, part: Any, wanted: str, found: Any, is_kept: bool) -> None:
+    if not is_kept:
+        got = f"{_shape(found)} of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        name = f"{parts.kind} '{parts.name_of(part)}'"
+        raise ConfigError(f"{name} must give {wanted}, got {got}. docs/extending.md shows one.")
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:

@@ -27,20 +27,10 @@ class StaticDynamicVideos(Videos):
     """
 
     def __init__(
-        self,
-        static: Tensor,
-        dynamic: Tensor,
-        hallucinator: nn.Conv3d,
-        labels: Tensor,
-        method: "StaticDynamic",
-        store: ClipStore,
-        config: Settings,
+        self, parts: dict[str, Tensor], labels: Tensor, method: "StaticDynamic", store: ClipStore, config: Settings
     ) -> None:
-        assert hallucinator.bias is not None
-        self.static, self.dynamic = static, dynamic
-        self.weight, self.bias = hallucinator.weight, hallucinator.bias
-        parts = {"static": static, "dynamic": dynamic, "weight": self.weight, "bias": self.bias}
-        super().__init__(parts, labels, dynamic.shape[1], config)
+        super().__init__(parts, labels, store.num_frames, config)
+        self.static, self.dynamic, self.weight, self.bias = parts.values()
         self.seed, self.preparation = config.seed, method.static_iterations
         self.normalisation, self.storage = store.normalisation, STORAGES.make(config.storage, config)
         self.trainable = [
@@ -120,11 +110,11 @@ class StaticDynamic(Method):
         dynamic = torch.randn(noise, generator=generator(config.seed, "memories"))
         hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")
         initialise(hallucinator, generator(config.seed, "hallucinator"))
-        static = store.normalisation.apply(as_pixels(frames))
+        parts = {"static": store.normalisation.apply(as_pixels(frames)), "dynamic": dynamic}
+        parts |= {name: values.detach() for name, values in hallucinator.named_parameters()}
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
-        return StaticDynamicVideos(
-            static.to(device), dynamic.to(device), hallucinator.to(device), labels, self, store, config
-        )
+        parts = {name: part.to(device) for name, part in parts.items()}
+        return StaticDynamicVideos(parts, labels, self, store, config)
 
 
 def _random_frames(store: ClipStore, num: int, seed: int) -> Tensor:

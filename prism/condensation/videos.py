@@ -110,7 +110,8 @@ class Method(ABC):
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
         """One video as a set holds it, to refuse a storage before the first iteration; by default a grey one."""
-        return encode(*_grey(store, store.num_frames), 1)
+        frames = torch.zeros(1, store.num_frames, 3, *store.size)
+        return encode(frames, torch.ones(1, store.num_frames, dtype=torch.bool), 1)
 
     def preparation(self, config: Settings) -> int:
         """Iterations before those of `config.iterations`, without insertion; by default none."""
@@ -195,7 +196,8 @@ class KeyFrames(Method):
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
         num_keyframes, scale = config.initial_keyframes or store.num_frames, config.keyframe_scale
-        return encode(*_grey(store, num_keyframes, scale), scale)
+        frames = torch.zeros(1, store.num_frames, 3, *(side // scale for side in store.size))
+        return encode(frames, evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
         """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes."""
@@ -227,11 +229,6 @@ class WholeClips(KeyFrames):
         "keyframe_scale": 1,
         "insertion": "never",
     }
-
-
-def _grey(store: ClipStore, num_keyframes: int, scale: int = 1) -> tuple[Tensor, Tensor]:
-    size = (side // scale for side in store.size)
-    return torch.zeros(1, store.num_frames, 3, *size), evenly_spread(1, store.num_frames, num_keyframes)
 
 
 def random_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:

@@ -340,7 +340,7 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
             frames.flush()
             os.fsync(frames.fileno())
     mean, std = mean_and_std(counts)
-    splits = Counter(source.split for source in sources)
+    splits, index = Counter(source.split for source in sources), clips_csv(sources).encode()
     header = StoreHeader(
         num_frames=config.num_frames,
         size=(config.size, config.size),
@@ -352,24 +352,16 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
         mean=mean,
         std=std,
         settings=as_dict(config),
-        sha256={
-            "frames.u8": digest.hexdigest(),
-            "clips.csv": _write(folder.finished / "clips.csv", clips_csv(sources)),
-        },
+        sha256={"frames.u8": digest.hexdigest(), "clips.csv": hashlib.sha256(index).hexdigest()},
     )
-    _write(folder.finished / "skipped.csv", csv_text(("path", "reason"), sorted(skipped.items())))
+    files = {"clips.csv": index, "skipped.csv": csv_text(("path", "reason"), sorted(skipped.items())).encode()}
     if damaged := sorted((video.relative, outcome.damage) for video, outcome in done if outcome.damage):
-        _write(folder.finished / "damaged.csv", csv_text(("path", "damage"), damaged))
-    _write(folder.finished / "store.json", header.to_json())
+        files["damaged.csv"] = csv_text(("path", "damage"), damaged).encode()
+    for name, data in (files | {"store.json": header.to_json().encode()}).items():
+        write_synced(folder.finished / name, data)
     sync_folder(folder.finished)
     if is_whole:
         os.replace(folder.slots, frames_path)
         sync_folder(folder.finished)
     else:
         folder.slots.unlink()
-
-
-def _write(path: Path, text: str) -> str:
-    data = text.encode()
-    write_synced(path, data)
-    return hashlib.sha256(data).hexdigest()

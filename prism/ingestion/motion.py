@@ -19,7 +19,8 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection
-from itertools import pairwise
+from functools import reduce
+from itertools import chain, pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,8 @@ def draw_pairs(label: str, num_frames: int, size: int, random: np.random.Generat
     )
     radius = RADII[0] * (RADII[1] / RADII[0]) ** moves["growth"] * size
     angle = 2 * np.pi * moves["turn"]
-    for side in (-1, 1):
-        x = centre_x + side * distance * np.cos(angle)
-        y = centre_y + side * distance * np.sin(angle)
+    for arm in (-distance, distance):
+        x, y = centre_x + arm * np.cos(angle), centre_y + arm * np.sin(angle)
         _paint_object(picture, x, y, radius, angle, random)
     return _as_pixels(picture)
 
@@ -133,21 +133,15 @@ def _paint_object(
     colours = 1 - random.uniform(0, 0.3, 3), (1 - random.uniform(0, 0.3, 3)) * random.uniform(0.4, 1)
     stripes = random.uniform(0.8, 2)
     u, v = _own_frame(picture.shape[1], x, y, radius, angle + random.uniform(0, 2 * np.pi))
-    scale = radius.astype(np.float32)[:, None, None]
+    # The distance to the outline of a disc, or of a regular polygon, in radii.
+    distance = np.hypot(u, v) - 1
+    if corners != max(SHAPES):
+        turns = 2 * np.pi * np.arange(corners) / corners
+        sides = (np.float32(np.cos(turn)) * u + np.float32(np.sin(turn)) * v for turn in turns)
+        distance = reduce(np.maximum, sides) - np.float32(np.cos(np.pi / corners))
     mix = (0.5 + 0.5 * np.sin(np.float32(np.pi * stripes) * u))[..., None]
     first, second = (colour.astype(np.float32) for colour in colours)
-    _paint(picture, _outline(u, v, corners) * scale, first + mix * (second - first))
-
-
-def _outline(u: Array, v: Array, corners: int) -> Array:
-    """Signed distance to the outline of a regular polygon with corners at 1, negative inside."""
-    if corners == max(SHAPES):
-        return np.hypot(u, v) - 1
-    sides = 2 * np.pi * np.arange(corners) / corners
-    distance = np.full_like(u, -np.inf)
-    for cosine, sine in zip(np.cos(sides), np.sin(sides), strict=True):
-        np.maximum(distance, np.float32(cosine) * u + np.float32(sine) * v, out=distance)
-    return distance - np.float32(np.cos(np.pi / corners))
+    _paint(picture, distance * radius.astype(np.float32)[:, None, None], first + mix * (second - first))
 
 
 def glyph_course(label: str, num_frames: int, random: np.random.Generator) -> tuple[Array, Array]:
@@ -163,21 +157,16 @@ def draw_glyphs(label: str, num_frames: int, size: int, random: np.random.Genera
     background = random.uniform(*SHADES, 3) + _texture(size, random, cycles=2, strength=TEXTURE)
     picture = np.broadcast_to(background.astype(np.float32), (num_frames, size, size, 3)).copy()
     for _ in range(STRAYS):
-        _paint_stray(picture, random)
+        # A short stroke that drifts.
+        middle, speed = random.random((2, 1)), random.uniform(-STRAY_SPEED, STRAY_SPEED, (2, 1))
+        x, y = size * (middle + speed * (np.arange(num_frames) - (num_frames - 1) / 2))
+        angle, width = random.uniform(0, np.pi), size * random.uniform(*STRAY_WIDTHS)
+        _paint_strokes(picture, (((-1, 0), (1, 0)),), x, y, size * STRAY_LENGTH / 2, angle, width, random)
     x, y = (size * place for place in moves)
     radius, tilt, width = (random.uniform(*limits) for limits in (GLYPH_RADII, (-TILT, TILT), WIDTHS))
     strokes = GLYPHS[label.partition("-")[0]]
     _paint_strokes(picture, strokes, x, y, size * radius, tilt, size * width, random)
     return _as_pixels(np.float32(random.uniform(*LIGHTS)) * picture)
-
-
-def _paint_stray(picture: Array, random: np.random.Generator) -> None:
-    """Paint a short stroke that drifts over (T, H, W, 3)."""
-    num_frames, size = picture.shape[:2]
-    middle, speed = random.random((2, 1)), random.uniform(-STRAY_SPEED, STRAY_SPEED, (2, 1))
-    x, y = size * (middle + speed * (np.arange(num_frames) - (num_frames - 1) / 2))
-    angle, width = random.uniform(0, np.pi), size * random.uniform(*STRAY_WIDTHS)
-    _paint_strokes(picture, (((-1, 0), (1, 0)),), x, y, size * STRAY_LENGTH / 2, angle, width, random)
 
 
 def _paint_strokes(
@@ -191,31 +180,23 @@ def _paint_strokes(
     random: np.random.Generator,
 ) -> None:
     """Paint strokes of a random pastel with round ends over (T, H, W, 3); x, y, radius and width in pixels."""
-    colour = 1 - random.uniform(0, 0.4, 3)
-    still = np.ones(len(picture))
+    colour, still = 1 - random.uniform(0, 0.4, 3), np.ones(len(picture))
     u, v = _own_frame(picture.shape[1], x, y, radius * still, angle * still)
     nearest = np.full_like(u, np.inf)
-    for stroke in strokes:
-        for start, end in pairwise(stroke):
-            np.minimum(nearest, _squared_distance(u, v, start, end), out=nearest)
+    for start, end in chain.from_iterable(map(pairwise, strokes)):
+        # The squared distance of all pixels from the line between two points.
+        along = np.subtract(end, start)
+        right, down = (np.float32(part) for part in along)
+        x, y = u - np.float32(start[0]), v - np.float32(start[1])
+        share = ((right * x + down * y) / np.float32(along @ along)).clip(0, 1)
+        np.minimum(nearest, (x - share * right) ** 2 + (y - share * down) ** 2, out=nearest)
     _paint(picture, np.float32(radius) * np.sqrt(nearest) - np.float32(width / 2), colour.astype(np.float32))
-
-
-def _squared_distance(u: Array, v: Array, start: tuple[float, float], end: tuple[float, float]) -> Array:
-    """Squared distance of the points (u, v) from a line between two points."""
-    along = np.subtract(end, start)
-    right, down = (np.float32(part) for part in along)
-    u, v = u - np.float32(start[0]), v - np.float32(start[1])
-    share = ((right * u + down * v) / np.float32(along @ along)).clip(0, 1)
-    return (u - share * right) ** 2 + (v - share * down) ** 2
 
 
 def _texture(size: int, random: np.random.Generator, *, cycles: int, strength: float) -> Array:
     """(H, W, 3) sum of six plane waves of at most `cycles` across and down, which fit the picture's edges."""
-    waves = 6
-    across, down = random.integers(-cycles, cycles + 1, (2, waves, 1, 1))
-    phase = random.random((waves, 1, 1))
-    colours = random.uniform(-strength, strength, (waves, 3))
+    across, down = random.integers(-cycles, cycles + 1, (2, 6, 1, 1))
+    phase, colours = random.random((6, 1, 1)), random.uniform(-strength, strength, (6, 3))
     at = np.arange(size) / size
     heights = np.sin(2 * np.pi * (across * at[None, None, :] + down * at[None, :, None] + phase))
     return np.einsum("khw,kc->hwc", heights, colours)
@@ -246,7 +227,6 @@ def _as_pixels(picture: Array) -> Array:
 
 
 FRAMES_PER_SECOND = 12
-MADE_BY = "prism motion"
 KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, np.random.Generator], Array]]] = {
     "pairs": (MOTIONS, draw_pairs),
     "glyphs": (GLYPH_CLASSES, draw_glyphs),
@@ -290,11 +270,13 @@ def write_motion(
     """
     config, run = split_options(MotionConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
+    labels, draw = KINDS[config.kind]
+    counts = {"train": config.train_per_class, "test": config.test_per_class}
     with lock(output):
         discard_older(output)
         # Names of a data set of any kind and number of videos.
-        labels = "|".join(label for labels, _ in KINDS.values() for label in labels)
-        own = re.compile(rf"prism\.json|(train|test)/({labels})/\d{{4,}}\.mp4")
+        every = "|".join(label for of_kind, _ in KINDS.values() for label in of_kind)
+        own = re.compile(rf"prism\.json|(train|test)/({every})/\d{{4,}}\.mp4")
         names = (found.relative_to(output).as_posix() for found in output.rglob("*"))
         owned = [name for name in names if own.fullmatch(name)]
         check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned)
@@ -302,29 +284,24 @@ def write_motion(
         try:
             with writing(output):
                 shutil.rmtree(partial, ignore_errors=True)
-                _write_videos(partial, config, run.progress)
+                partial.mkdir()
+                # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
+                mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
+                write_synced(partial / "prism.json", mark.encode())
+                total = len(labels) * sum(counts.values())
+                with progress_bar("Drawing", total, "videos", enabled=run.progress) as advance:
+                    for (split, count), label in product(counts.items(), labels):
+                        folder = partial / split / label
+                        folder.mkdir(parents=True)
+                        for index in range(count):
+                            random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
+                            frames = draw(label, config.num_frames, config.size, random)
+                            write_video(folder / f"{index:04d}.mp4", frames)
+                            advance()
+                        sync_folder(folder)
+                for folder in (*(partial / split for split in counts), partial):
+                    sync_folder(folder)
                 replace_folder(partial, output)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     return output
-
-
-def _write_videos(folder: Path, config: MotionConfig, progress: bool) -> None:
-    folder.mkdir()
-    # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
-    write_synced(folder / "prism.json", (canonical_json({"flip": False, "made_by": MADE_BY}) + "\n").encode())
-    labels, draw = KINDS[config.kind]
-    counts = {"train": config.train_per_class, "test": config.test_per_class}
-    total = len(labels) * sum(counts.values())
-    with progress_bar("Drawing", total, "videos", enabled=progress) as advance:
-        for split, count in counts.items():
-            for label in labels:
-                (folder / split / label).mkdir(parents=True)
-                for index in range(count):
-                    random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
-                    frames = draw(label, config.num_frames, config.size, random)
-                    write_video(folder / split / label / f"{index:04d}.mp4", frames)
-                    advance()
-                sync_folder(folder / split / label)
-            sync_folder(folder / split)
-    sync_folder(folder)

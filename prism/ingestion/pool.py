@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO, cast
 
 from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import Outcome, read_clips
@@ -112,13 +113,14 @@ class Worker:
             # The child finds this very package, however the parent found it.
             env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
         )
+        self.tasks, self.answers = cast(IO[str], self.process.stdin), cast(IO[str], self.process.stdout)
         if self._line() != READY:
             raise RuntimeError(f"a decoding process did not start: {self.end()}.")
 
     def ask(self, task: Task) -> Outcome | str:
         """Have a video decoded; where that ends the process, how it ended."""
         with contextlib.suppress(OSError, ValueError):
-            print(json.dumps(asdict(task)), file=self.process.stdin, flush=True)
+            print(json.dumps(asdict(task)), file=self.tasks, flush=True)
         answer = self._line()
         if not answer:
             return self.end()
@@ -128,16 +130,14 @@ class Worker:
         return Outcome.from_dict(message)
 
     def _line(self) -> str:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
+        line = self.answers.readline()
         return line.strip() if line.endswith("\n") else ""
 
     def end(self) -> str:
         """Kill the process if it still runs, and say how it ended."""
         self.process.kill()
         code = self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
+        for pipe in (self.tasks, self.answers):
             with contextlib.suppress(OSError):
                 pipe.close()
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -193,15 +193,10 @@ def recording(video: VideoSource, pattern: str) -> str:
     """
     if not pattern:
         return video.recording or video.relative
-    if name := _found(pattern, video):
-        return name
+    if (match := re.search(pattern, video.relative)) and match[1]:
+        return match[1]
     remedy = "Rename it or move it away, or name the videos in a .csv list with a column group."
     raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'. {remedy}")
-
-
-def _found(pattern: str, video: VideoSource) -> str:
-    match = re.search(pattern, video.relative)
-    return (match and match[1]) or ""
 
 
 def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> Iterator[str]:
@@ -215,8 +210,8 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
         yield f"The source names no test videos: {said}.{why}"
     pattern, splits_of = config.group_pattern, defaultdict[tuple[str, str], set[str]](set)
     for video in videos:
-        name = _found(pattern, video) if pattern else video.recording or _found(NAMED, video)
-        if name:
+        match = re.search(pattern or NAMED, video.relative)
+        if name := (not pattern and video.recording) or (match and match[1]):
             splits_of[video.label, name].add(video.split)
     if parted := [name for (_, name), splits in splits_of.items() if len(splits) > 1]:
         yield (
@@ -224,32 +219,24 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
             "look alike, so scores will be too high. --group-pattern sets recordings apart whole where splits are "
             "cut; '_(g\\d+)_' finds them in names like _g01_c02."
         )
-    alike = [list(videos)]
-    # Few files are read: those of one size.
-    for content in (_size, file_sha256):
-        alike = [part for group in alike for part in _parted(group, content)]
-    copies = [(group[0], video) for group in alike for video in group if video.split != group[0].split]
-    if copies:
-        pairs = [
-            f"'{copy.relative}' ({copy.split}) of '{first.relative}' ({first.split})" for first, copy in copies
-        ]
+    if copies := list(_copies(videos)):
         yield (
-            f"Caution: videos that are copies of one in another split, byte for byte: {counted(pairs)}. A network "
-            "is then scored on what it has seen. Remove one."
+            f"Caution: videos that are copies of one in another split, byte for byte: {counted(copies)}. A "
+            "network is then scored on what it has seen. Remove one."
         )
 
 
-def _parted(videos: Sequence[VideoSource], content: Callable[[Path], object]) -> Iterator[list[VideoSource]]:
-    """The videos of each content, where several splits have it; an empty or unreadable file has none."""
-    found: dict[object, list[VideoSource]] = defaultdict(list)
+def _copies(videos: Sequence[VideoSource]) -> Iterator[str]:
+    """Videos that have the bytes of one in another split; few files are read: those of one size."""
+    of_size, first = defaultdict[int, list[VideoSource]](list), dict[str, VideoSource]()
     for video in videos:
         with suppress(OSError):
-            if key := content(video.path):
-                found[key].append(video)
-    return (group for group in found.values() if len({video.split for video in group}) > 1)
-
-
-def _size(path: Path) -> int:
-    """In bytes; 0 of what is not opened: a link may leave the source, and a pipe would never end."""
-    found = path.lstat()
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+            found = video.path.lstat()
+            # A link may leave the source, and a pipe would never end.
+            if stat.S_ISREG(found.st_mode) and found.st_size:
+                of_size[found.st_size].append(video)
+    for video in (video for group in of_size.values() if len({v.split for v in group}) > 1 for video in group):
+        with suppress(OSError):
+            other = first.setdefault(file_sha256(video.path), video)
+            if other.split != video.split:
+                yield f"'{video.relative}' ({video.split}) of '{other.relative}' ({other.split})"
