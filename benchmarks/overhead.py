@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ def _turn(store: ClipStore, sizes: Sizes, means: str) -> dict[str, float]:
             Setup(store, config).precompute(Run(device="cpu"))
         run = Setup(store, config).start(torch.device("cpu"))
         source = {"config": as_dict(config)}
-        with RunRecorder(run, Path(folder) / "set", Run(), source, checkpoint_seconds=60) as recorder:
+        recorder = RunRecorder(run, Path(folder) / "set", Run(), source, checkpoint_seconds=60)
+        with closing(recorder.telemetry):
             insertion.over(run, "insert")
             telemetry.over(recorder, "record")
             started = clock()

@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -93,10 +93,8 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
         if run.path is not None:
             check_free(run.path, store.path, run, by_class=False)
         condensation = setup.begin(device, classes)
-        recording = nullcontext()
-        if run.path is not None:
-            recording = RunRecorder(condensation, run.path, run, source, checkpoint_seconds)
-        with recording as recorder:
+        recorder = run.path and RunRecorder(condensation, run.path, run, source, checkpoint_seconds)
+        with closing(recorder.telemetry) if recorder else nullcontext():
             if is_whole:
                 setup.precompute(run)
             held_out = setup.held_out(run) if is_whole else None

@@ -102,12 +102,6 @@ class RunRecorder:
         except DAMAGES as error:
             raise damaged(self.checkpoint, error) from None
 
-    def __enter__(self) -> "RunRecorder":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.telemetry.close()
-
     def record(self, step: Step) -> None:
         """Write what an iteration did, and when."""
         self.seconds = time.monotonic() - self._started

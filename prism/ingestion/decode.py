@@ -35,7 +35,7 @@ from av.video.reformatter import VideoReformatter
 from PIL import Image
 
 from prism.errors import VideoError
-from prism.ingestion.listing import frame_files
+from prism.ingestion.listing import few, frame_files
 from prism.ingestion.sampling import Window
 from prism.machine.text_io import count
 
@@ -320,7 +320,12 @@ class _Images:
     def __init__(self, folder: Path, size: int, root: Path, whole: bool) -> None:
         self.images, self.size, self.root, self.whole = frame_files(folder), size, root, whole
         self.num_frames = len(self.images)
-        _require_one_series(self.images)
+        # Pictures of one series differ in numbers alone; names of which no two do so have none, only an order.
+        forms = {re.sub(r"\d+", "#", image.stem) for image in self.images}
+        is_twice = len({image.stem for image in self.images}) < self.num_frames
+        if is_twice or 1 < len(forms) < self.num_frames:
+            said = few(sorted({re.sub(r"\d+", "#", image.name) for image in self.images}))
+            raise VideoError(f"its pictures belong to several series ({said}), of which one is wanted.")
 
     def read_in_order(self, wanted: Collection[int]) -> _Scan:
         frames = {}
@@ -468,19 +473,6 @@ def _check_frame(width: int, height: int) -> None:
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error)
     return text[:1].lower() + text[1:]
-
-
-def _require_one_series(images: Sequence[Path]) -> None:
-    """Refuse pictures whose names differ in more than numbers, such as those of optical flow beside the frames.
-
-    Names of which no two differ in numbers alone have no series, only an order.
-    """
-    forms = {re.sub(r"\d+", "#", image.stem) for image in images}
-    is_twice = len({image.stem for image in images}) < len(images)
-    if is_twice or 1 < len(forms) < len(images):
-        names = sorted({re.sub(r"\d+", "#", image.name) for image in images})
-        said = ", ".join(names[:3]) + ", …" * (len(names) > 3)
-        raise VideoError(f"its pictures belong to several series ({said}), of which one is wanted.")
 
 
 def _read_image(path: Path, size: int, root: Path) -> Array:

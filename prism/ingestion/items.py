@@ -39,13 +39,15 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
             raise SourceError(
                 f"the data set has the split {split!r}, but it must be one of {', '.join(SPLIT_NAMES)}."
             )
+        # The names that a data set has for its numbers.
+        features = getattr(items, "features", None) or {}
+        named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
+        names = next(filter(None, named), getattr(items, "classes", None))
         with progress_bar("Reading", None, "items", enabled=progress) as advance:
             for number, item in enumerate(_each(items)):
-                path, where = (
-                    f"{split}/{number:07}".lstrip("/"),
-                    f"item {number} of the {split or 'whole'} data set",
-                )
-                frames, label, group = _parts(item, _names(items), where)
+                path = f"{split}/{number:07}".lstrip("/")
+                where = f"item {number} of the {split or 'whole'} data set"
+                frames, label, group = _parts(item, names, where)
                 with writing(folder):
                     (folder / path).mkdir(parents=True)
                     for index, frame in enumerate(_frames(frames, where)):
@@ -65,13 +67,6 @@ def _each(items: Any) -> Iterator[Any]:
         problem = f"of type {type(items).__name__}, but it must be a folder, a list or a data set"
         raise SourceError(f"the source is {problem}.")
     return iter(items)
-
-
-def _names(items: Any) -> Sequence[str] | None:
-    """The names of classes that a data set has for its numbers."""
-    features = getattr(items, "features", None) or {}
-    named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
-    return next(filter(None, named), getattr(items, "classes", None))
 
 
 def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str, str]:

@@ -87,9 +87,8 @@ def main() -> None:
         task = Task(**values | {"config": IngestConfig(**values["config"])})
         # macOS has the limit, but takes no number for it; and there may be a lower one already.
         with contextlib.suppress(ValueError):
-            resource.setrlimit(
-                resource.RLIMIT_AS, (task.config.max_decode_bytes, resource.getrlimit(resource.RLIMIT_AS)[1])
-            )
+            most = resource.getrlimit(resource.RLIMIT_AS)[1]
+            resource.setrlimit(resource.RLIMIT_AS, (task.config.max_decode_bytes, most))
         signal.setitimer(signal.ITIMER_REAL, task.config.max_decode_seconds)
         try:
             answer = decode(task).to_dict()

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
@@ -12,7 +12,7 @@ from prism.machine.devices import deterministic
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
 from prism.networks.build import Model, allocate, build_for
-from prism.networks.network import Network, check_output
+from prism.networks.network import check_output
 from prism.networks.options import NETWORKS, Schedule
 from prism.networks.training import outputs_of, train, within_memory
 
@@ -20,19 +20,6 @@ BATCH_SIZE = 32
 """Clips that are trained on, and embedded, at a time."""
 DRAWS = 10
 """Networks that are drawn one after the other, until one tells clips apart."""
-
-
-class Backbone(nn.Module):
-    """A network without its classifier."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, clips: Tensor) -> Tensor:
-        embeddings = self.network.embed(clips)
-        check_output(self.network, "embed", embeddings, clips)
-        return embeddings
 
 
 def train_embeddings(
@@ -64,7 +51,8 @@ def train_embeddings(
                     with bar as advance:
                         how = {"seed": drawn, "flip": store.flip, "advance": advance}
                         train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
-                    embeddings = outputs_of(Backbone(network), clips, store.normalisation, BATCH_SIZE)
+                    embeddings = outputs_of(network, clips, store.normalisation, BATCH_SIZE, method="embed")
+                    check_output(network, "embed", embeddings, clips.frames)
                     if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
                         return embeddings
         raise DivergedError(

@@ -130,16 +130,19 @@ def outputs_of(
     normalisation: Standardisation,
     batch_size: int,
     flips: Generator | None = None,
+    method: str = "forward",
 ) -> Tensor:
-    """Outputs (N, …) on the CPU of a network, which is left in eval mode; `flips` mirrors half of the clips.
+    """Outputs (N, …) of a method of a network, on the CPU; `flips` mirrors half of the clips.
 
-    With the normalisation of a store, not one of each batch, no row depends on its batch.
+    The network is left in eval mode. With the normalisation of a store, not one of each batch, no row depends on
+    its batch.
     """
     feed = Feed(clips.frames, next(network.parameters()).device)
     network.eval()
     shown = (feed.rows(batch) for batch in torch.arange(len(clips)).split(batch_size))
     shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
-    return torch.cat([network(to_model_input(frames, normalisation)).float() for frames in shown]).cpu()
+    apply = getattr(network, method)
+    return torch.cat([apply(to_model_input(frames, normalisation)).float() for frames in shown]).cpu()
 
 
 def top_k(logits: Tensor, labels: Tensor, k: int) -> float:

@@ -289,11 +289,6 @@ def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
     assert float((gradient * step).sum()) == pytest.approx(float(slope), rel=1e-3)
 
 
-def test_a_scale_that_does_not_divide_the_clips_is_refused(make_store):
-    with pytest.raises(ConfigError, match=r"keyframe_scale = 4, but the clips have 48×58 pixels"):
-        run_tiny(make_store(size=(48, 58)), keyframe_scale=4)
-
-
 # Determinism.
 
 
@@ -346,18 +341,6 @@ def resumed(store: ClipStore, output: Path) -> bytes:
     return output.read_bytes()
 
 
-def test_a_run_killed_with_kill_9_resumes_to_the_same_bytes(store, tmp_path, uninterrupted):
-    output = tmp_path / "set.safetensors"
-    process = launched(store, output)
-    wait_for(lambda: num_steps(output) > 5 and checkpoint_path(output).exists(), process)
-    process.kill()
-    process.wait()
-    assert not output.exists()
-    assert resumed(store, output) == uninterrupted
-    assert [step["iteration"] for step in steps_of(output)] == list(range(60))
-    assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
-
-
 def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, tmp_path, monkeypatch):
     output = tmp_path / "set.safetensors"
 
@@ -405,18 +388,14 @@ def test_a_checkpoint_without_resume_is_refused(store, tmp_path, crashing_at):
     assert checkpoint_path(tmp_path / "set").exists()
 
 
-def test_resuming_with_another_option_is_refused_by_name(store, tmp_path, crashing_at):
+def test_resuming_with_another_option_or_store_is_refused_by_name(store, make_store, tmp_path, crashing_at):
     interrupted(store, tmp_path / "set", crashing_at)
     before = checkpoint_path(tmp_path / "set").read_bytes()
     with pytest.raises(ArtifactError, match=r"config\.insertion is 'gradient', not 'l2'"):
         run_tiny(store, tmp_path / "set", resume=True, insertion="l2")
-    assert checkpoint_path(tmp_path / "set").read_bytes() == before
-
-
-def test_resuming_on_another_store_is_refused(store, make_store, tmp_path, crashing_at):
-    interrupted(store, tmp_path / "set", crashing_at)
     with pytest.raises(ArtifactError, match="its store is"):
         run_tiny(make_store(seed=9), tmp_path / "set", resume=True)
+    assert checkpoint_path(tmp_path / "set").read_bytes() == before
 
 
 def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
@@ -519,27 +498,19 @@ def test_a_checkpoint_of_spoiled_values_is_not_written_and_the_good_one_stays(st
         assert file.get_tensor(part).isfinite().all()
 
 
-def test_keyframes_that_do_not_fit_their_number_format_are_not_stored(store, tmp_path):
-    sentence = r"a key-frame has reached .*, which float16 cannot hold.*start again with --lr 1e\+29 --overwrite"
-    with pytest.raises(DivergedError, match=sentence):
-        run_tiny(store, tmp_path / "set", iterations=1, lr=1e30, storage="float16")
-    assert not (tmp_path / "set").exists()
-
-
-def test_more_keyframes_than_frames_are_refused(store):
-    with pytest.raises(ConfigError, match=r"initial_keyframes = 9, but the clips have 8 frames"):
-        run_tiny(store, initial_keyframes=9)
-
-
-def test_a_rule_that_no_frame_is_left_for_is_refused_with_a_remedy(store):
-    with pytest.raises(ConfigError, match=r"insertion rule 'l2' has none to insert.*--initial-keyframes 2"):
-        run_tiny(store, initial_keyframes=0, insertion="l2")
-
-
-@pytest.mark.parametrize("seconds", [-1.0, float("nan")])
-def test_a_time_between_checkpoints_that_is_none_is_refused(store, seconds):
-    with pytest.raises(ConfigError, match="checkpoint_seconds = "):
-        run_tiny(store, checkpoint_seconds=seconds)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"initial_keyframes": 9}, "initial_keyframes = 9, but the clips have 8 frames"),
+        ({"initial_keyframes": 0, "insertion": "l2"}, "rule 'l2' has none to insert.*--initial-keyframes 2"),
+        ({"keyframe_scale": 5}, "keyframe_scale = 5, but the clips have 48×48 pixels"),
+        ({"checkpoint_seconds": -1.0}, "checkpoint_seconds = -1"),
+        ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds = nan"),
+    ],
+)
+def test_what_does_not_fit_the_store_or_is_no_time_is_refused(store, options, said):
+    with pytest.raises(ConfigError, match=said):
+        run_tiny(store, **options)
 
 
 @pytest.mark.parametrize("method", ["prism", "static-dynamic"])

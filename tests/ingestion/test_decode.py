@@ -19,7 +19,6 @@ from videos import (
     SIZE,
     numbered,
     shown_number,
-    write_audio,
     write_fields,
     write_numbered,
     write_numbered_images,
@@ -267,16 +266,10 @@ def test_a_video_that_is_stored_on_its_side_is_read_upright(tmp_path, turn, kind
     assert all(clip.flags.c_contiguous for clip in read(path, Window(20, 1))[1])
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        (46340, -46340, 46340, 46340),
-        (65536, 3000, -3000, 65536),
-        (0, 0, 0, 0),
-        (-(2**31),) * 4,
-        (0, 65536, 0, 65536),
-    ],
-)
+NO_TURNS = [(46340, -46340, 46340, 46340), (65536, 3000, -3000, 65536), (0,) * 4, (-(2**31),) * 4, (0, 65536) * 2]
+
+
+@pytest.mark.parametrize("matrix", NO_TURNS)
 def test_a_display_matrix_that_is_no_quarter_turn_changes_nothing(matrix):
     frame = np.arange(3 * 4 * 4, dtype=np.uint8).reshape(3, 4, 4)
     a, b, c, d = matrix
@@ -444,46 +437,23 @@ def test_names_and_titles_that_are_no_utf_8_are_passed_over(tmp_path):
     assert numbers(path, Window(0, 1)) == [list(range(6))]
 
 
-def empty(path: Path) -> None:
-    path.touch()
-
-
-def text(path: Path) -> None:
-    path.write_text("This is not a video.\n" * 100)
-
-
-def without_index(path: Path) -> None:
-    write_numbered(path, 30)
-    path.write_bytes(path.read_bytes()[:-2000])
-
-
 def without_frames(path: Path) -> None:
     write_numbered(path, 30)
     data = path.read_bytes()
-    at = data.index(b"mdat")
-    end = data.index(b"moov")
+    at, end = data.index(b"mdat"), data.index(b"moov")
     path.write_bytes(data[: at + 4] + bytes(end - at - 8) + data[end - 4 :])
 
 
-def one_frame(path: Path) -> None:
-    write_numbered(path, 1)
-
-
-def play_list(path: Path) -> None:
-    path.write_text("#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n")
+PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
 
 
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (empty, "the file is empty."),
-        (text, "it cannot be opened as a video: invalid data found when processing input."),
-        (without_index, "it cannot be opened as a video: invalid data found when processing input."),
         (without_frames, "no frame can be decoded."),
-        (write_audio, "there is no video in it, only audio."),
-        (one_frame, "there is only one frame, which cannot show a motion."),
-        (play_list, "it cannot be opened as a video"),
+        (lambda path: path.write_text(PLAY_LIST), "it cannot be opened as a video"),
         (lambda path: None, "there is no such file."),
+        (lambda path: path.symlink_to(path.name), "there is no such file."),
         (lambda path: path.mkdir(), "no frame can be decoded."),
     ],
 )
@@ -500,6 +470,10 @@ def test_a_broken_image_is_named(tmp_path):
     folder = write_numbered_images(tmp_path / "video", 6)
     (folder / "frame3.png").write_bytes(b"no picture")
     with pytest.raises(VideoError, match=r"frame 'frame3\.png' cannot be read"):
+        read(folder, Window(0, 1))
+    (folder / "frame3.png").unlink()
+    (folder / "frame3.png").symlink_to("frame3.png")
+    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: too many levels"):
         read(folder, Window(0, 1))
     (folder / "frame3.png").unlink()
     shutil.copy(folder / "frame1.png", folder / "frame3.png")
@@ -526,16 +500,6 @@ def test_a_picture_outside_of_all_clips_that_is_broken_counts_where_all_must_be_
     assert outcome_of(folder, Window(0, 1)).damage == ""
     with pytest.raises(VideoError, match=r"^frame 'frame8\.png' cannot be read"):
         outcome_of(folder, Window(0, 1), whole=True)
-
-
-def test_a_link_to_itself_is_skipped_with_its_reason(tmp_path):
-    (tmp_path / "a.mp4").symlink_to("a.mp4")
-    with pytest.raises(VideoError, match=r"^there is no such file\.$"):
-        read(tmp_path / "a.mp4", Window(0, 1))
-    folder = write_numbered_images(tmp_path / "video", 2)
-    (folder / "frame3.png").symlink_to("frame3.png")
-    with pytest.raises(VideoError, match=r"^frame 'frame3\.png' cannot be read: too many levels"):
-        read(folder, Window(0, 1))
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.int32, np.float32])

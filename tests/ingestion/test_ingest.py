@@ -82,10 +82,13 @@ def test_the_store_holds_the_frames_that_its_index_names(source, tmp_path):
     assert ClipStore.open(store.path, verify=True).header == store.header
 
 
-def test_clips_without_holes_between_them_are_not_copied(source, expected, tmp_path, monkeypatch):
+def test_what_is_done_is_not_decoded_again_nor_copied_where_no_video_failed(
+    source, expected, tmp_path, monkeypatch
+):
     unfinished(source, tmp_path / "store", monkeypatch)
     (slots,) = partial_path(tmp_path / "store").glob("*.u8")
     number = slots.stat().st_ino
+    monkeypatch.setattr(pool, "Worker", None)
     assert files(make(source, tmp_path / "store").path) == expected
     assert (tmp_path / "store/frames.u8").stat().st_ino == number
 
@@ -167,12 +170,6 @@ def task_of(video: Path, slots: Path) -> Task:
     return Task(str(video), video.name, "train", str(slots), 0, IngestConfig(num_frames=4, stride=2, size=32))
 
 
-def test_what_is_done_is_not_decoded_again(source, expected, tmp_path, monkeypatch):
-    unfinished(source, tmp_path / "store", monkeypatch)
-    monkeypatch.setattr(pool, "Worker", None)
-    assert files(make(source, tmp_path / "store").path) == expected
-
-
 def test_a_run_that_is_stopped_before_its_store_has_a_name_only_names_it(source, expected, tmp_path, monkeypatch):
     def stop(*folders: Path) -> None:
         raise KeyboardInterrupt
@@ -227,15 +224,6 @@ def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_pa
     unfinished(tmp_path / "source", tmp_path / "other", monkeypatch)
     make(tmp_path / "source", tmp_path / "other", IngestConfig(num_frames=5, size=16))
     assert ClipStore.open(tmp_path / "other").num_frames == 5
-
-
-def test_a_foreign_folder_in_the_way_is_left_alone(source, tmp_path):
-    mine = partial_path(tmp_path / "store")
-    mine.mkdir()
-    (mine / "thesis.tex").write_text("years of work")
-    with pytest.raises(OutputError, match="is in the way, and no unfinished store"):
-        make(source, tmp_path / "store")
-    assert (mine / "thesis.tex").exists()
 
 
 def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
@@ -390,7 +378,13 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
         make(source, output)
     with pytest.raises(OutputError, match="is not a clip store, so it is not overwritten"):
         make(source, output, overwrite=True)
+    (mine := partial_path(tmp_path / "new")).mkdir()
+    (mine / "thesis.tex").write_text("years of work")
+    with pytest.raises(OutputError, match="is in the way, and no unfinished store"):
+        make(source, tmp_path / "new")
     assert (output / "thesis.tex").exists()
+    assert (mine / "thesis.tex").exists()
+    shutil.rmtree(mine)
     make(source, tmp_path / "other", IngestConfig(num_frames=5, size=16))
     assert files(make(source, tmp_path / "other", overwrite=True).path) == expected
     assert leftovers(tmp_path / "other") == ["store"]
