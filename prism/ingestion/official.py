@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 from unicodedata import normalize
@@ -64,23 +65,13 @@ class OfficialLists(Layout):
     notes: ClassVar[Sequence[str]] = ()
 
     def videos_of(self, source: Path) -> Listing:
-        faults = Faults()
-        listed = self.listed(self._folders(source), faults)
-        faults.check()
-        return self._find(source, listed)
-
-    @abstractmethod
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
-        """Read the annotation files, which lie in one of some folders; faulty lines are added to `faults`."""
-
-    def _folders(self, source: Path) -> list[Path]:
-        """The folders in which annotation files may lie: archives are often unpacked one folder deeper."""
+        """Look up the listed videos: a file of any video type, or a folder of frames, at any depth."""
         usual = [source / self.annotations] if self.annotations else [source / name for name in self.usual_folders]
+        # Archives are often unpacked one folder deeper.
         deeper = (sorted(path for path in folder.glob("[!.]*") if path.is_dir()) for folder in usual)
-        return [*([] if self.annotations else [source]), *usual, *(path for paths in deeper for path in paths)]
-
-    def _find(self, source: Path, listed: list[Listed]) -> Listing:
-        """Look up listed videos under a source: a file of any video type, or a folder of frames, at any depth."""
+        folders, faults = [*[source] * (not self.annotations), *usual, *chain.from_iterable(deeper)], Faults()
+        listed = self.listed(folders, faults)
+        faults.check()
         listing, found = Listing(source, notes=list(self.notes)), defaultdict[str, list[Path]](list)
         for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)
@@ -106,6 +97,10 @@ class OfficialLists(Layout):
         unlisted = found.keys() - folders_of.keys()
         listing.caution(UNLISTED, (listing.relative(path) for stem in unlisted for path in found[stem]))
         return listing
+
+    @abstractmethod
+    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+        """Read the annotation files, which lie in one of some folders; faulty lines are added to `faults`."""
 
     def _fold(self, name: str) -> str:
         """A name in one Unicode form, which copies by way of macOS change, and in one case where lists differ."""
@@ -190,16 +185,13 @@ class Hmdb51(OfficialLists):
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
         """One file for each class that any of the three splits names, from the first folder that has some."""
         ending = f"_test_split{self.official_split}.txt"
-        for folder in folders:
-            # Copies made on a Mac have hidden files of the same names beside them.
-            found = {path.name for path in folder.glob("*_test_split[123].txt") if not path.name.startswith(".")}
-            if found:
-                wanted = sorted({re.sub(r"_test_split\d\.txt$", ending, name) for name in found})
-                if lacking := [repr(name) for name in wanted if name not in found]:
-                    raise SourceError(f"folder '{folder}' lacks lists of classes: {counted(lacking)}.")
-                return [v for name in wanted for v in self._read(folder / name, name.removesuffix(ending), faults)]
-        _files(folders, (f"<class>{ending}",))
-        return []
+        # Copies made on a Mac have hidden files of the same names beside them.
+        inside = (list(folder.glob("[!.]*_test_split[123].txt")) for folder in folders)
+        found = next(filter(None, inside), None) or _files(folders, (f"<class>{ending}",))
+        wanted = sorted({path.with_name(re.sub(r"_test_split\d\.txt$", ending, path.name)) for path in found})
+        if lacking := [repr(path.name) for path in wanted if path not in found]:
+            raise SourceError(f"folder '{wanted[0].parent}' lacks lists of classes: {counted(lacking)}.")
+        return [video for path in wanted for video in self._read(path, path.name.removesuffix(ending), faults)]
 
     def _read(self, path: Path, label: str, faults: Faults) -> Iterator[Listed]:
         """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""

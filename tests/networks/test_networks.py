@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from prism.artifacts.clips import Clips, Normalisation
-from prism.condensation.networks import MOST_REAL
+from prism.condensation.networks import MOST_ON_CPU
 from prism.errors import ConfigError
 from prism.machine.devices import deterministic
 from prism.machine.randomness import generator
@@ -259,7 +259,7 @@ def test_in_one_thread_no_bit_of_convnet3d_depends_on_the_clips_beside_a_clip(wi
 @pytest.mark.parametrize(("num_frames", "size"), [(7, 64), (16, 50)])
 def test_in_one_thread_many_clips_round_like_each_alone(num_frames, size):
     network = build("convnet3d", num_classes=2, num_frames=num_frames, size=size, width=8).eval()
-    clips = torch.randn(MOST_REAL, 3, num_frames, size, size, generator=generator(0, "clips"))
+    clips = torch.randn(MOST_ON_CPU, 3, num_frames, size, size, generator=generator(0, "clips"))
     with deterministic(torch.device("cpu")), torch.no_grad():
         alone = torch.cat([network.embed(clip) for clip in clips.split(1)])
         assert torch.equal(network.embed(clips), alone)
