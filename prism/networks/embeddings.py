@@ -51,7 +51,7 @@ def train_embeddings(
                     with bar as advance:
                         how = {"seed": drawn, "flip": store.flip, "advance": advance}
                         train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
-                    embeddings = outputs_of(network, clips, store.normalisation, BATCH_SIZE, method="embed")
+                    embeddings = outputs_of(network, clips, store.normalisation, BATCH_SIZE, None, "embed")
                     check_output(network, "embed", embeddings, clips.frames)
                     if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
                         return embeddings

@@ -106,8 +106,8 @@ def test_embeddings_are_computed_once_and_made_again_when_damaged(make_store, mo
 def test_a_network_that_has_died_is_drawn_again_and_another_seed_draws_another(make_store, monkeypatch, epochs):
     shown, embed = [], embeddings.outputs_of
 
-    def dying(network, clips, *rest, method):
-        shown.append(embed(network, clips, *rest, method=method))
+    def dying(network, clips, *rest):
+        shown.append(embed(network, clips, *rest))
         return torch.zeros_like(shown[-1]) if len(shown) % 3 else shown[-1]
 
     monkeypatch.setattr(embeddings, "outputs_of", dying)
