@@ -9,6 +9,7 @@ random networks, and is scored by four networks of width 32 with the seeds 4s to
 
 import argparse
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from math import sqrt
 from pathlib import Path
 from statistics import fmean, stdev
 
-RESULTS = Path(__file__).parent
+RESULTS = Path(os.path.relpath(Path(__file__).parent))
 PAGE = RESULTS.parent / "docs" / "results.md"
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
@@ -33,6 +34,7 @@ ROWS = {
     "two-parameter": ("two key-frames, metric of the key-frames", f"{KEYFRAMES.format(1, 2)} --metric parameter"),
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("**two key-frames of half the size** (default)", KEYFRAMES.format(2, 2)),
+    "two-quarter": ("two key-frames of a quarter of the size", KEYFRAMES.format(4, 2)),
     "three": ("three key-frames", KEYFRAMES.format(1, 3)),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
