@@ -1,7 +1,6 @@
 """The size of the house, as `wc` counts it: `make check` prints it, and fails where a budget is exceeded.
 
-Whoever needs more room takes something away. A budget rises only with a reason in the log. The goal for prism/ is
-13,500 and for tests/ 15,500: both budgets fall with the next deletions.
+Whoever needs more room takes something away. A budget rises only with a reason in the log.
 """
 
 import sys
@@ -19,8 +18,8 @@ def words(*paths: Path) -> int:
 
 
 BUDGETS = {
-    "lines of prism/": (lines(*(ROOT / "prism").rglob("*.py")), 15_500),
-    "lines of tests/": (lines(*(ROOT / "tests").rglob("*.py")), 16_000),
+    "lines of prism/": (lines(*(ROOT / "prism").rglob("*.py")), 13_500),
+    "lines of tests/": (lines(*(ROOT / "tests").rglob("*.py")), 15_500),
     "words of docs/*.md and README.md": (words(*(ROOT / "docs").glob("*.md"), ROOT / "README.md"), 22_000),
     "lines of LOG.md": (lines(ROOT / "LOG.md"), 300),
 }
