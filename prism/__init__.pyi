@@ -31,7 +31,7 @@ def condense(
     method: Any = "prism",
     init: Literal["noise", "real", "mean"] = "mean",
     initial_keyframes: int = 2,
-    keyframe_scale: int = 2,
+    keyframe_scale: int = 4,
     fully_learnable: bool = False,
     seed: int = 0,
     iterations: int = 5000,

@@ -88,7 +88,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
             "method": "prism",
             "init": "mean",
             "initial_keyframes": 2,
-            "keyframe_scale": 2,
+            "keyframe_scale": 4,
             "metric": "clip",
             "insertion": "never",
             "lr": 0.0,

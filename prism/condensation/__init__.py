@@ -27,7 +27,7 @@ class Settings(Options, section="condense"):
 among them; Gaussian noise (the paper); or frames of random real clips."""
     initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
-    keyframe_scale: Annotated[int, between(1, 16)] = 2
+    keyframe_scale: Annotated[int, between(1, 16)] = 4
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
 the height and width, which are enlarged bilinearly. The paper: 1."""
     fully_learnable: bool = False
