@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -130,7 +131,7 @@ def outputs_of(
     normalisation: Standardisation,
     batch_size: int,
     flips: Generator | None = None,
-    method: str = "forward",
+    method: Literal["embed", "forward"] = "forward",
 ) -> Tensor:
     """Outputs (N, …) of a method of a network, on the CPU; `flips` mirrors half of the clips.
 
@@ -141,8 +142,12 @@ def outputs_of(
     network.eval()
     shown = (feed.rows(batch) for batch in torch.arange(len(clips)).split(batch_size))
     shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
-    apply = getattr(network, method)
-    return torch.cat([apply(to_model_input(frames, normalisation)).float() for frames in shown]).cpu()
+    found = []
+    for inputs in (to_model_input(frames, normalisation) for frames in shown):
+        found.append(getattr(network, method)(inputs))
+        if isinstance(network, Network):
+            check_output(network, method, found[-1], inputs)
+    return torch.cat([outputs.float() for outputs in found]).cpu()
 
 
 def top_k(logits: Tensor, labels: Tensor, k: int) -> float:
