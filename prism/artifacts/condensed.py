@@ -207,7 +207,9 @@ class CondensedSet:
             clips: the videos, uint8 in 0..255 or floats in units of [0, 1] (synthetic ones may exceed it), in any
                 order, one or more of each class of the store.
             store: the data set that they were made of; it says how networks normalise and whether they flip.
-            method, seed, options: how they were made. Sets that differ in their seed alone are one group.
+            method: how they were made, as tables and pages name it.
+            seed: of the videos; sets that differ in it alone are one group.
+            options: further ones of how they were made.
             storage: how the frames are written; as `Float32` by default, as `UInt8` where they are uint8.
 
         Raises:
