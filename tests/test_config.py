@@ -87,7 +87,7 @@ def test_a_wrong_recipe_is_refused_in_one_sentence(tmp_path, text, message):
 def test_a_recipe_that_prism_ships_is_read_by_its_name_and_a_file_of_that_name_wins(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()
-    assert read_recipe("demo")["condense"]["init"] == "noise"
+    assert read_recipe("demo")["ingest"]["size"] == 48
     assert read_recipe("ablations/dm")["condense"]["method"] == "dm"
     (tmp_path / "miniucf").write_text("[condense]\nvpc = 7\n")
     assert read_recipe("miniucf")["condense"] == {"vpc": 7}
