@@ -140,9 +140,8 @@ def _joined_set(found: dict[Path, range], setup: Setup, source: dict[str, Any]) 
     first = parts[0]
     source = source | {"device": first.source.get("device")}
     for (path, share), part in zip(found.items(), parts, strict=True):
-        # Where one share has all classes, it is the set.
-        named = {"classes": [first.classes[label] for label in share]} if len(found) > 1 else {}
-        check_same_run(f"'{path}'", part.source, source | named)
+        named = [first.classes[label] for label in share]
+        check_same_run(f"'{path}'", part.source, source | {"classes": named})
     labels, encoding = torch.cat([part.labels for part in parts]), first.encoding.join([p.encoding for p in parts])
     return CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
 

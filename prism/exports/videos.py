@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import av
 import numpy as np
@@ -27,7 +27,7 @@ from torch import Tensor
 from prism.artifacts.clips import as_levels, as_pixels, num_clipped
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import UInt8
-from prism.artifacts.store import ClipStore
+from prism.artifacts.store import ClipStore, Split
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.files import sync_folder, write_synced
 from prism.machine.text_io import canonical_json, csv_text
@@ -262,7 +262,7 @@ class Gif(Format):
 def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
     """Clips of each class and split of a store, up to a number and evenly spread, under the names of both."""
     names, chosen = [], list[Tensor]()
-    for split in (name for name in ("train", "val", "test") if store.positions(name)):
+    for split in filter(store.positions, get_args(Split)):
         real = store.clips(split)
         for label, name in enumerate(store.classes):
             names.append(f"{name}, {split}")
