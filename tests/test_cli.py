@@ -193,7 +193,7 @@ MISTAKES = {
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
     "unknown format": ("export {set} -o {at}/out --to gfi", "Did you mean 'gif'?"),
     "info on nothing": ("info {at}/missing", "does not exist"),
-    "info on text": ("info {at}/file", "is a third-party file, not a condensed set"),
+    "info on text": ("info {at}/file", "is a file of another kind, not a condensed set"),
 }
 """Every mistake: what was typed, and what the one line has to say."""
 

@@ -3,7 +3,6 @@
 import importlib.metadata
 import inspect
 import re
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,6 @@ from dataclasses import fields
 import pytest
 
 import prism
-from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError, OutputError
 from prism.ingestion.motion import write_motion
@@ -125,47 +123,6 @@ WRITERS = {
     "export": lambda store, output: prism.export(prism.select(store), output, overwrite=True),
     "motion": lambda store, output: write_motion(output, overwrite=True),
 }
-
-
-@pytest.fixture(scope="module")
-def own_files(store, tmp_path_factory):
-    """A file of each kind that PRISM writes."""
-    at, made = tmp_path_factory.mktemp("own"), prism.select(store)
-    prism.condense(store, output=at / "a condensed set", iterations=1, **TINY)
-    telemetry_path(at / "a condensed set").rename(at / "the telemetry of a condensed set")
-    prism.evaluate(made, store, output=at / "a result", epochs=1, seeds=1, **TINY)
-    prism.report([at / "a result"], at / "a page of prism report")
-    return at
-
-
-REPLACERS = {
-    "select": ("a condensed set", WRITERS["select"]),
-    "condense": ("a condensed set", WRITERS["condense"]),
-    "condense on an engine": ("a condensed set", WRITERS["condense on an engine"]),
-    "evaluate": ("a result", WRITERS["evaluate"]),
-    "report": (
-        "a page of prism report",
-        lambda store, output: prism.report([output.with_name("r")], output, overwrite=True),
-    ),
-    "export": (
-        "a file of prism export",
-        lambda store, output: prism.export(prism.select(store), output, to="gif", overwrite=True),
-    ),
-}
-
-
-@pytest.mark.parametrize("verb", REPLACERS)
-def test_no_verb_replaces_a_file_that_prism_knows_to_be_of_another_kind(store, own_files, tmp_path, verb):
-    kind, write = REPLACERS[verb]
-    shutil.copy(own_files / "a result", tmp_path / "r")
-    for file in own_files.iterdir():
-        if file.name != kind:
-            output = shutil.copy(file, tmp_path / "out")
-            with pytest.raises(OutputError, match=rf"out' is {file.name}, not {kind}, so it is not overwritten\."):
-                write(store, output)
-            assert output.read_bytes() == file.read_bytes()
-    if (own_files / kind).exists():
-        write(store, shutil.copy(own_files / kind, tmp_path / "out"))
 
 
 @pytest.mark.parametrize("output", ["", ".", "/"])

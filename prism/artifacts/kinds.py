@@ -1,30 +1,23 @@
-"""What lies at a path, by its first bytes, and whether the JSON in it has the form that PRISM writes."""
+"""Kinds of files by their first bytes, and JSON read into dataclasses."""
 
-import contextlib
-from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from prism.config import short_repr
-from prism.errors import ArtifactError, OutputError
-from prism.machine.files import check_output_file
+from prism.errors import ArtifactError
 
 FIRST_BYTES = 2**16
 LARGEST = 2**60  # Whole numbers in a file are below it.
 STORE, SET, RESULT = "a clip store", "a condensed set", "a result"
-TELEMETRY, PAGE = "the telemetry of a condensed set", "a page of prism report"
-EXPORT, FOLDER = "a folder of prism export", "a folder"
-TENSORS, JSON, OTHER = "a safetensors file", "JSON", "a third-party file"
-"""The first two may be a damaged or third-party set, and result."""
+TENSORS, JSON = "a safetensors file", "JSON"
+"""They may be a damaged or third-party set, and result."""
 
 
 def kind_of(path: Path) -> str:
     """A noun for what lies at a path that exists, for `'runs/set' is …`; what follows may still be damaged."""
     if path.is_dir():
-        if (path / "store.json").is_file():
-            return STORE
-        return EXPORT if (path / "prism.json").is_file() and (path / "classes.txt").is_file() else FOLDER
+        return STORE if (path / "store.json").is_file() else "a folder"
     if not path.is_file():
         return "a pipe or a device"
     with path.open("rb") as file:
@@ -33,18 +26,8 @@ def kind_of(path: Path) -> str:
     if start[8:9] == b"{" and b"\0" in start[:8]:
         return SET if b"prism-condensed-set" in start else TENSORS
     if start.lstrip().startswith(b"{"):
-        return RESULT if b'"prism-result"' in start else TELEMETRY if b'"kind": "start"' in start else JSON
-    return PAGE if start.startswith(b"<!DOCTYPE html>") and b"<title>PRISM report: " in start else OTHER
-
-
-def check_output_kind(path: Path, kind: str, overwrite: bool = False, reads: Iterable[object] = ()) -> None:
-    """Like `check_output_file`; neither is a file replaced that PRISM has written as another kind."""
-    check_output_file(path, overwrite, reads)
-    with contextlib.suppress(OSError):
-        if path.exists() and (found := kind_of(path)) in {SET, RESULT, TELEMETRY, PAGE} - {kind}:
-            raise OutputError(
-                f"output '{path}' is {found}, not {kind}, so it is not overwritten. Choose another path."
-            )
+        return RESULT if b'"prism-result"' in start else JSON
+    return "a file of another kind"
 
 
 def check_format(content: Any, name: str, version: int, foreign: str, what: str, remedy: str = "") -> None:

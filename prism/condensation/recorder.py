@@ -14,13 +14,12 @@ import safetensors
 import safetensors.torch
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import SET, check_output_kind
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.objectives import MatchScore
 from prism.condensation.videos import suggest_lower_lr
 from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted
-from prism.machine.files import beside, discard, write_atomically
+from prism.machine.files import beside, check_output_file, discard, write_atomically
 from prism.machine.provenance import check_same_run, peak_memory_bytes, provenance
 from prism.machine.run import Run
 from prism.machine.text_io import as_text, canonical_json, count, parse_json
@@ -50,7 +49,7 @@ def check_free(output: Path, store: Path, run: Run, *, by_class: bool) -> None:
     other, own = [checkpoint_path(output), shards_path(output)][:: 1 if by_class else -1]
     is_begun = other.exists() or (own.exists() and not run.resume)
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
-    check_output_kind(output, SET, run.overwrite or (run.resume and own.exists()), [store])
+    check_output_file(output, run.overwrite or (run.resume and own.exists()), [store])
     if is_begun and not run.overwrite:
         begun = f"'{output}' was begun {'without' if other.exists() == by_class else 'with'} an executor"
         raise ConfigError(f"{begun}. Continue it so with --resume, or start again with --overwrite.")

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from prism.artifacts.clips import BatchStandardisation, Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import RESULT, check_output_kind
 from prism.artifacts.results import (
     HEADINGS,
     TASK,
@@ -29,7 +28,7 @@ from prism.errors import ConfigError, DivergedError
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import deterministic, pick_device
 from prism.machine.executors import completed
-from prism.machine.files import lock
+from prism.machine.files import check_output_file, lock
 from prism.machine.progress import Advance, no_progress, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.randomness import generator
@@ -93,7 +92,7 @@ def evaluate(
             train = store if Path(train).absolute() == store.path.absolute() else ClipStore.of(train)
         if path is not None:
             reads = [condensed, store.path, train and train.path]
-            check_output_kind(path, RESULT, run.overwrite or run.resume, reads)
+            check_output_file(path, run.overwrite or run.resume, reads)
         if train is not None:
             trained_on = of_store(train, store, config, path)
         else:

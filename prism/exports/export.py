@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import STORE, check_output_kind, kind_of
+from prism.artifacts.kinds import STORE, kind_of
 from prism.artifacts.store import ClipStore
 from prism.config import as_path
 from prism.errors import ConfigError
 from prism.exports.options import FORMATS, ExportConfig
 from prism.exports.videos import Format, Loss, sheet_of
 from prism.machine.files import (
+    check_output_file,
     check_output_folder,
     discard_older,
     lock,
@@ -99,7 +100,7 @@ def export(
             what = "a folder that prism export has written"
             check_output_folder(output, run.overwrite, MARK, what, _entries(output))
         else:
-            check_output_kind(output, "a file of prism export", run.overwrite, reads)
+            check_output_file(output, run.overwrite, reads)
         partial = partial_path(output)
         try:
             with (

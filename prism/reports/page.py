@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from markupsafe import Markup
 
-from prism.artifacts.kinds import PAGE, check_output_kind
 from prism.artifacts.results import HEADINGS, Result
 from prism.config import as_list, as_path
 from prism.errors import ConfigError
-from prism.machine.files import lock, write_atomically
+from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.run import OUTPUT
 from prism.reports.plots import Mark, marks_of, score_plots
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
@@ -56,7 +55,7 @@ def report(
     loaded = load_results(results) if results or not sheets else []
     with lock(output):
         named = [one.locate(path) for one in loaded for path in (one.subject.path, one.data.path) if path]
-        check_output_kind(output, PAGE, overwrite, [*results, *named])
+        check_output_file(output, overwrite, [*results, *named])
         write_atomically(output, build_page(loaded, sheets).encode())
     return output
 

@@ -9,13 +9,12 @@ from torch import Tensor
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.kinds import SET, check_output_kind
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
 from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
-from prism.machine.files import discard, lock
+from prism.machine.files import check_output_file, discard, lock
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
@@ -48,7 +47,7 @@ def select(
     storage = STORAGES.make(config.storage, config)
     with lock(run.output):
         if run.path is not None:
-            check_output_kind(run.path, SET, run.overwrite, [store.path])
+            check_output_file(run.path, run.overwrite, [store.path])
         clips, every = store.clips("train"), torch.ones(1, store.num_frames, dtype=torch.bool)
         # A storage that cannot encode is refused before the first step.
         storage.with_frames(as_pixels(clips.frames[:1]), every)

@@ -62,7 +62,7 @@ def metadata(text: str | None = None, **changes: object) -> Spoil:
 
 
 SPOILED: dict[tuple[str, str], tuple[Spoil, str]] = {
-    ("set", "empty"): (data(b""), "'{path}' is a third-party file, not a condensed set."),
+    ("set", "empty"): (data(b""), "'{path}' is a file of another kind, not a condensed set."),
     ("set", "a pickle"): (data(b"\x80\x04cos\nsystem\n."), "'{path}' is "),
     ("set", "truncated"): (cut(), "'{path}' is "),
     ("set", "one bit flipped"): (flip_bit(), "'{path}' "),
