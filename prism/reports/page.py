@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from prism.machine.run import OUTPUT
 from prism.reports.plots import Mark, marks_of, score_plots
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
-from prism.reports.videos import Gallery, SetFile, find_sets, find_store, galleries
+from prism.reports.videos import Gallery, SetFile, find_sets, find_store, gallery_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -124,22 +124,20 @@ class Section:
 def build_sections(results: Sequence[Result]) -> list[Section]:
     """A section for each data set. Rows that must not be compared stand in different groups of it."""
     ordered = sorted(results, key=lambda one: (one.data.path, one.label, str(one.file)))
-    seen, found = set[Path](), []
+    seen, sections = set[Path](), []
     for part in grouped(ordered, lambda one: one.data.fingerprint):
         tables = [rows_of(some) for some in grouped(part, lambda one: one.group)]
         sets = [one for one in find_sets(part) if one.path not in seen]
         seen.update(one.path for one in sets)
-        found.append((part, tables, *find_store(part), sets, _examples(tables, sets)))
-    shown, sections = galleries([(store, few) for *_, store, _, _, few in found]), []
-    for (part, tables, store, problem, sets, few), gallery in zip(found, shown, strict=True):
+        few, (store, problem) = _examples(tables, sets), find_store(part)
+        gallery = gallery_of(store, few)
         if len(few) < len(sets):
-            gallery = replace(gallery, notes=(*gallery.notes, "Of the sets of a row the first one is shown."))
+            gallery.notes.append("Of the sets of a row the first one is shown.")
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
         problems = [text for text in (problem, *(one.problem for one in sets)) if text]
-        details = [(one, _details(one)) for one in part]
-        about = [store.contents] if store else []
-        facts = [*about, f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits"]
-        groups = [_group(rows) for rows in tables]
+        facts = [store.contents] if store else []
+        facts.append(f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits")
+        groups, details = [_group(rows) for rows in tables], [(one, _details(one)) for one in part]
         sections.append(Section(name, " · ".join(facts), problems, groups, gallery, details))
     return sections
 

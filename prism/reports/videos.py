@@ -27,7 +27,7 @@ from prism.reports.text import counted, grouped
 
 MAX_SHOWN_FRAMES = 64
 BUDGET_BYTES = 15_000_000
-"""For all strips of a page; base64 makes four bytes of three."""
+"""For all strips of a data set; base64 makes four bytes of three."""
 QUALITY, MAX_SIDE = 75, 112
 """WebP quality in 0..100, and the largest side of a frame. A picture may be 16383 pixels wide: 64 frames fit."""
 
@@ -113,41 +113,34 @@ class Gallery:
     """The tiles of a data set by class, which play in step, and what to know about them."""
 
     classes: dict[str, list[Tile]]
-    notes: tuple[str, ...]
+    notes: list[str]
 
 
-def galleries(wanted: Sequence[tuple[ClipStore | None, Sequence[SetFile]]]) -> list[Gallery]:
-    """One gallery for each store and its sets; together they keep within the page's size."""
-    tiles = []
-    for store, sets in wanted:
-        tiles.append([] if store is None else list(_real_tiles(store)))
-        for found in sets:
-            if found.condensed is not None:
-                tiles[-1] += _set_tiles(found.name, found.condensed)
-    encoded, shown = encode_all([tile for some in tiles for tile in some]), []
-    for some in tiles:
-        kept = [encoded[id(tile)] for tile in some if id(tile) in encoded]
-        of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
-        shown.append(Gallery({of[0].class_name: of for of in of_class}, tuple(_notes(len(some), kept))))
-    return shown
+def gallery_of(store: ClipStore | None, sets: Sequence[SetFile]) -> Gallery:
+    """A real clip of each class, beside the videos of the sets that can be shown."""
+    tiles = [] if store is None else list(_real_tiles(store))
+    for found in sets:
+        tiles += [] if found.condensed is None else _set_tiles(found.name, found.condensed)
+    kept = with_strips(tiles)
+    of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
+    notes = [f"The pictures are compressed (WebP, at most {MAX_SIDE} pixels a side); networks see the originals."]
+    if left_out := len(tiles) - len(kept):
+        notes.append(f"{left_out:,} of {counted(len(tiles), 'video')} are left out to keep this page small.")
+    if any(tile.num_shown == MAX_SHOWN_FRAMES for tile in kept):
+        notes.append(f"Of longer clips, the first {MAX_SHOWN_FRAMES} frames are shown.")
+    return Gallery({of[0].class_name: of for of in of_class}, notes)
 
 
-def encode_all(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> dict[int, Tile]:
-    """The tiles by `id`, with strips, or as many of them as fit into a number of bytes."""
-    filled = dict[int, Tile]()
+def with_strips(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> list[Tile]:
+    """The tiles by rank, with strips, or as many of them as fit into a number of bytes."""
+    filled = list[Tile]()
     for tile in sorted(tiles, key=lambda tile: tile.rank):
         strip = encode(tile.load())
         budget -= len(strip)
         if budget < 0:
             break
-        filled[id(tile)] = replace(tile, source=f"data:image/webp;base64,{base64.b64encode(strip).decode()}")
+        filled.append(replace(tile, source=f"data:image/webp;base64,{base64.b64encode(strip).decode()}"))
     return filled
-
-
-def shown_times(num_frames: int) -> list[int]:
-    """The frames of a clip that its strip holds: all, or 64 spread evenly over a longer one."""
-    places = np.linspace(0, num_frames - 1, min(num_frames, MAX_SHOWN_FRAMES))
-    return [round(place) for place in places]
 
 
 def encode(clip: Tensor) -> bytes:
@@ -155,7 +148,7 @@ def encode(clip: Tensor) -> bytes:
     height, width = clip.shape[2:]
     factor = min(1.0, MAX_SIDE / max(height, width))
     size = max(1, round(width * factor)), max(1, round(height * factor))
-    frames = as_levels(clip[shown_times(len(clip))])
+    frames = as_levels(clip[:MAX_SHOWN_FRAMES])
     pictures = [np.asarray(Image.fromarray(frame).resize(size, Image.Resampling.BOX)) for frame in frames]
     data = io.BytesIO()
     Image.fromarray(np.concatenate(pictures, axis=1)).save(data, "WEBP", method=1, quality=QUALITY)
@@ -165,7 +158,7 @@ def encode(clip: Tensor) -> bytes:
 def _real_tiles(store: ClipStore) -> Iterator[Tile]:
     if not store.positions("train"):
         return
-    clips, shown = store.clips("train"), len(shown_times(store.num_frames))
+    clips, shown = store.clips("train"), min(store.num_frames, MAX_SHOWN_FRAMES)
     for label, name in enumerate(store.classes):
         for place in (clips.labels == label).nonzero().flatten().tolist()[:1]:
             alt = f"First real training clip of class {name}, playing"
@@ -174,29 +167,19 @@ def _real_tiles(store: ClipStore) -> Iterator[Tile]:
 
 
 def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
-    num_frames, ranks = condensed.num_frames, [0] * len(condensed.classes)
-    shown = shown_times(num_frames)
+    ranks, shown = Counter[int](), min(condensed.num_frames, MAX_SHOWN_FRAMES)
     for video, label in enumerate(condensed.labels.tolist()):
-        times = condensed.mask[video].nonzero().flatten().tolist()
-        # A long clip shows some of its frames: each of them stands for those up to the next.
-        marks = tuple(any(a <= t < b for t in times) for a, b in zip(shown, [*shown[1:], num_frames], strict=True))
-        note = f"{len(times)} of {num_frames} stored" if times else f"rendered by {condensed.encoding.NAME}"
+        marks = condensed.mask[video].tolist()
+        times = [time for time, is_keyframe in enumerate(marks) if is_keyframe]
+        note = f"{len(times)} of {len(marks)} stored" if times else f"rendered by {condensed.encoding.NAME}"
         if condensed.takes > 1:
             note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
-        load, about = partial(_rendered, condensed, video), (name, note, alt, condensed.size, len(shown), marks)
-        yield Tile(condensed.classes[label], False, ranks[label], load, *about)
+        load, about = partial(_rendered, condensed, video), (name, note, alt, condensed.size, shown)
+        yield Tile(condensed.classes[label], False, ranks[label], load, *about, tuple(marks[:shown]))
         ranks[label] += 1
 
 
 def _rendered(condensed: CondensedSet, video: int) -> Tensor:
     return condensed.render(torch.tensor([video]))[0]
-
-
-def _notes(num_tiles: int, kept: Sequence[Tile]) -> Iterator[str]:
-    if left_out := num_tiles - len(kept):
-        yield f"{left_out:,} of {counted(num_tiles, 'video')} are left out to keep this page small."
-    yield f"The pictures are compressed (WebP, at most {MAX_SIDE} pixels a side); networks see the originals."
-    if max((tile.num_shown for tile in kept), default=0) == MAX_SHOWN_FRAMES:
-        yield f"Of longer clips, {MAX_SHOWN_FRAMES} evenly spread frames are shown."

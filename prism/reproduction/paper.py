@@ -72,16 +72,14 @@ def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
     known = {}
     for name, content in ((name, content) for name, content in _content().items() if "title" in content):
-        rows, found = _rows(content), {}
-        for data in (data for data in data_sets() if any(row.get(data) for row in rows)):
-            columns = [(vpc, NETWORK, str(vpc)) for vpc in content["vpc"]]
-            if content.get("columns") == "network":
-                networks = dict.fromkeys(key for row in rows for key in row.get(data, {}))
-                columns = [(content["vpc"][0], network, network) for network in networks]
-            shown, metric = _on_scale(rows), content.get("metric", "top1")
-            cells = [_cell(row, *column, metric, data) for column in columns for row in shown]
-            # All real clips have no videos per class: they stand once for each network and score, at the end.
-            found[data] = tuple(cell for i, cell in enumerate(cells) if cell not in cells[i + 1 :])
+        own = content["rows"] if "rows" in content else _content()[content["rows_of"]]["rows"]
+        columns = [(vpc, NETWORK) for vpc in content["vpc"]]
+        columns += [(content["vpc"][0], network) for network in content.get("networks", ())]
+        rows, metric, found = _on_scale(own), content.get("metric", "top1"), {}
+        for data in (data for data in data_sets() if any(row.get(data) for row in own)):
+            cells = [_cell(row, *column, metric, data) for column in columns for row in rows]
+            # All real clips have no videos per class: they stand once for each network, at the end.
+            found[data] = tuple(dict.fromkeys(cells[::-1]))[::-1]
         known[name] = Exhibit(name, content["title"], content["place"], found)
     return known
 
@@ -94,18 +92,6 @@ def exhibit(name: str) -> Exhibit:
     return known[name]
 
 
-def _rows(content: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a table as they are written, with those of the table that it completes."""
-    if "rows_of" not in content:
-        return content["rows"]
-    more = {row["label"]: row for row in content["rows"]}
-    joined = []
-    for row in _content()[content["rows_of"]]["rows"]:
-        added = more.get(row["label"], {})
-        joined.append({**row, **{data: {**row.get(data, {}), **added.get(data, {})} for data in data_sets()}})
-    return joined
-
-
 def _on_scale(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows between floor and ceiling, which come from Table 1 where a table lacks them."""
     if {row["label"] for row in rows} >= {FLOOR, CEILING}:
@@ -115,16 +101,14 @@ def _on_scale(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*floor, *rows, *ceiling]
 
 
-def _cell(row: dict[str, Any], vpc: int, network: str, key: str, metric: str, data: str) -> Cell:
-    recipe, values = row.get("recipe", ""), row.get(data, {})
+def _cell(row: dict[str, Any], vpc: int, network: str, metric: str, data: str) -> Cell:
+    recipe = row.get("recipe", "")
     vpc = vpc if recipe else 0
-    text = values.get(key)
-    # A row of Table 1 that stands in another table has numbers for the columns of Table 1 only.
-    if not text and (key.isdigit() or (network, metric) == (NETWORK, "top1")):
-        text = values.get(str(vpc))
+    printed = row.get(data, {}).get(str(vpc) if network == NETWORK else network, "")
     by_vpc = recipe if isinstance(recipe, dict) else {"1": recipe}
     name = by_vpc["1"].rpartition("/")[2] or WHOLE
     storage = _content()["storage"].get(data, {})
     mib, whole = (storage.get(one, {}).get(str(at), 0.0) for one, at in ((name, vpc), (WHOLE, 0)))
-    used = at_most(vpc, by_vpc) if recipe else ""
-    return Cell(row["label"], name, used, vpc, network, metric, text or "", mib, whole)
+    return Cell(
+        row["label"], name, at_most(vpc, by_vpc) if recipe else "", vpc, network, metric, printed, mib, whole
+    )
