@@ -17,7 +17,7 @@ from prism.config import as_list, as_path
 from prism.errors import ConfigError
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.run import OUTPUT
-from prism.reports.plots import Mark, marks_of, score_plots
+from prism.reports.plots import Mark, marks_of, plot_of_rows
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
 from prism.reports.videos import Gallery, SetFile, find_sets, find_store, gallery_of
@@ -98,7 +98,7 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Group(Sheet):
-    """Results that may be compared: their table and plots.
+    """Results that may be compared: their table and plot.
 
     Attributes:
         marks: of each row.
@@ -160,7 +160,7 @@ def _group(rows: list[Row]) -> Group:
         columns=columns_of(rows),
         rows=rows,
         notes=notes_on(rows),
-        plots=score_plots(rows),
+        plots=[plot_of_rows(rows)],
         marks=marks_of(rows),
         conclusion=conclusion_of(rows),
     )

@@ -3,7 +3,7 @@
 import base64
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from prism.artifacts.estimates import Sample
-from prism.artifacts.results import HEADINGS, Result
+from prism.artifacts.results import HEADINGS
 from prism.reports.rows import Row
 from prism.reports.text import Picture, significant
 
@@ -79,25 +79,16 @@ class Curve:
     name: str = ""
 
 
-COSTS: tuple[tuple[str, str, Callable[[Result], float]], ...] = (
-    ("on disk (MiB)", "bytes on disk", lambda one: one.subject.num_bytes / 2**20),
-    ("stored frames as float32 (MiB)", "the paper's count", lambda one: one.subject.float32_bytes / 2**20),
-    ("clips trained on, over all epochs", "clips trained on", lambda one: max(one.shown, 1)),
-)
-
-
-def score_plots(rows: Sequence[Row]) -> list[Picture]:
-    """The leading score of rows that may be compared against each cost, with error bars, chance and ceiling."""
+def plot_of_rows(rows: Sequence[Row]) -> Picture:
+    """The leading score of rows that may be compared against their bytes, with error bars, chance and ceiling."""
     metric = rows[0].first.metrics[0]
     levels = [("chance", 100 * rows[0].first.data.chance[metric])]
     levels += [("full", 100 * row.sample.mean) for row in rows if row.role == "ceiling"]
-    plots = []
-    for axis, against, cost in COSTS:
-        marked = zip(rows, marks_of(rows), strict=True)
-        curves = [Curve([point_of(row.sample, row.mean(cost))], mark) for row, mark in marked]
-        words = f"{HEADINGS[metric]} accuracy", f"Accuracy against {against}."
-        plots.append(score_plot(curves, axis, *words, levels))
-    return plots
+    sizes = [row.mean(lambda one: one.subject.num_bytes / 2**20) for row in rows]
+    points = [point_of(row.sample, size) for row, size in zip(rows, sizes, strict=True)]
+    curves = [Curve([point], mark) for point, mark in zip(points, marks_of(rows), strict=True)]
+    caption = "Accuracy against bytes on disk."
+    return score_plot(curves, "on disk (MiB)", f"{HEADINGS[metric]} accuracy", caption, levels)
 
 
 def point_of(sample: Sample, cost: float) -> tuple[float, float, float]:
@@ -119,16 +110,13 @@ def score_plot(
             axes.annotate(name, (1, height), (3, 0), ("axes fraction", "data"), "offset points", va="center")
         for curve in curves:
             # Marks of equal cost cover each other: half transparent, in shapes of their own, all of them are seen.
-            mark, look = (
-                curve.mark,
-                dict[str, Any]({"alpha": 0.7, "capsize": 2.5, "markersize": 8, "label": curve.name or "_"}),
-            )
-            face = {"markerfacecolor": mark.colour if mark.filled else "none", "color": mark.colour}
-            line = "-" if mark.filled else "--"
+            mark, look = curve.mark, dict[str, Any](alpha=0.7, capsize=2.5, markersize=8, label=curve.name or "_")
+            look |= {"markerfacecolor": mark.colour if mark.filled else "none", "color": mark.colour}
             # Scores of one cost have no order that a line could follow.
-            line = line if len({at for at, *_ in curve.points}) == len(curve.points) else "none"
+            is_line = len({at for at, *_ in curve.points}) == len(curve.points)
+            line = ("-" if mark.filled else "--") if is_line else "none"
             costs, means, deviations = zip(*curve.points, strict=True)
-            axes.errorbar(costs, means, deviations, marker=mark.marker, linestyle=line, **face, **look)
+            axes.errorbar(costs, means, deviations, marker=mark.marker, linestyle=line, **look)
         highest = max([mean + std for _, mean, std in points] + [height for _, height in levels])
         # Whole decades, so that even neighbouring budgets stand between two labelled ticks.
         low = math.floor(math.log10(min(at for at, *_ in points) / 1.25))

@@ -180,11 +180,6 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
         )
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []
-    if protocol == "wang2024":
-        notes.append(
-            "What earlier work prints for condensed sets under this protocol is the best, on the test clips, of "
-            "about ten such means along a condensation; here each is of one set."
-        )
     notes += cautions_on(rows)
     notes.append(
         "Clips: shown in an epoch; trained on: over all epochs. Key-frames: stored (for each of those clips). % "
@@ -203,15 +198,6 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
     """Why the numbers of rows may mislead."""
     found = [f"“{one.label}”: {one.caution}" for row in rows for one in row.results if one.caution]
     found += [doubt for row in rows for doubt in doubts_of(row.results)]
-    found += [
-        f"the ceiling “{ceiling.first.label}” ({ceiling.sample.in_percent} %) lies below the floor "
-        f"“{floor.first.label}” ({floor.sample.in_percent} %), so it is none: train on all clips for more "
-        "--epochs, or with another --lr."
-        for ceiling in rows
-        for floor in rows
-        if (ceiling.role, floor.role, ceiling.network) == ("ceiling", "floor", floor.network)
-        and ceiling.sample.mean < floor.sample.mean
-    ]
     # A result records these only where they differ from their defaults.
     rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):
