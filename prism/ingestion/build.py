@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import metadata
 from itertools import accumulate
 from pathlib import Path
@@ -20,15 +20,14 @@ import numpy as np
 
 from prism.artifacts.store import ENTRIES, SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
 from prism.config import as_dict, as_path
-from prism.errors import Interrupted, SourceError
+from prism.errors import SourceError
 from prism.ingestion.decode import Outcome
 from prism.ingestion.items import write_items
 from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.pool import Task, decode_all, decode_shard
+from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.working import WorkingFolder, discard_named
-from prism.machine.executors import completed
 from prism.machine.files import (
     check_output,
     check_output_folder,
@@ -43,13 +42,11 @@ from prism.machine.files import (
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
-from prism.machine.threads import stop_signal, stoppable
+from prism.machine.threads import stoppable
 
 Done = list[tuple[VideoSource, Outcome]]
 
 PLAN_VERSION = 4
-SHARD_VIDEOS = 16
-"""Videos that an executor decodes in one item."""
 
 
 def ingest(
@@ -77,7 +74,7 @@ def ingest(
             the output until it is decoded, and such a run starts again after a kill.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
-        run: how it runs. Its executor gets `SHARD_VIDEOS` videos in one item.
+        run: how it runs. Its executor gets `pool.SHARD_VIDEOS` videos in one item.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
         options: fields of `config` and of `prism.machine.run.Run`.
 
@@ -155,7 +152,7 @@ class Plan:
     def task(self, number: int, slots: Path) -> Task:
         video, offset = self.videos[number], self.offsets[number]
         path = str(video.path.absolute())
-        return Task(path, video.relative, video.split, str(slots), offset, self.decoding)
+        return Task(number, path, video.relative, video.split, str(slots), offset, self.decoding)
 
     @cached_property
     def decoding(self) -> IngestConfig:
@@ -230,27 +227,16 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
 
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
-    total, left = len(plan.videos), [n for n in range(len(plan.videos)) if n not in folder.outcomes]
+    total, done = len(plan.videos), len(folder.outcomes)
+    tasks = [plan.task(number, folder.slots) for number in range(total) if number not in folder.outcomes]
     try:
-        with progress_bar("Decoding", total, "videos", enabled=progress, done=total - len(left)) as advance:
-            if not isinstance(workers, int):
-                # A worker that was given up writes what the next one does, into the same slots.
-                tasks = [(number, plan.task(number, folder.slots)) for number in left]
-                shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
-                for _, outcomes in completed(workers, decode_shard, shards):
-                    for number, outcome in outcomes:
-                        folder.record(number, outcome)
-                        advance()
-                return
-            results = decode_all(partial(plan.task, slots=folder.slots), left, workers)
-            with stop_signal() as stopped, closing(results):
-                for result in results:
-                    if result is not None:
-                        folder.record(*result)
-                        advance()
-                    if stopped.signal:
-                        done = f"{len(folder.outcomes)} of {total} videos"
-                        raise Interrupted(f"stopped after {done}. Run the same command again to go on.")
+        with (
+            progress_bar("Decoding", total, "videos", enabled=progress, done=done) as advance,
+            closing(decode_all(tasks, workers)) as results,
+        ):
+            for number, outcome in results:
+                folder.record(number, outcome)
+                advance()
     finally:
         folder.sync()
 

@@ -9,14 +9,13 @@ that ended it is known, and tried once more in a new one: another video may have
 import contextlib
 import json
 import os
-import queue
 import resource
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, cast
@@ -26,17 +25,21 @@ from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
 from prism.ingestion.working import sync_slots
+from prism.machine.executors import completed
 from prism.machine.files import writing
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
 READY = "ready"
 """The first line of a decoding process."""
+SHARD_VIDEOS = 16
+"""Videos that an executor decodes in one item."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One video to decode, and where its clips go: the file of slots, and the byte in it."""
+    """One video of a plan to decode, and where its clips go: the file of slots, and the byte in it."""
 
+    number: int
     path: str
     relative: str
     split: str
@@ -142,61 +145,56 @@ class Worker:
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
-def decode_all(
-    task_of: Callable[[int], Task], numbers: Sequence[int], num_workers: int
-) -> Generator[tuple[int, Outcome] | None]:
-    """Decode videos with several processes: outcomes as they come, and None now and then, to look around.
+def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tuple[int, Outcome]]:
+    """Decode videos with several processes, or an executor: their numbers and outcomes, as they come.
 
     Raises:
         OutputError: clips cannot be written.
     """
-    own, workers, is_closed = threading.local(), list[Worker](), threading.Event()
-    results: queue.SimpleQueue[Future[tuple[int, Outcome]]] = queue.SimpleQueue()
+    if not isinstance(workers, int):
+        # A worker that was given up writes what the next one does, into the same slots.
+        shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]
+        for _, outcomes in completed(workers, _decode_shard, shards):
+            yield from outcomes
+        return
+    own, started, is_closed = threading.local(), list[Worker](), threading.Event()
 
-    def decode_one(number: int) -> tuple[int, Outcome]:
-        task, found = task_of(number), ""
+    def decode_one(task: Task) -> Outcome:
+        found = ""
         for _ in range(2):
             worker = getattr(own, "worker", None)
             if worker is None:
                 worker = own.worker = Worker()
-                workers.append(worker)
+                started.append(worker)
             found = "" if is_closed.is_set() else worker.ask(task)
             if isinstance(found, Outcome):
-                return number, found
+                return found
             own.worker = None
             if found == "SIGALRM":
                 most = f"max_decode_seconds = {task.config.max_decode_seconds:g}"
-                return number, Outcome(reason=f"decoding it takes longer than {most}.")
+                return Outcome(reason=f"decoding it takes longer than {most}.")
             if is_closed.is_set():
                 break
-        return number, Outcome(reason=f"decoding it ended its process ({found}).")
+        return Outcome(reason=f"decoding it ended its process ({found}).")
 
-    threads = ThreadPoolExecutor(num_workers)
+    threads = ThreadPoolExecutor(workers)
     try:
-        for number in numbers:
-            threads.submit(decode_one, number).add_done_callback(results.put)
-        left = len(numbers)
-        while left:
-            try:
-                yield results.get(timeout=0.2).result()
-                left -= 1
-            except queue.Empty:
-                yield None
+        for task, outcome in completed(threads, decode_one, tasks):
+            yield task.number, outcome
     finally:
         is_closed.set()
         # The threads wait for their processes.
-        for worker in tuple(workers):
+        for worker in tuple(started):
             worker.process.kill()
         threads.shutdown(cancel_futures=True)
-        for worker in workers:
+        for worker in started:
             worker.end()
 
 
-def decode_shard(shard: Sequence[tuple[int, Task]]) -> list[tuple[int, Outcome]]:
+def _decode_shard(shard: Sequence[Task]) -> list[tuple[int, Outcome]]:
     """Decode videos of one file of slots with one supervised process, and put them on disk."""
-    tasks = dict(shard)
-    outcomes = [result for result in decode_all(tasks.__getitem__, list(tasks), 1) if result is not None]
-    sync_slots(Path(shard[0][1].slots))
+    outcomes = list(decode_all(shard, 1))
+    sync_slots(Path(shard[0].slots))
     return outcomes
 
 

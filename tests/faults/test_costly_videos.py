@@ -90,7 +90,7 @@ def test_a_header_that_claims_billions_of_frames_costs_neither_time_nor_memory(t
     try:
         for count in (2**31 - 1, 2**31, 2**32 - 1):
             claim_frames(video, box, dict.fromkeys(places, count))
-            outcome = worker.ask(Task(str(video), video.name, "train", str(slots), 0, config))
+            outcome = worker.ask(Task(0, str(video), video.name, "train", str(slots), 0, config))
             assert outcome.reason or outcome.video_frames == 8
         lines = Path(f"/proc/{worker.process.pid}/status").read_text().splitlines()
         assert next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) < 2**18
