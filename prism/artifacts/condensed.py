@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation, as_pixels
-from prism.artifacts.encodings import Encoding, tensor_problem
+from prism.artifacts.encodings import Encoding, problem_of
 from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of, typed
@@ -87,7 +87,7 @@ class CondensedSet:
         is_fit = 2 <= num_frames <= MAX_SIDE and 1 <= min(height, width) <= max(height, width) <= MAX_SIDE
         if not is_fit or num_frames * 3 * height * width > MAX_CLIP_VALUES:
             return f"PRISM renders no clips of {num_frames}×{height}×{width}"
-        if problem := self.encoding.problem(self.stored_clips):
+        if problem := problem_of(self.encoding, self.stored_clips):
             return problem
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             return "there must be two or more classes with different names"
@@ -275,9 +275,8 @@ class CondensedSet:
             raise ArtifactError(f"'{path}' was damaged or edited: its checksum differs.")
         try:
             header = typed(SetHeader, {key: content[key] for key in content if key not in ("format", "version")})
+            labels, shown = tensors.pop("labels"), Normalisation(header.mean, header.std)
             encoding = kind().holding(tensors, header.num_frames, header.size, header.scale)
-            shown = Normalisation(header.mean, header.std)
-            labels = tensors.pop("labels")
             condensed = cls(encoding, labels, header.classes, shown, header.flip, header.source, header.takes)
         except (PrismError, ValueError, RuntimeError) as error:
             what = "" if isinstance(error, PrismError) else "not a valid condensed set: "
@@ -291,12 +290,12 @@ def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256(canonical_json(content).encode())
     for name in sorted(tensors):
         digest.update(name.encode())
-        digest.update(tensors[name].numpy().data)
+        digest.update(tensors[name].flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
 def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encoding], dict[str, Any], Tensors]:
-    """The encoding that a file names, its metadata, and its tensors, whose names, formats and ranks fit."""
+    """The encoding that a file names, its metadata, and its tensors."""
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
     foreign = f"'{path}' is not a condensed set"
@@ -317,6 +316,4 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
     labels = tensors.get("labels", torch.empty(0))
     if labels.dtype != torch.int32 or labels.dim() != 1:
         raise ArtifactError(f"'{path}' has no tensor 'labels' of int32.")
-    if problem := tensor_problem(known[name], {key: tensors[key] for key in tensors if key != "labels"}):
-        raise ArtifactError(f"'{path}' {problem}.")
     return known[name], metadata, tensors

@@ -132,7 +132,7 @@ UNDECODABLE: dict[str, Callable[[CondensedSet], dict[str, Any]]] = {
 def test_packets_of_something_else_load_and_are_refused_in_one_sentence_when_rendered(tmp_path, name):
     made = coded_set()
     condensed = CondensedSet.load(forge_of(made, tmp_path / "set", **UNDECODABLE[name](made)))
-    with pytest.raises(ArtifactError, match=r"^video \d cannot be decoded as \w+: [^\n]*\.$"):
+    with pytest.raises(ArtifactError, match=r"^a video cannot be decoded as \w+: [^\n]*\.$"):
         condensed.render()
 
 

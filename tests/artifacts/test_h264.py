@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from prism.artifacts.encodings import sparse
-from prism.artifacts.encodings.sparse import UndecodableError, compress, decompress
-from prism.errors import ConfigError
+from prism.artifacts.encodings.sparse import compress, decompress
+from prism.errors import ArtifactError, ConfigError
 
 
 def pictures(num: int = 5, size: tuple[int, int] = (18, 24), seed: int = 0) -> torch.Tensor:
@@ -55,7 +55,7 @@ def test_the_packets_are_the_same_with_any_number_of_threads():
 
 
 def refusal(packets: list[bytes], size: tuple[int, int] = (18, 24)) -> str:
-    with pytest.raises(UndecodableError) as caught:
+    with pytest.raises(ArtifactError) as caught:
         decompress(packets, size)
     return str(caught.value)
 

@@ -40,9 +40,9 @@ class Encoding(ABC):
         prism.condense(store, "set.safetensors", storage=EverySecond())
         prism.CondensedSet.load("set.safetensors", encodings=[EverySecond])
 
-    No file makes PRISM import code, so the reader names the encoding. No tensor is called `labels`. What may be
-    damaged beside names, formats, ranks and the shape of clips is for `problem`. A tensor has one row, or an equal
-    number of them, for each video, unless `rejoined` sets it right.
+    No file makes PRISM import code, so the reader names the encoding. No tensor is called `labels`. Names,
+    formats, ranks, finite values and the shape of clips are checked before `problem`, which finds other damage. A
+    tensor has one row, or an equal number of them, for each video, unless `rejoined` sets it right.
 
     Attributes:
         NAME: the `encoding` in the metadata of a file.
@@ -99,7 +99,7 @@ class Encoding(ABC):
         first = parts[0]
         tensors = {name: torch.cat([part.tensors[name] for part in parts]) for name in first.tensors}
         joined = first.holding(cls.rejoined(tensors, parts), first.num_frames, first.size, first.scale)
-        if joined.problem(sum(len(part.mask) for part in parts)):
+        if problem_of(joined, sum(len(part.mask) for part in parts)):
             raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --engine.")
         return joined
 
@@ -109,7 +109,7 @@ class Encoding(ABC):
         return tensors
 
     def problem(self, num_videos: int) -> str | None:
-        """The first thing that is wrong with its tensors for a set of V = `num_videos`, or None."""
+        """The first thing that is wrong with the values of its tensors for V = `num_videos`, or None."""
         if tuple(self.mask.shape) != (num_videos, self.num_frames) or num_videos < 1:
             return f"its mask is {tuple(self.mask.shape)}, but there are {num_videos} labels"
         shape, wanted = self.render(torch.tensor([0]), PLAIN, None).shape[1:], (self.num_frames, 3, *self.size)
@@ -117,8 +117,9 @@ class Encoding(ABC):
 
     @property
     def storage(self) -> str:
-        """Number format of the stored images, or their codec."""
-        return self.NAME
+        """Number format of the images, where they have one of `DTYPES`; else the name of the encoding."""
+        images = [self.tensors[name].dtype for name, (dtype, _) in self.TENSORS.items() if dtype is None]
+        return str(images[0]).removeprefix("torch.") if images else self.NAME
 
     @property
     def num_values(self) -> int:
@@ -142,28 +143,31 @@ class Encoding(ABC):
         """This encoding with the videos that `encode` takes; ConfigError if it gives something else."""
         size = frames.shape[3] * scale, frames.shape[4] * scale
         held = self.holding(self.encode(frames, mask, scale), frames.shape[1], size, scale)
-        if problem := tensor_problem(type(self), held.tensors) or held.problem(len(frames)):
+        if problem := problem_of(held, len(frames)):
             said = f"the storage '{type(self).__name__}' cannot store key-frames at scale {scale}"
             raise ConfigError(f"{said}: {problem}.")
         return held
 
 
-def tensor_problem(encoding: type[Encoding], tensors: Mapping[str, Tensor]) -> str | None:
-    """The first thing that is wrong with the names, number formats and ranks of an encoding's tensors, or None."""
-    expected = dict(encoding.TENSORS)
+def problem_of(encoding: Encoding, num_videos: int) -> str | None:
+    """The first thing that is wrong with the tensors of an untrusted encoding for a set of V videos, or None."""
+    expected, tensors = dict(encoding.TENSORS), encoding.tensors
     for name, (dtype, _) in encoding.TENSORS.items():
         if dtype is None and name in tensors and tensors[name].dtype == torch.uint8:
             expected |= dict.fromkeys(range_names(name), (torch.float32, 1))
     if set(tensors) != set(expected):
-        return f"must hold the tensors {sorted(expected)}, but holds {sorted(tensors)}"
+        return f"it must hold the tensors {sorted(expected)}, but holds {sorted(tensors)}"
     for name, (dtype, rank) in expected.items():
         found = tensors[name]
         if found.dtype not in ([dtype] if dtype else DTYPES.values()) or found.dim() != rank:
-            return f"has a tensor '{name}' of {found.dtype} and shape {tuple(found.shape)}"
+            return f"it has a tensor '{name}' of {found.dtype} and shape {tuple(found.shape)}"
+        # Levels of up to 255 times a scale must not overflow.
+        if found.is_floating_point() and not (found.abs() < 1e36).all():
+            return f"its '{name}' holds a value that is not finite"
         ranges = [] if dtype else [tensors[key] for key in range_names(name) if key in tensors]
         if any(len(each) != len(found) for each in ranges):
-            return f"must hold a scale and a minimum for each image of '{name}'"
-    return None
+            return f"it must hold a scale and a minimum for each image of '{name}'"
+    return encoding.problem(num_videos)
 
 
 def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tensor]:
@@ -183,13 +187,6 @@ def from_numbers(name: str, tensors: Mapping[str, Tensor], chosen: Tensor) -> Te
         return images
     scale, minimum = (tensors[key][chosen].view(-1, 1, 1, 1) for key in range_names(name))
     return images * scale + minimum
-
-
-def are_finite(name: str, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether every image of `as_numbers` holds numbers that float32 can hold."""
-    # Levels of up to 255 times a scale must not overflow.
-    numbers = [tensors[key] for key in (name, *range_names(name)) if key in tensors]
-    return all(bool((each.abs() < 1e36).all()) for each in numbers if each.dtype != torch.uint8)
 
 
 def level_ranges(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """Videos sparse in time: their key-frames as numbers, or as one stream of H.264 each (paper, section 3.1)."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -18,13 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from prism.artifacts.clips import Normalisation
-from prism.artifacts.encodings import (
-    Encoding,
-    are_finite,
-    as_numbers,
-    from_numbers,
-    level_ranges,
-)
+from prism.artifacts.encodings import Encoding, as_numbers, from_numbers, level_ranges
 from prism.artifacts.keyframes import enlarge, render
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.devices import deterministic
@@ -60,10 +54,6 @@ class KeyFrameEncoding(Encoding):
         return {**tensors, "offsets": _offsets(torch.cat([part.tensors["offsets"].diff() for part in parts]))}
 
     @property
-    def storage(self) -> str:
-        return str(self.tensors["keyframes"].dtype).removeprefix("torch.")
-
-    @property
     def num_values(self) -> int:
         return len(self.tensors["times"]) * 3 * prod(self._image_size)
 
@@ -84,19 +74,14 @@ class KeyFrameEncoding(Encoding):
 
     def keyframes(self, videos: Tensor) -> Tensor:
         """The key-frames of some videos, one video after another, float32 (k, 3, h, w)."""
-        return from_numbers("keyframes", self.tensors, self._positions(videos))
-
-    def _positions(self, videos: Tensor) -> Tensor:
         offsets = self.tensors["offsets"].tolist()
-        return torch.cat([torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()])
+        positions = [torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()]
+        return from_numbers("keyframes", self.tensors, torch.cat(positions))
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
-        row = torch.repeat_interleave(torch.arange(len(videos)), self.keyframe_counts[videos])
-        times = self.tensors["times"].long()[self._positions(videos)]
-        mask = torch.zeros(len(videos), self.num_frames, dtype=torch.bool)
-        mask[row, times] = True
+        mask = self.mask[videos]
         dense = torch.zeros(*mask.shape, 3, *self._image_size)
-        dense[row, times] = self.keyframes(videos)
+        dense[mask] = self.keyframes(videos)
         with deterministic(dense.device):
             return enlarge(render(dense, mask), self.scale)
 
@@ -120,10 +105,9 @@ class KeyFrameEncoding(Encoding):
 
     def _image_problem(self) -> str | None:
         wanted = len(self.tensors["times"]), 3, *self._image_size
-        if (found := tuple(self.tensors["keyframes"].shape)) != wanted:
-            return f"key-frames must be {wanted} by its metadata, got {found}: another size or length"
-        is_finite = are_finite("keyframes", self.tensors)
-        return None if is_finite else "a key-frame holds a value that is not finite"
+        found = tuple(self.tensors["keyframes"].shape)
+        said = f"key-frames must be {wanted} by its metadata, got {found}: another size or length"
+        return None if found == wanted else said
 
 
 def _places(mask: Tensor) -> dict[str, Tensor]:
@@ -188,19 +172,12 @@ class H264(KeyFrameEncoding):
         coded = {"packets": content, "packet_sizes": sizes, "scale": steps, "minimum": minima}
         return {**_places(mask), **coded}
 
-    @property
-    def storage(self) -> str:
-        return self.NAME
-
     def keyframes(self, videos: Tensor) -> Tensor:
         """The key-frames of some videos, decoded; ArtifactError if the packets are not what the set says."""
         images = list[Tensor]()
         with deterministic(videos.device):
             for video in videos.tolist():
-                try:
-                    levels = decompress(self._packets_of(video), self._image_size)
-                except UndecodableError as problem:
-                    raise ArtifactError(f"video {video} cannot be decoded as h264: {problem}.") from None
+                levels = decompress(self._packets_of(video), self._image_size)
                 images.append(levels * self.tensors["scale"][video] + self.tensors["minimum"][video])
         return torch.cat(images)
 
@@ -217,14 +194,10 @@ class H264(KeyFrameEncoding):
             return "the sizes of its packets must be positive and add up to the bytes that it holds"
         if not len(self.tensors["scale"]) == len(self.tensors["minimum"]) == len(self.keyframe_counts):
             return "it must hold a scale and a minimum for each video"
-        return None if are_finite("keyframes", self.tensors) else "a key-frame holds a value that is not finite"
+        return None
 
 
 # The codec. Packets are untrusted. No container is parsed: the set knows already what would stand in its header.
-
-
-class UndecodableError(Exception):
-    """Packets that are not the pictures which their set claims; the message is the reason."""
 
 
 def compress(levels: Tensor, quality: int) -> list[bytes]:
@@ -259,31 +232,23 @@ def compress(levels: Tensor, quality: int) -> list[bytes]:
 
 
 def decompress(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
-    """The levels (n, 3, H, W) of as many pictures as there are packets, else an UndecodableError."""
-    height, width = map(_padded, size)
-    planes = []
-    for frame in _frames(packets, height, width):
-        if (frame.height, frame.width, frame.format.name) != (height, width, "yuv420p"):
-            raise UndecodableError(f"a picture is {frame.format}, not of {height}×{width} pixels")
-        planes.append(frame.to_ndarray())
-    if len(planes) != len(packets):
-        raise UndecodableError(f"there are {len(planes)} pictures, not {len(packets)}")
-    return _to_levels(torch.from_numpy(np.stack(planes)))[:, :, : size[0], : size[1]]
-
-
-def _frames(packets: Sequence[bytes], height: int, width: int) -> Iterator[av.VideoFrame]:
-    context = _context(DECODER, "r")
+    """The levels (n, 3, H, W) of as many pictures as there are packets, else an ArtifactError."""
+    context, (height, width) = _context(DECODER, "r"), map(_padded, size)
     # A stream may name any size. FFmpeg compares it, rounded up to whole blocks, before it allocates a picture.
     most = -(-height // 16) * 16 * -(-width // 64) * 64
     # Without "explode" the decoder would fill damaged places with guesses.
     context.options = {"max_pixels": str(most), "err_detect": "explode"}
     try:
         # A packet gives one picture at most, so that few bytes cannot fill the memory with pictures.
-        for data in packets:
-            yield from context.decode(av.Packet(data))
-        yield from context.decode(None)
+        frames = [frame for data in packets for frame in context.decode(av.Packet(data))]
+        frames += context.decode(None)
     except (FFmpegError, OSError, ValueError) as error:
-        raise UndecodableError(f"FFmpeg says '{_reason(error)}'") from None
+        raise ArtifactError(f"a video cannot be decoded as h264: FFmpeg says '{_reason(error)}'.") from None
+    kinds = {(frame.height, frame.width, frame.format.name) for frame in frames}
+    if len(frames) != len(packets) or kinds != {(height, width, "yuv420p")}:
+        raise ArtifactError("a video cannot be decoded as h264: its pictures are of another size or number.")
+    planes = np.stack([frame.to_ndarray() for frame in frames])
+    return _to_levels(torch.from_numpy(planes))[:, :, : size[0], : size[1]]
 
 
 def _context(name: str, mode: Literal["r", "w"]) -> VideoCodecContext:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from prism.artifacts.clips import Normalisation
-from prism.artifacts.encodings import Encoding, are_finite, as_numbers, from_numbers
+from prism.artifacts.encodings import Encoding, as_numbers, from_numbers
 
 MEMORIES = 2
 """Static images, and dynamic memories, of each video: it is rendered from one of either."""
@@ -48,10 +48,6 @@ class StaticDynamicEncoding(Encoding):
         return cls().holding({**images, "weight": weight.float(), "bias": bias.float()}, dynamic.shape[1], size)
 
     @property
-    def storage(self) -> str:
-        return str(self.tensors["static"].dtype).removeprefix("torch.")
-
-    @property
     def num_values(self) -> int:
         return sum(self.tensors[name].numel() for name in self.TENSORS)
 
@@ -83,8 +79,7 @@ class StaticDynamicEncoding(Encoding):
             return "static images and dynamic memories have no scale"
         if self.tensors["static"].dtype != self.tensors["dynamic"].dtype:
             return "static images and dynamic memories differ in their number format"
-        is_finite = all(are_finite(name, self.tensors) for name in self.TENSORS)
-        return None if is_finite else "an image, a memory or the hallucinator holds a value that is not finite"
+        return None
 
 
 def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
