@@ -9,7 +9,6 @@ from torch.utils.data import Dataset
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore, StoreSplit
-from prism.config import short_repr
 from prism.errors import ConfigError
 from prism.machine.randomness import generator
 
@@ -48,9 +47,6 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         if output_format not in get_args(OutputFormat):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
-        if not isinstance(source, CondensedSet | ClipStore):
-            what = "a condensed set or a clip store is wanted"
-            raise ConfigError(f"{what}, not {short_repr(source)}; prism.load opens files.")
         is_set = isinstance(source, CondensedSet)
         if is_set and split != "train":
             what = f"split = {split!r}, but a condensed set has training videos alone."
@@ -64,9 +60,6 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self.classes = list(clips.classes)
         self.class_to_idx = {name: label for label, name in enumerate(clips.classes)}
         self.targets: list[int] = clips.labels.tolist()
-
-    def __repr__(self) -> str:
-        return f"VideoDataset({len(self)} videos of {len(self.classes)} classes, {self._output_format})"
 
     def draw(self, epoch: int) -> None:
         """Show the clips of an epoch, where each video stands for several; the same epoch always gives the same.

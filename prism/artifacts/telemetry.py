@@ -9,7 +9,6 @@
 The clock and the host belong here and nowhere else, so that the set itself is reproducible.
 """
 
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +39,12 @@ class TelemetryWriter:
 
     def write(self, kind: str, **values: Any) -> None:
         """Append one record, which is on disk after the next `sync`; a number that is not finite is refused."""
-        line = _line({"kind": kind, **values})
+        try:
+            line = canonical_json({"kind": kind, **values}).encode() + b"\n"
+        except ValueError:
+            strange = {key: value for key, value in values.items() if str(value) in ("nan", "inf", "-inf")}
+            said = f"the {kind} of iteration {values.get('iteration')} is not finite: {strange or 'a list'}"
+            raise DivergedError(f"{said}. Look at the objective and the network.") from None
         with writing(self.path):
             self._file.write(line)
 
@@ -55,19 +59,6 @@ class TelemetryWriter:
         """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
         with writing(self.path):
             self._file.close()
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    try:
-        return canonical_json(record).encode() + b"\n"
-    except ValueError:
-        strange = [
-            key for key, value in sorted(record.items()) if type(value) is float and not math.isfinite(value)
-        ]
-        raise DivergedError(
-            f"'{(strange or ['a list'])[0]}' in the telemetry is not finite, in the record '{record['kind']}' of "
-            f"iteration {record.get('iteration')}. Look at the objective and the network."
-        ) from None
 
 
 @dataclass(frozen=True)

@@ -54,13 +54,14 @@ class Exhibit:
 
 
 @cache
-def _content() -> dict[str, Any]:
-    return tomllib.loads(resources.files("prism.reproduction").joinpath("paper.toml").read_text(encoding="utf-8"))
+def content_of(name: str) -> dict[str, Any]:
+    """The content of a TOML file beside this module."""
+    return tomllib.loads(resources.files("prism.reproduction").joinpath(name).read_text(encoding="utf-8"))
 
 
 def data_sets() -> dict[str, dict[str, str]]:
     """The paper's data sets: the recipes of each by videos per class, the first named like its layout."""
-    return _content()["data"]
+    return content_of("paper.toml")["data"]
 
 
 def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
@@ -70,9 +71,11 @@ def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
 
 def exhibits() -> dict[str, Exhibit]:
     """Every table and figure, by the name that `prism reproduce` takes."""
-    known = {}
-    for name, content in ((name, content) for name, content in _content().items() if "title" in content):
-        own = content["rows"] if "rows" in content else _content()[content["rows_of"]]["rows"]
+    known, paper = {}, content_of("paper.toml")
+    for name, content in paper.items():
+        if "title" not in content:
+            continue
+        own = content["rows"] if "rows" in content else paper[content["rows_of"]]["rows"]
         columns = [(vpc, NETWORK) for vpc in content["vpc"]]
         columns += [(content["vpc"][0], network) for network in content.get("networks", ())]
         rows, metric, found = _on_scale(own), content.get("metric", "top1"), {}
@@ -96,7 +99,7 @@ def _on_scale(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows between floor and ceiling, which come from Table 1 where a table lacks them."""
     if {row["label"] for row in rows} >= {FLOOR, CEILING}:
         return rows
-    table1 = _content()["table1"]["rows"]
+    table1 = content_of("paper.toml")["table1"]["rows"]
     floor, ceiling = ([row for row in table1 if row["label"] == end] for end in (FLOOR, CEILING))
     return [*floor, *rows, *ceiling]
 
@@ -107,7 +110,7 @@ def _cell(row: dict[str, Any], vpc: int, network: str, metric: str, data: str) -
     printed = row.get(data, {}).get(str(vpc) if network == NETWORK else network, "")
     by_vpc = recipe if isinstance(recipe, dict) else {"1": recipe}
     name = by_vpc["1"].rpartition("/")[2] or WHOLE
-    storage = _content()["storage"].get(data, {})
+    storage = content_of("paper.toml")["storage"].get(data, {})
     mib, whole = (storage.get(one, {}).get(str(at), 0.0) for one, at in ((name, vpc), (WHOLE, 0)))
     return Cell(
         row["label"], name, at_most(vpc, by_vpc) if recipe else "", vpc, network, metric, printed, mib, whole

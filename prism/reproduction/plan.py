@@ -1,11 +1,8 @@
 """The plan of a reproduction: which sets to make and what to score, each with its options and its file."""
 
 import shlex
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from prism.config import as_arguments, chosen, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.recipes import read_recipe
-from prism.reproduction.paper import Cell, Exhibit, at_most, data_sets
+from prism.reproduction.paper import Cell, Exhibit, at_most, content_of, data_sets
 from prism.selection.options import SELECTIONS, SelectConfig
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -64,13 +61,6 @@ class Place:
     scores: tuple[ScoreStep, ...]
 
 
-@cache
-def scales() -> dict[str, dict[str, dict[str, Any]]]:
-    """The scales of scales.toml by name."""
-    text = resources.files("prism.reproduction").joinpath("scales.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
 def plan(
     exhibit: Exhibit,
     stores: Sequence[ClipStore],
@@ -87,15 +77,15 @@ def plan(
     Each store is set against the paper's data set that its layout names, another one against the first of the
     exhibit, whose settings it takes. Each store, data set and scale has a folder of its own in `folder`.
     """
-    if scale not in list(scales()):
-        raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales())}.")
+    if scale not in list(scales := content_of("scales.toml")):
+        raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales)}.")
     if type(seeds) is not int or seeds < 1:
         raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
     last, places = read_recipe(*recipes), []
     for store in stores:
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
-        options = _Options(data, scales()[scale], last)
+        options = _Options(data, scales[scale], last)
         cells = exhibit.cells[data]
         _check_known("vpc", vpc, sorted({cell.vpc for cell in cells} - {0}), exhibit)
         _check_known("row", rows, list(dict.fromkeys(cell.name for cell in cells)), exhibit)

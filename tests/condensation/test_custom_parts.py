@@ -129,7 +129,7 @@ def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(stor
         (
             lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}),
             {},
-            "'mine' in the telemetry is not finite, in the record 'step' of iteration 0",
+            "the step of iteration 0 is not finite: {'mine': nan}",
         ),
     ],
 )
@@ -311,6 +311,6 @@ class Broken(Float32):
 
 def test_a_storage_that_cannot_encode_is_refused_before_the_first_iteration(store, tmp_path, monkeypatch):
     monkeypatch.setattr(Condensation, "step", None)
-    with pytest.raises(ConfigError, match=r"the storage 'Broken' cannot store key-frames at scale 2: must hold"):
+    with pytest.raises(ConfigError, match=r"the storage 'Broken' cannot store key-frames at scale 2: it must hold"):
         condense(store, **(TINY | {"keyframe_scale": 2, "storage": Broken(), "output": tmp_path / "set"}))
     assert list(tmp_path.iterdir()) == []
