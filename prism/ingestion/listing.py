@@ -8,7 +8,7 @@ import io
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,7 @@ MOST_KINDS = 5
 
 LINKED_OUT = "it is a link that leaves the source: --follow-links reads it, or copy what is behind it (cp -rL)."
 LINKED_FOLDER = "it is a folder that is a link: --follow-links searches it, or copy what is behind it (cp -rL)."
+LINKED_AGAIN = "it is a link to a folder that is searched already."
 POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there, or fetch it with git lfs pull."
 NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
 LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
@@ -60,7 +61,7 @@ class Listing:
         root: the folder that paths are relative to.
         videos, skipped: those that were found, and paths that were left out, with the reasons.
         labels: for each class that the source names the path of a video.
-        unread, empty: paths in class folders that are no videos, and class folders from which no video came.
+        unread: names of files in folders that are no videos.
         notes: sentences that the user should read.
     """
 
@@ -69,7 +70,6 @@ class Listing:
     labels: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
@@ -130,6 +130,12 @@ def counted(items: Sequence[str]) -> str:
     return f"{len(items):,} ({few(items)})"
 
 
+def suffixes(names: Iterable[str]) -> str:
+    """How many names have each suffix, the most frequent first."""
+    counts = Counter(os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
+    return few([f"{count:,} {suffix}" for suffix, count in counts.most_common()])
+
+
 def why_skipped(skipped: Mapping[str, str]) -> str:
     """How many paths are skipped for each kind of reason, the most frequent first."""
     kinds = defaultdict[str, list[str]](list)
@@ -159,6 +165,10 @@ def is_video(name: str) -> bool:
     return name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith(".")
 
 
+def visible(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if not name.startswith("."))
+
+
 def are_frames(names: Collection[str]) -> bool:
     """Whether files of these names make their folder a video: pictures beside videos are thumbnails of these."""
     return any(map(is_image, names)) and not any(map(is_video, names))
@@ -168,17 +178,19 @@ def videos_under(listing: Listing, folder: Path, follow_links: bool) -> Iterator
     """Every visible video at any depth under a folder of a source: a file, or a folder of frames."""
     searched = {os.path.realpath(folder)}
     for name, folders, files in os.walk(folder, onerror=_refuse, followlinks=follow_links):
-        above, visible = Path(name), sorted(entry for entry in folders if not entry.startswith("."))
-        links = {entry: os.path.realpath(above / entry) for entry in visible if (above / entry).is_symlink()}
-        if not follow_links:
-            for entry in links:
-                listing.skip(above / entry, LINKED_FOLDER)
-        # A link to a folder above would never end.
-        folders[:] = [entry for entry in visible if entry not in links or links[entry] not in searched]
-        searched.update(links.values())
+        above, folders[:], files = Path(name), visible(folders), visible(files)
+        for link in [above / entry for entry in folders if os.path.islink(above / entry)]:
+            # A link to a folder above would never end.
+            if not follow_links or (target := os.path.realpath(link)) in searched:
+                listing.skip(link, LINKED_AGAIN if follow_links else LINKED_FOLDER)
+                folders.remove(link.name)
+            else:
+                searched.add(target)
         if above != folder and are_frames(files):
             yield above
-        yield from (above / file for file in sorted(files) if is_video(file))
+        elif above != folder:
+            listing.unread += [file for file in files if not is_video(file)]
+        yield from (above / file for file in files if is_video(file))
 
 
 def _refuse(error: OSError) -> None:
@@ -258,53 +270,30 @@ class Auto(Layout):
     def videos_of(self, source: Path) -> Listing:
         if source.is_file():
             return self._listed(source)
-        found = entries(source)
-        lists = [Path(entry) for entry in found if entry.name.lower().endswith(".csv") and _is_list(Path(entry))]
+        folders, files = map(visible, next(os.walk(source, onerror=_refuse))[1:])
+        lists = [source / name for name in files if name.lower().endswith(".csv") and _is_list(source / name)]
         if len(lists) > 1:
             names = ", ".join(path.name for path in lists)
             raise SourceError(f"source '{source}' has several lists of videos ({names}). Name the one to use.")
         if lists:
             return self._listed(lists[0])
-        listing, folders = Listing(source), {entry.name for entry in found if os.path.isdir(entry)}
-        has_splits = "train" in folders and (len(folders & SPLIT_NAMES.keys()) > 1 or len(folders) == 1)
-        for folder in self._folders(listing, source):
-            if not has_splits:
-                self._add_class(listing, folder, "")
-            elif split := SPLIT_NAMES.get(folder.name):
-                for label in self._folders(listing, folder):
-                    self._add_class(listing, label, split)
+        has_splits = "train" in folders and (len(SPLIT_NAMES.keys() & folders) > 1 or len(folders) == 1)
+        listing, homes = Listing(source), [source]
+        for path in videos_under(listing, source, self.follow_links):
+            *above, _ = path.relative_to(source).parts
+            split = SPLIT_NAMES.get(above.pop(0)) if has_splits and above else ""
+            if split is not None and len(above) == 1:
+                listing.add(path, above[0], split)
             else:
-                for video in videos_under(listing, folder, self.follow_links):
-                    listing.skip(video, OUTSIDE)
+                listing.skip(path, OUTSIDE if split is None else NESTED if above else LOOSE)
+        if has_splits:
+            homes = [source / name for name in folders if name in SPLIT_NAMES]
+        classes = {path for home in homes for path in home.iterdir() if path.is_dir() and path.name[0] != "."}
+        unused = {listing.relative(path) for path in classes - {video.path.parent for video in listing.videos}}
+        listing.caution("folders of classes without a video", unused - listing.skipped.keys())
+        if listing.unread:
+            listing.notes.append(f"Passed over in folders, as no videos: {suffixes(listing.unread)}.")
         return listing
-
-    def _folders(self, listing: Listing, folder: Path) -> Iterator[Path]:
-        """The folders in a folder; a link and a video beside them are skipped."""
-        for entry in entries(folder):
-            # DirEntry.is_dir raises at a link to itself.
-            if not os.path.isdir(entry):
-                if is_video(entry.name):
-                    listing.skip(Path(entry), LOOSE)
-            elif entry.is_symlink() and not self.follow_links:
-                listing.skip(Path(entry), LINKED_FOLDER)
-            else:
-                yield Path(entry)
-
-    def _add_class(self, listing: Listing, folder: Path, split: str) -> None:
-        before = len(listing.videos)
-        for entry in entries(folder):
-            path, is_folder = Path(entry), os.path.isdir(entry)
-            if is_folder and entry.is_symlink() and not self.follow_links:
-                listing.skip(path, LINKED_FOLDER)
-            elif is_video(entry.name) or (is_folder and are_frames([file.name for file in entries(path)])):
-                listing.add(path, folder.name, split)
-            elif is_folder and (nested := list(videos_under(listing, path, self.follow_links))):
-                for video in nested:
-                    listing.skip(video, NESTED)
-            else:
-                listing.unread.append(as_text(listing.relative(path)))
-        if len(listing.videos) == before:
-            listing.empty.append(listing.relative(folder))
 
     def _listed(self, source: Path) -> Listing:
         """The videos of a list, whose paths stay in its folder, and which names all splits or none."""
@@ -345,13 +334,3 @@ def _is_list(path: Path) -> bool:
     with path.open("rb") as file:
         header = file.readline(10_000).decode("utf-8-sig", "replace")
     return {"path", "label", "split"} <= {cell.strip(' "\r\n').lower() for cell in re.split("[,;]", header)}
-
-
-def entries(folder: Path) -> list[os.DirEntry[str]]:
-    """The visible entries of a folder, sorted."""
-    try:
-        with os.scandir(folder) as found:
-            return sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda e: e.name)
-    except OSError as error:
-        _refuse(error)
-        raise

@@ -7,11 +7,11 @@ a network that remembers places look as if it knew actions.
 import os
 import re
 import stat
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
 from prism.artifacts.store import SPLITS, ordered_classes
@@ -26,7 +26,7 @@ from prism.ingestion.listing import (
     Listing,
     VideoSource,
     counted,
-    few,
+    suffixes,
     why_skipped,
 )
 from prism.ingestion.options import LAYOUTS, IngestConfig
@@ -65,9 +65,6 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     if not listing.videos:
         raise SourceError(_none_found(source, listing, config))
     listing.videos.sort(key=lambda video: video.relative)
-    listing.caution("folders of classes without a video", listing.empty)
-    if listing.unread:
-        listing.notes.append(f"Passed over in class folders, as no videos: {_suffixes(listing.unread)}.")
     return listing
 
 
@@ -113,12 +110,6 @@ def _named(names: Sequence[str]) -> str:
     return counted([repr(name) for name in sorted(names)])
 
 
-def _suffixes(names: Iterable[str]) -> str:
-    """How many names have each suffix, the most frequent first."""
-    counts = Counter(PurePosixPath(name).suffix.lower() or "without a suffix" for name in names)
-    return few([f"{count:,} {suffix}" for suffix, count in counts.most_common()])
-
-
 def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
     """What to do about a source in which a layout finds no video."""
     if not LAYOUTS.is_builtin(config.layout):
@@ -129,7 +120,7 @@ def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
         hint = " --layout ucf101 reads names like these with its lists." * is_ucf
         return f"source '{source}' has no videos that can be used: {why_skipped(listing.skipped)}{hint}"
     others = [name for _, _, files in os.walk(source) for name in files] if source.is_dir() else []
-    instead = f", but other files ({_suffixes(others)})" if others else ""
+    instead = f", but other files ({suffixes(others)})" if others else ""
     return (
         f"source '{source}' has no videos{instead}. Expected <class>/<video> with {', '.join(VIDEO_SUFFIXES)}, or "
         f"<class>/<video>/ with frames as {', '.join(IMAGE_SUFFIXES)}."

@@ -12,6 +12,7 @@ import prism
 from prism.errors import ConfigError, SourceError
 from prism.ingestion.build import make_plan
 from prism.ingestion.listing import (
+    LINKED_AGAIN,
     LINKED_FOLDER,
     LINKED_OUT,
     LOOSE,
@@ -72,7 +73,7 @@ def test_class_folders_hold_videos_of_every_suffix_in_any_case_and_folders_of_fr
 
 def test_files_that_are_no_videos_are_counted_by_their_suffix(tmp_path):
     touch(tmp_path, "jump/a.mp4", "walk/b.mp4", "walk/c.m2ts", "walk/d.m2ts", "jump/e.txt", "jump/notes/readme")
-    said = "Passed over in class folders, as no videos: 2 .m2ts, 1 .txt, 1 without a suffix."
+    said = "Passed over in folders, as no videos: 2 .m2ts, 1 .txt, 1 without a suffix."
     assert list_videos(tmp_path).notes == [said]
     assert "has no videos, but other files (2 .m2ts, 1 .txt)." in refused(
         touch(tmp_path / "none", "a/b.m2ts", "a/c.m2ts", "d.txt")
@@ -181,10 +182,11 @@ def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
     root = touch(tmp_path, "a/deep/1.mp4")
     (root / "a/deep/up").symlink_to(root)
     (root / "a/again").symlink_to(root / "a/deep")
-    listing = Listing(root)
-    assert [path.name for path in videos_under(listing, root, True)] == ["1.mp4", "1.mp4"]
+    followed, listing = Listing(root), Listing(root)
+    assert [path.name for path in videos_under(followed, root, True)] == ["1.mp4", "1.mp4"]
     assert [path.name for path in videos_under(listing, root, False)] == ["1.mp4"]
     assert listing.skipped == dict.fromkeys(["a/again", "a/deep/up"], LINKED_FOLDER)
+    assert followed.skipped == dict.fromkeys(["a/again/up", "a/deep/up"], LINKED_AGAIN)
 
 
 @pytest.mark.parametrize("split", ["", "test/"])
