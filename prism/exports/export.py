@@ -1,7 +1,6 @@
 """The verb `prism export`: checks, the files of the format, the page for the Hub, and what was lost on the way."""
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,11 @@ from prism.machine.files import (
     check_output_folder,
     discard_older,
     lock,
-    partial_path,
+    new_folder,
     replace_atomically,
     replace_folder,
     sync_folder,
     write_synced,
-    writing,
 )
 from prism.machine.progress import progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
@@ -101,23 +99,16 @@ def export(
             check_output_folder(output, run.overwrite, MARK, what, _entries(output))
         else:
             check_output_file(output, run.overwrite, reads)
-        partial = partial_path(output)
-        try:
-            with (
-                writing(output),
-                progress_bar("Exporting", len(condensed), "videos", enabled=run.progress) as step,
-            ):
-                _remove(partial)
-                if form.is_folder:
-                    partial.mkdir()
-                for clip, shown in form.write(condensed, partial):
-                    loss.add(clip, shown)
-                    step()
-                if form.is_folder:
-                    _describe(condensed, form, partial, loss)
-                (replace_folder if form.is_folder else replace_atomically)(partial, output)
-        finally:
-            _remove(partial)
+        bar = progress_bar("Exporting", len(condensed), "videos", enabled=run.progress)
+        with new_folder(output) as folder, bar as step:
+            for clip, shown in form.write(condensed, folder):
+                loss.add(clip, shown)
+                step()
+            if form.is_folder:
+                _describe(condensed, form, folder, loss)
+                replace_folder(folder, output)
+            else:
+                replace_atomically(next(folder.iterdir()), output)
     num_bytes = sum(file.stat().st_size for file in ([output] if output.is_file() else _files(output)))
     return Export(output, len(condensed), num_bytes, loss)
 
@@ -153,9 +144,3 @@ def _entries(output: Path) -> list[str]:
         return list(map(str, parse_json(read_text(output / MARK))["entries"]))
     except (OSError, ValueError, LookupError, TypeError):
         return [MARK]
-
-
-def _remove(path: Path) -> None:
-    shutil.rmtree(path, ignore_errors=True)
-    if path.is_file():
-        path.unlink()

@@ -82,7 +82,7 @@ class Format(ABC):
     `--to mymodule:Arrays`.
 
     Attributes:
-        is_folder: whether it fills a folder or writes one file.
+        is_folder: whether the output is a folder, or the one file in it.
         data_files: patterns of the files in the folder that Hugging Face's `datasets` reads.
     """
 
@@ -95,7 +95,7 @@ class Format(ABC):
 
         Args:
             condensed: the set; every take is a video of its own (`CondensedSet.apart`).
-            path: an empty folder, or where `is_folder` is false the file to write.
+            path: an empty folder; where `is_folder` is false one file is to be written in it.
 
         Yields:
             For each video its clip, and what a reader will see, from which the loss is measured; nothing for a
@@ -255,7 +255,7 @@ class Gif(Format):
         ends = [round(100 * frame / self.fps) for frame in range(condensed.num_frames + 1)]
         durations = [10 * (end - start) for start, end in pairwise(ends)]
         first.save(data, format="GIF", save_all=True, append_images=others, duration=durations, loop=0)
-        write_synced(path, data.getvalue())
+        write_synced(path / "sheet.gif", data.getvalue())
         yield from ()
 
 

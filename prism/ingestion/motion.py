@@ -17,7 +17,6 @@ clips.
 import io
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection
 from functools import reduce
 from itertools import chain, pairwise, product
@@ -33,11 +32,10 @@ from prism.machine.files import (
     check_output_folder,
     discard_older,
     lock,
-    partial_path,
+    new_folder,
     replace_folder,
     sync_folder,
     write_synced,
-    writing,
 )
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
@@ -247,8 +245,7 @@ def write_video(path: Path, frames: Array) -> None:
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
         container.mux(stream.encode())
-    with writing(path):
-        write_synced(path, data.getvalue())
+    write_synced(path, data.getvalue())
 
 
 def write_motion(
@@ -280,28 +277,24 @@ def write_motion(
         names = (found.relative_to(output).as_posix() for found in output.rglob("*"))
         owned = [name for name in names if own.fullmatch(name)]
         check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned)
-        partial = partial_path(output)
-        try:
-            with writing(output):
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.mkdir()
-                # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
-                mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
-                write_synced(partial / "prism.json", mark.encode())
-                total = len(labels) * sum(counts.values())
-                with progress_bar("Drawing", total, "videos", enabled=run.progress) as advance:
-                    for (split, count), label in product(counts.items(), labels):
-                        folder = partial / split / label
-                        folder.mkdir(parents=True)
-                        for index in range(count):
-                            random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
-                            frames = draw(label, config.num_frames, config.size, random)
-                            write_video(folder / f"{index:04d}.mp4", frames)
-                            advance()
-                        sync_folder(folder)
-                for folder in (*(partial / split for split in counts), partial):
-                    sync_folder(folder)
-                replace_folder(partial, output)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        total = len(labels) * sum(counts.values())
+        with (
+            new_folder(output) as partial,
+            progress_bar("Drawing", total, "videos", enabled=run.progress) as advance,
+        ):
+            # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
+            mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
+            write_synced(partial / "prism.json", mark.encode())
+            for (split, count), label in product(counts.items(), labels):
+                folder = partial / split / label
+                folder.mkdir(parents=True)
+                for index in range(count):
+                    random = np.random.default_rng(derive_seed(config.seed, "motion", split, label, index))
+                    frames = draw(label, config.num_frames, config.size, random)
+                    write_video(folder / f"{index:04d}.mp4", frames)
+                    advance()
+                sync_folder(folder)
+            for folder in (*(partial / split for split in counts), partial):
+                sync_folder(folder)
+            replace_folder(partial, output)
     return output

@@ -89,6 +89,19 @@ def writing(path: Path, num_bytes: int | None = None) -> Iterator[None]:
         raise OutputError(f"'{path}' cannot be written: {error.strerror or error}.{remedy}") from None
 
 
+@contextlib.contextmanager
+def new_folder(output: Path) -> Iterator[Path]:
+    """An empty folder beside an output, to be filled and renamed in the block; what is left of it goes."""
+    partial = partial_path(output)
+    try:
+        with writing(output):
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames inside a folder survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
