@@ -215,7 +215,7 @@ def draw(report: Path, picture: Path) -> None:
         points = [row for label, row in found.items() if label.startswith(f"{name}, ") and row["seconds"]]
         points.sort(key=lambda row: row["seconds"])
         seconds, means = [row["seconds"] for row in points], [row["accuracy"]["mean"] for row in points]
-        errors = [row["accuracy"]["deviation"] for row in points]
+        errors = [row["accuracy"]["error"] for row in points]
         axes.errorbar(seconds, means, errors, marker=marker, capsize=3, label=name)
     start = found[f"{PEERS}, 0 iterations"]["accuracy"]["mean"]
     axes.axhline(start, linestyle="--", color="grey", label="random real clips")

@@ -1,6 +1,7 @@
 """How everything here is timed: interleaved, in one process, as a median with its spread."""
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -75,19 +76,19 @@ class Spread:
 
 @dataclass(frozen=True)
 class Mean:
-    """Accuracies in per cent, one of each condensation or network."""
+    """Accuracies in per cent, one of each condensation or network, with the standard error of their mean."""
 
     mean: float
-    deviation: float
+    error: float
     num: int
 
     @classmethod
     def of(cls, values: list[float]) -> "Mean":
         """Sum up at least one."""
-        return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0, len(values))
+        return cls(fmean(values), stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0, len(values))
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.deviation:.1f} ({self.num})"
+        return f"{self.mean:.1f} ± {self.error:.1f} ({self.num})"
 
 
 def seconds(works: dict[str, Callable[[], object]], sizes: Sizes) -> dict[str, list[float]]:

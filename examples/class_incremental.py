@@ -144,7 +144,9 @@ def main() -> None:
             bests = [max(row[task] for row in before[task:]) for task in range(len(before))]
             lost.append(fmean(bests) - fmean(end[: len(bests)]) if bests else 0.0)
         kept = f"{old.num_bytes:,.0f} | {old.num_clips:.3g}" if old else "0 | 0"
-        means = [f"{fmean(some):.1f} ± {stdev(some):.1f} ({len(some)})" for some in (ends, lost)]
+        means = [
+            f"{fmean(some):.1f} ± {stdev(some) / math.sqrt(len(some)):.1f} ({len(some)})" for some in (ends, lost)
+        ]
         print(f"| {name} | {kept} | {' | '.join(means)} |", [round(end, 1) for end in ends], flush=True)
 
 

@@ -9,6 +9,7 @@ downloaded. The last row is trained on all real clips, in as many steps.
 """
 
 import json
+import math
 from argparse import ArgumentParser
 from pathlib import Path
 from statistics import fmean, stdev
@@ -72,7 +73,7 @@ def main() -> None:
             torch.manual_seed(seed)
             videos = real if name == "all real clips" else exported(Path(name.format(seed=seed)))
             scores.append(accuracy(trained(given.store, videos, given.steps), judges))
-        mean = f"{fmean(scores):.1f} ± {stdev(scores):.1f} ({len(scores)})"
+        mean = f"{fmean(scores):.1f} ± {stdev(scores) / math.sqrt(len(scores)):.1f} ({len(scores)})"
         print(f"| {name} | {len(videos)} | {mean} |", scores, flush=True)
 
 

@@ -1,7 +1,7 @@
 """Estimates: the mean score of several sets with its error, and the lead of some sets over others.
 
 A set counts once. The networks of one set share its clips: more of them say more of that set, and nothing of the
-next one.
+next one. Neither do sets say what other test clips would: a lead is measured on some recordings of each class.
 """
 
 import math
@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import sub
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
 
-from prism.artifacts.results import SEEDS, Result
+from prism.artifacts.results import SEEDS, NetworkRun, Result, numbers_of
 from prism.config import as_list
 from prism.errors import ArtifactError
 from prism.machine.text_io import canonical_json, first_difference
@@ -30,11 +31,16 @@ NO_INTERVAL = (
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its standard error and the degrees of freedom of that error."""
+    """A mean with its standard error and the degrees of freedom of that error.
+
+    Attributes:
+        recordings: the part of the error that other test recordings would make; 0 where it is not known.
+    """
 
     mean: float
     error: float
-    degrees: int
+    degrees: float
+    recordings: float = 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -43,6 +49,15 @@ class Estimate:
             return None
         reach = t_quantile(self.degrees) * self.error
         return self.mean - reach, self.mean + reach
+
+    def joined(self, other: "Estimate") -> "Estimate":
+        """The same mean with the error over recordings of another estimate beside its own, apart from it."""
+        error = math.hypot(self.error, other.error)
+        if self.error < NO_WIDTH or other.error < NO_WIDTH:
+            return self
+        # The degrees of freedom of a sum of two variances (Welch, 1947).
+        degrees = error**4 / (self.error**4 / self.degrees + other.error**4 / other.degrees)
+        return Estimate(self.mean, error, degrees, other.error)
 
     def __str__(self) -> str:
         found = self.interval
@@ -56,11 +71,36 @@ def of_mean(values: Sequence[float]) -> Estimate | None:
     return Estimate(fmean(values), stdev(values) / math.sqrt(len(values)), len(values) - 1)
 
 
+def over_recordings(hits: Sequence[Sequence[float]], clips: Sequence[Sequence[int]]) -> Estimate:
+    """Hits as a share of all clips, with the error that other recordings of the same classes would make.
+
+    It is that of a stratified sample of clusters (Cochran, Sampling Techniques, 1977, section 11.7): recordings
+    are drawn within each class, whose number of clips stays. A class of one recording adds nothing.
+
+    Args:
+        hits, clips: for each class a number of each recording; hits may be differences.
+    """
+    total, variance, degrees = sum(map(sum, clips)), 0.0, 0
+    for found, nums in zip(hits, clips, strict=True):
+        if (num := len(nums)) > 1:
+            share = sum(found) / sum(nums)
+            squares = ((hit - share * clip) ** 2 for hit, clip in zip(found, nums, strict=True))
+            variance, degrees = variance + num / (num - 1) * sum(squares), degrees + num - 1
+    return Estimate(sum(map(sum, hits)) / total, math.sqrt(variance) / total, degrees)
+
+
 @dataclass(frozen=True)
 class Sample:
-    """The scores of the networks of each set of a group, by the set's seed (or what else tells sets apart)."""
+    """The scores of the networks of each set of a group, by the set's seed (or what else tells sets apart).
+
+    Attributes:
+        hits: for each class the mean number of hits of each recording, over networks, then sets; if it is known.
+        clips: for each class the clips of each recording.
+    """
 
     scores: Mapping[Any, Sequence[float]]
+    hits: Sequence[Sequence[float]] = ()
+    clips: Sequence[Sequence[int]] = ()
 
     @property
     def means(self) -> dict[Any, float]:
@@ -80,13 +120,14 @@ class Sample:
 
     @property
     def spread(self) -> float | None:
-        """The number behind ±: the standard error, or of one set the sample deviation of its networks, if any."""
+        """The standard error behind ±: over sets, or of one set over its networks; None for one network."""
         (scores, *_) = self.scores.values()
-        return self.error if len(self.scores) > 1 else stdev(scores) if len(scores) > 1 else None
+        found = of_mean(list(scores if len(self.scores) == 1 else self.means.values()))
+        return found and found.error
 
     @property
     def in_percent(self) -> str:
-        """`mean ± standard error (sets × networks of each)`, or of one set `mean ± deviation (networks)`."""
+        """`mean ± standard error (sets × networks of each)`, or `(networks)` of one set."""
         counts = sorted({len(scores) for scores in self.scores.values()})
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"
         spread, sets = self.spread, f"{len(self.scores)} × " if len(self.scores) > 1 else ""
@@ -95,16 +136,24 @@ class Sample:
     def lead(self, other: "Sample") -> Estimate | None:
         """The lead over a sample of the same seeds; None where the seeds differ, or there is one alone.
 
-        Sets of one seed are paired: what they share, like their networks' seeds, does not widen the interval.
+        Sets of one seed are paired: what they share, like their networks' seeds, does not widen the interval. The
+        error holds that over test recordings, if the hits of both are known.
         """
         ours, theirs = self.means, other.means
-        return of_mean([ours[seed] - theirs[seed] for seed in ours]) if ours.keys() == theirs.keys() else None
+        if ours.keys() != theirs.keys() or not (found := of_mean([ours[seed] - theirs[seed] for seed in ours])):
+            return None
+        if not (self.hits and self.clips == other.clips):
+            return found
+        pairs = zip(self.hits, other.hits, strict=True)
+        return found.joined(over_recordings([[*map(sub, *pair)] for pair in pairs], self.clips))
 
 
 def lead(
     results: Iterable[Result | str | Path], others: Iterable[Result | str | Path], metric: str = ""
 ) -> Estimate:
-    """How far some sets score above others of the same seeds: the mean difference, with a 95 % interval over sets.
+    """How far some sets score above others of the same seeds: the mean difference, with a 95 % interval.
+
+    Its error is that over sets, joined with that over test recordings where results know their hits.
 
     Either group holds a result, or its file, for each of two or more seeds, made and scored alike. The schedules
     of the groups may differ; their networks must not. `metric` is `top1` or `top5`.
@@ -159,10 +208,18 @@ def _making(result: Result) -> dict[str, Any]:
 
 def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
     """The scores of a group by a metric (the leading one), for each set by its seed or what else tells it."""
-    named, runs = metric or results[0].metrics[0], dict[Any, dict[int, float]]()
+    named, runs = metric or results[0].metrics[0], dict[Any, dict[int, NetworkRun]]()
     for key, result in _by_set(results):
-        runs.setdefault(key, {}).update((run.seed, run.scores[named]) for run in result.runs)
-    return Sample({key: list(scores.values()) for key, scores in runs.items()})
+        runs.setdefault(key, {}).update((run.seed, run) for run in result.runs)
+    scores = {key: [run.scores[named] for run in of_set.values()] for key, of_set in runs.items()}
+    every = [[numbers_of(run.hits) for run in of_set.values()] for of_set in runs.values()]
+    if named != results[0].metrics[0] or not all(hits for of_set in every for hits in of_set):
+        return Sample(scores)
+    return Sample(scores, _mean([_mean(of_set) for of_set in every]), numbers_of(results[0].data.recordings))
+
+
+def _mean(tables: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    return [[fmean(cell) for cell in zip(*rows, strict=True)] for rows in zip(*tables, strict=True)]
 
 
 def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
@@ -211,7 +268,7 @@ def _num_alike(values: Iterable[Any]) -> int:
 
 
 @cache
-def t_quantile(degrees: int) -> float:
+def t_quantile(degrees: float) -> float:
     """The t within which 95 % of Student's distribution lie, on either side of 0."""
     # The angle in t = √degrees · tan(angle) has a density like cos(angle)^(degrees − 1), on a finite range.
     angles = np.linspace(0, math.pi / 2, 20_001)

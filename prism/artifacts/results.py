@@ -2,8 +2,10 @@
 
 import math
 import os
+import re
 import statistics
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,12 +33,14 @@ class NetworkRun:
         scores: top1, top5: the share of clips, in 0..1, whose class is among the 1 or 5 best guesses.
         train_loss: mean loss of the last epoch.
         seconds: training and scoring time.
+        hits: for each class the clips of each recording that the leading score counts, as `by_recording` has them.
     """
 
     seed: int
     scores: dict[str, float]
     train_loss: float
     seconds: float
+    hits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Data:
         chance: for each metric the score of random guesses, in 0..1.
         train_float32_bytes: all training clips of the store as the paper counts them.
         scored_classes: classes that have a clip in the split.
+        recordings: for each of them the clips of each recording, as `by_recording` has them.
     """
 
     path: str
@@ -117,6 +122,24 @@ class Data:
     chance: dict[str, float]
     train_float32_bytes: int
     scored_classes: int
+    recordings: tuple[str, ...] = ()
+
+
+def by_recording(recordings: Iterable[tuple[str, str]], values: Iterable[int]) -> tuple[str, ...]:
+    """Sums of values over recordings: a text for each class, as `3 0 2`, by first appearance.
+
+    Args:
+        recordings: class and recording of each value.
+    """
+    sums = dict[str, Counter[str]]()
+    for (label, recording), value in zip(recordings, values, strict=True):
+        sums.setdefault(label, Counter())[recording] += value
+    return tuple(" ".join(map(str, of_class.values())) for of_class in sums.values())
+
+
+def numbers_of(texts: Iterable[str]) -> list[list[int]]:
+    """The numbers of each class that `by_recording` wrote."""
+    return [[int(number) for number in text.split()] for text in texts]
 
 
 @dataclass(frozen=True)
@@ -191,7 +214,7 @@ class Result:
         scores = list[str]()
         for metric in self.metrics:
             mean, std, n = self.summary(metric)
-            spread = "–" if std is None else f"{100 * std:.1f}"
+            spread = "–" if std is None else f"{100 * std / math.sqrt(n):.1f}"
             scores.append(f"{HEADINGS[metric]} {100 * mean:.1f} ± {spread} ({n})")
         # The split is named: a choice must not be made on test, and the score does not show it.
         text = f"{self.label}: {', '.join(scores)}, on {self.data.num_clips} {self.data.split} clips"
@@ -287,6 +310,18 @@ def _problem(found: Result) -> str:
         "stored_clips is below num_videos, or scored_classes above num_classes": (
             subject.stored_clips < subject.num_videos or data.scored_classes > data.num_classes
         ),
+        "its hits are not those of its recordings": not all(_fit(run.hits, data.recordings) for run in runs),
         "a count is zero": 0 in (*sizes, data.num_clips, data.num_classes, data.scored_classes),
     }
     return next((problem for problem, is_so in problems.items() if is_so), "")
+
+
+def _fit(hits: tuple[str, ...], recordings: tuple[str, ...]) -> bool:
+    """Whether hits, where there are any, are no more than the clips of each recording."""
+    if not all(re.fullmatch(r"\d{1,9}( \d{1,9})*", text, re.ASCII) for text in (*hits, *recordings)):
+        return False
+    found, clips = numbers_of(hits), numbers_of(recordings)
+    is_alike = not hits or [*map(len, found)] == [*map(len, clips)]
+    return is_alike and all(
+        hit <= num for pair in zip(found, clips, strict=False) for hit, num in zip(*pair, strict=True)
+    )

@@ -42,7 +42,10 @@ ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "sto
 
 @dataclass(frozen=True)
 class ClipSource:
-    """Where a clip comes from: the video's path under the source, and its window in video frames."""
+    """Where a clip comes from: the video's path under the source, its window in video frames, its recording.
+
+    Videos of one recording look alike. It is named where the source does so and the path does not.
+    """
 
     split: str
     label: str
@@ -50,6 +53,7 @@ class ClipSource:
     start: int
     stride: int
     video_frames: int
+    recording: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,15 @@ def ordered_classes(names: Iterable[str]) -> list[str]:
 
 
 COLUMNS = {"split": str, "label": str, "path": str, "start": int, "stride": int, "video_frames": int}
+NAMED = r"_(g\d+)_c\d+"
+"""The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
 
 
 def clips_csv(sources: Iterable[ClipSource]) -> str:
-    """The text of `clips.csv`."""
-    return csv_text(COLUMNS, (vars(source).values() for source in sources))
+    """The text of `clips.csv`, with a column for recordings where one has a name."""
+    sources = list(sources)
+    columns = [*COLUMNS, "recording"] if any(source.recording for source in sources) else [*COLUMNS]
+    return csv_text(columns, ([getattr(source, key) for key in columns] for source in sources))
 
 
 class ClipStore:
@@ -229,6 +237,16 @@ class ClipStore:
         every, num = self.clips("test-random"), self.num_passes
         return [Clips(every.frames[k::num], every.labels[k::num], every.classes) for k in range(num)]
 
+    def recordings(self, split: str) -> list[tuple[str, str]]:
+        """Class and recording of each clip of a split: as named, else in its path, else the video itself."""
+        pattern = str(self.header.settings.get("group_pattern") or NAMED)
+
+        def named(source: ClipSource) -> str:
+            match = re.search(pattern, source.path)
+            return source.recording or (match and match[1]) or source.path
+
+        return [(source.label, named(source)) for source in map(self.sources.__getitem__, self.positions(split))]
+
     def counts(self, split: str) -> "Tensor":
         """(C,) clips of each class in a split."""
         at = self.positions(split)
@@ -318,7 +336,10 @@ def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
     """The rows of `clips.csv`, whose checksum has passed, held against the header."""
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
-            sources = [ClipSource(*(COLUMNS[key](row[key]) for key in COLUMNS)) for row in csv.DictReader(file)]
+            sources = [
+                ClipSource(*(COLUMNS[key](row[key]) for key in COLUMNS), recording=row.get("recording", ""))
+                for row in csv.DictReader(file)
+            ]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
     if Counter(source.split for source in sources) != Counter(header.splits):

@@ -19,6 +19,7 @@ from prism.artifacts.results import (
     NetworkRun,
     Result,
     Subject,
+    by_recording,
     metrics_of,
     relative_to_result,
 )
@@ -37,7 +38,7 @@ from prism.machine.text_io import as_text
 from prism.machine.threads import end_where_stopped, side_by_side, stoppable
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
-from prism.networks.training import Draw, check_outputs, outputs_of, top_k, train, within_memory
+from prism.networks.training import Draw, check_outputs, guessed_right, outputs_of, train, within_memory
 
 STOPPED = "stopped; networks that are done are kept. Run the same command with --resume to continue."
 GUESSES = {"top1": 1, "top5": 5}
@@ -276,16 +277,23 @@ class Evaluation:
             network = allocate(self.network(), device)
             end_where_stopped(network, "stopped.")
             try:
-                loss, scores = self.train_and_score(network, seed)
+                loss, right = self.train_and_score(network, seed)
             except DivergedError as error:
                 return error  # The other networks are worth having all the same.
         for store in (self.store, self.data.source):
             if isinstance(store, ClipStore):
                 store.check_unchanged()
-        return NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3))
+        scores = {metric: float(found.double().mean()) for metric, found in right.items()}
+        hits = by_recording(self.recordings, right[next(iter(right))].int().tolist())
+        return NetworkRun(seed, scores, loss, round(time.monotonic() - started, 3), hits)
 
-    def train_and_score(self, network: Network, seed: int) -> tuple[float, dict[str, float]]:
-        """The mean training loss of the last epoch, and each score in 0..1."""
+    @property
+    def recordings(self) -> list[tuple[str, str]]:
+        """Class and recording of each clip that is scored."""
+        return self.store.recordings(self.config.split) * len(self.passes())
+
+    def train_and_score(self, network: Network, seed: int) -> tuple[float, dict[str, Tensor]]:
+        """The mean training loss of the last epoch, and for each metric (N,) whether it counts a clip as right."""
         store, config, passes = self.store, self.config, self.passes()
         normalisation = BatchStandardisation() if self.is_wang2024 else store.normalisation
         clips, flip, schedule = self.data.clips(seed), self.training_flip(seed), config.schedule
@@ -298,7 +306,7 @@ class Evaluation:
         check_outputs(outputs, seed, schedule)
         labels = torch.cat([shown.labels for shown in passes])
         metrics = metrics_of(len(store.classes))
-        return loss, {metric: top_k(outputs, labels, GUESSES[metric]) for metric in metrics}
+        return loss, {metric: guessed_right(outputs, labels, GUESSES[metric]) for metric in metrics}
 
     def training_flip(self, seed: int) -> bool | Tensor:
         """Which training clips are mirrored, as `prism.networks.training.train` takes it."""
@@ -323,6 +331,7 @@ class Evaluation:
             chance={metric: GUESSES[metric] / len(store.classes) for metric in metrics_of(len(store.classes))},
             train_float32_bytes=4 * store.clip_bytes * len(store.positions("train")),
             scored_classes=int((store.counts(split) > 0).sum()),
+            recordings=by_recording(self.recordings, [1] * len(self.recordings)),
         )
         name, config = as_text(label or subject.method), as_dict(self.config)
         return Result(name, TASK, self.config.protocol, subject, data, config, (), provenance(), output)

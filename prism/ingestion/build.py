@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import re
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from prism.artifacts.store import ENTRIES, SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
+from prism.artifacts.store import (
+    ENTRIES,
+    NAMED,
+    SPLITS,
+    ClipSource,
+    ClipStore,
+    StoreHeader,
+    clips_csv,
+    ordered_classes,
+)
 from prism.config import as_dict, as_path
 from prism.errors import SourceError
 from prism.ingestion.decode import Outcome
@@ -305,7 +315,8 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
         for k, window in enumerate(outcome.windows):
             split = "test-random" if video.split == "test" and k > 0 else video.split
             where = window.start, window.stride, outcome.video_frames
-            clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where)))
+            named = "" if config.group_pattern or re.search(NAMED, video.relative) else video.recording
+            clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where, named)))
     # The videos are in order; only the random windows of test videos have to go behind all the others.
     clips.sort(key=lambda clip: SPLITS.index(clip[1].split))
     sources, digest, counts = [source for _, source in clips], hashlib.sha256(), np.zeros((3, 256), np.int64)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
-from prism.artifacts.store import SPLITS, ordered_classes
+from prism.artifacts.store import NAMED, SPLITS, ordered_classes
 from prism.errors import ConfigError, SourceError
 from prism.ingestion.listing import (
     IMAGE_SUFFIXES,
@@ -32,9 +32,6 @@ from prism.ingestion.listing import (
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
 from prism.machine.randomness import derive_seed
-
-NAMED = r"_(g\d+)_c\d+"
-"""The recording in names like those of UCF101: clip 2 of recording 1 is `_g01_c02`."""
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:

@@ -150,7 +150,7 @@ def outputs_of(
     return torch.cat([outputs.float() for outputs in found]).cpu()
 
 
-def top_k(logits: Tensor, labels: Tensor, k: int) -> float:
-    """Share of rows whose label is among their k largest logits, in 0..1."""
+def guessed_right(logits: Tensor, labels: Tensor, k: int) -> Tensor:
+    """(N,) whether the label of a row is among its k largest logits."""
     guesses = logits.topk(min(k, logits.shape[1]), dim=1).indices
-    return float((guesses == labels[:, None]).any(dim=1).double().mean())
+    return (guesses == labels[:, None]).any(dim=1)

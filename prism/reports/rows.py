@@ -170,13 +170,13 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
     seen = "networks may have been trained on, and settings" if data.split == "train" else "settings may have been"
     notes = [
         f"Accuracies in percent after the last epoch; a guess scores {chance}. A set counts once, with the mean "
-        "of its networks: mean ± standard error over sets (sets × networks of each), or of one set mean ± sample "
-        "standard deviation (networks), which says nothing of the next set."
+        "of its networks: mean ± standard error over sets (sets × networks of each), or of one set over its "
+        "networks (networks), which says nothing of the next set."
     ]
     if leads := list(filter(None, (lead_over_floor(row, rows) for row in rows))):
         notes.append(
             "Leads are those among as many clips under one network, in points, with 95 % intervals by Student's "
-            "t, over pairs of one seed."
+            "t over pairs of one seed, and over other test recordings where results know their hits."
         )
         notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
     notes += [PROTOCOLS[protocol]] if protocol in PROTOCOLS else []

@@ -163,11 +163,12 @@ class Comparison:
             "MiB: every stored frame as float32, with its share of all training clips. Key-frames: stored (for "
             "each video).",
             f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± standard error over sets (sets × "
-            "networks of each); of one set mean ± sample deviation (networks), which says nothing of other sets.",
+            "networks of each); of one set over its networks (networks), which says nothing of other sets.",
         ]
         if leads := [line.lead for line in self.lines if line.lead]:
             notes.append(
-                f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t); sets of one seed are paired."
+                f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t) over sets, those of one seed "
+                "paired, and over test recordings."
             )
             notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
         scored = [line.row.first for line in self.lines if line.row]

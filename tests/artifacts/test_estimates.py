@@ -4,12 +4,12 @@ import math
 import random
 import re
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, pstdev
 
 import pytest
 
 import prism
-from prism.artifacts.estimates import Sample, of_mean, t_quantile
+from prism.artifacts.estimates import Estimate, Sample, of_mean, over_recordings, t_quantile
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
 from prism.errors import ArtifactError
 
@@ -59,6 +59,43 @@ def test_a_lead_over_sets_is_held_in_95_of_100_draws_and_one_over_networks_is_no
     assert share_of_hits(lambda: Sample.lead(*map(by_network, next(again))), 0.1) < 0.85
 
 
+CLIPS = [[2, 3, 1, 4, 2, 3]] * 4
+"""Four classes of six recordings, of so many test clips."""
+
+
+def test_the_error_over_recordings_is_that_of_drawing_them_again_within_each_class():
+    dice = random.Random(2)
+    hits = [[dice.uniform(-num, num) for num in of_class] for of_class in CLIPS]
+    found, total = over_recordings(hits, CLIPS), sum(map(sum, CLIPS))
+    assert found.mean == pytest.approx(sum(map(sum, hits)) / total)
+    again = []
+    for _ in range(4000):
+        # The bootstrap: every class keeps its number of clips, so that its share is what varies.
+        drawn = [dice.choices(list(zip(*pair, strict=True)), k=6) for pair in zip(hits, CLIPS, strict=True)]
+        shares = [sum(hit for hit, _ in some) / sum(num for _, num in some) for some in drawn]
+        again.append(sum(share * sum(of_class) for share, of_class in zip(shares, CLIPS, strict=True)) / total)
+    # The bootstrap's variance lacks a factor of 6 / 5, and ratios widen it a little.
+    assert found.error == pytest.approx(math.sqrt(6 / 5) * pstdev(again), rel=0.1)
+
+
+def test_a_lead_is_held_in_95_of_100_draws_of_sets_and_recordings_only_if_both_errors_are_joined():
+    dice, clips = random.Random(3), [[1] * 8] * 5
+
+    def a_lead(*, joined: bool) -> Estimate:
+        hits = [[0.1 + dice.gauss(0, 0.2) for _ in of_class] for of_class in clips]
+        filmed = fmean(map(fmean, hits))
+        sets = [filmed + dice.gauss(0, 0.05) for _ in range(5)]
+        ours, theirs = Sample(dict(enumerate([one] for one in sets))), Sample({k: [0.0] for k in range(5)})
+        if joined:
+            ours, theirs = replace(ours, hits=hits, clips=clips), replace(theirs, hits=[[0] * 8] * 5, clips=clips)
+        found = ours.lead(theirs)
+        assert found is not None
+        return found
+
+    assert share_of_hits(lambda: a_lead(joined=True), 0.1) == pytest.approx(0.95, abs=SLACK)
+    assert share_of_hits(lambda: a_lead(joined=False), 0.1) < 0.9
+
+
 def by_network(sample: Sample) -> Sample:
     """The networks as if each were a set of its own."""
     return Sample({(seed, k): [one] for seed, scores in sample.scores.items() for k, one in enumerate(scores)})
@@ -91,6 +128,19 @@ def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
     assert found == of_mean([fmean([0.2, 0.4]) - 0.1, 0.4 - 0.2, 0.6 - 0.3])
     assert prism.lead(reversed(OURS), THEIRS) == found
     assert str(found) == "+23.3 [+9.0, +37.7]"
+
+
+def test_results_that_know_their_hits_lead_with_an_error_over_recordings_too():
+    def known(some: list[Result], hits: tuple[str, ...]) -> list[Result]:
+        data = replace(some[0].data, recordings=("3 3 4", "5 5"))
+        return [replace(one, data=data, runs=tuple(replace(run, hits=hits) for run in one.runs)) for one in some]
+
+    found = prism.lead(known(OURS, ("3 1 2", "1 4")), known(THEIRS, ("2 1 0", "3 1")))
+    plain, part = prism.lead(OURS, THEIRS), over_recordings([[1, 0, 2], [-2, 3]], [[3, 3, 4], [5, 5]])
+    assert found.mean == plain.mean
+    assert (found.error, found.recordings) == (pytest.approx(math.hypot(plain.error, part.error)), part.error)
+    # Results of before know no hits: one of them is enough for an interval over sets alone.
+    assert prism.lead(known(OURS, ("3 1 2", "1 4")), THEIRS) == plain
 
 
 def test_a_result_that_lacks_networks_is_warned_of():

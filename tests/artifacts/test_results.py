@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prism.artifacts.results import Data, NetworkRun, Result, Subject, relative_to_result
+from prism.artifacts.results import Data, NetworkRun, Result, Subject, by_recording, relative_to_result
 from prism.errors import ArtifactError
 
 
@@ -35,6 +35,23 @@ def test_a_saved_result_is_read_back_unchanged(tmp_path, accuracies):
     assert (tmp_path / "r.json").read_text(encoding="utf-8") == result.to_json()
 
 
+def test_hits_are_counted_by_recording_and_kept_with_their_class():
+    clips = [("run", "g1"), ("run", "g2"), ("run", "g1"), ("walk", "g1")]
+    assert by_recording(clips, [1, 0, 1, 1]) == ("2 0", "1")
+    assert by_recording([*clips, *clips], [1] * 8) == ("4 2", "2")
+
+
+@pytest.mark.parametrize("hits", [("3 0", "1"), ("2", "1"), ("2 0",), ("2 -1", "1"), ("2 x", "1")])
+def test_hits_that_the_recordings_cannot_have_are_refused(tmp_path, hits):
+    whole = a_result((0.5,))
+    data, (run,) = replace(whole.data, recordings=("2 1", "1")), whole.runs
+    replace(whole, data=data, runs=(replace(run, hits=("2 0", "1")),)).save(tmp_path / "good")
+    replace(whole, data=data, runs=(replace(run, hits=hits),)).save(tmp_path / "bad")
+    Result.load(tmp_path / "good")
+    with pytest.raises(ArtifactError, match="hits are not those of its recordings"):
+        Result.load(tmp_path / "bad")
+
+
 def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
     values = (0.1, 0.3, 0.8)
     mean = sum(values) / 3
@@ -44,7 +61,8 @@ def test_a_summary_is_the_mean_the_sample_deviation_and_the_number_of_runs():
     # One run has no deviation, and scores are shown in percent.
     assert a_result((0.4,)).summary() == (0.4, None, 1)
     assert json.loads(a_result((0.4,)).to_json())["summary"]["top1"] == {"mean": 0.4, "std": None, "n": 1}
-    assert "top-1 40.0 ± 36.1 (3), top-5" in str(a_result(values))
+    # The standard error of the mean: the deviation is 36.1.
+    assert "top-1 40.0 ± 20.8 (3), top-5" in str(a_result(values))
     assert str(a_result((0.5,))) == "PRISM: top-1 50.0 ± – (1), top-5 100.0 ± – (1), on 20 test clips"
 
 

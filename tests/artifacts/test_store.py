@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,29 @@ def test_a_store_has_random_test_windows_only_where_they_were_asked_for(store, m
     with pytest.raises(ArtifactError, match="no test-random clips"):
         store.passes()
     assert "4 test, 8 test-random, 8×" in repr(make_store(random_test_windows=2))
+
+
+@pytest.mark.parametrize(
+    ("paths", "pattern", "named", "found"),
+    [
+        (["run/a.mp4", "run/b.mp4"], "", ["", ""], ["run/a.mp4", "run/b.mp4"]),
+        (["v_Run_g07_c01.avi", "v_Run_g07_c02.avi"], "", ["", ""], ["g07", "g07"]),
+        (["day1-a.mp4", "day2-b.mp4"], r"(day\d)", ["", ""], ["day1", "day2"]),
+        (["a.mp4", "b.mp4"], "", ["monday", "monday"], ["monday", "monday"]),
+    ],
+)
+def test_a_recording_is_as_the_source_names_it_else_in_the_path_else_the_video(
+    make_store, paths, pattern, named, found
+):
+    store = make_store(classes=2, test=1)
+    test = [store.sources[i] for i in store.positions("test")]
+    renamed = zip(test, paths, named, strict=True)
+    sources = [replace(source, path=path, recording=name) for source, path, name in renamed]
+    every = [*store.sources[: store.positions("test").start], *sources]
+    header = replace(store.header, settings={"group_pattern": pattern})
+    written = clips_csv(every)
+    assert ("recording" in written.partition("\n")[0]) == any(named)
+    assert [name for _, name in ClipStore(store.path, header, every).recordings("test")] == found
 
 
 def test_equal_stores_share_a_fingerprint_and_others_do_not(make_store):

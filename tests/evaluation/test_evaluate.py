@@ -95,6 +95,15 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     assert Result.load(tmp_path / "result.json") == result
 
 
+def test_the_hits_of_a_network_are_counted_by_recording_and_make_its_score(store, chosen):
+    result = score(chosen, store)
+    clips = [sum(map(int, of_class.split())) for of_class in result.data.recordings]
+    assert clips == store.counts("test").tolist()
+    for run in result.runs:
+        hits = sum(int(hit) for of_class in run.hits for hit in of_class.split())
+        assert run.scores["top1"] == pytest.approx(hits / result.data.num_clips)
+
+
 def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
     frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
     return CondensedSet(

@@ -1,6 +1,7 @@
 """Data set objects become stores: those of Hugging Face and torchvision, and plain pairs of frames and label."""
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -105,6 +106,8 @@ def test_items_of_one_recording_come_into_one_split(tmp_path):
     for source in store.sources:
         splits_of.setdefault((source.label, int(source.path) // 6), set()).add(source.split)
     assert sorted(map(sorted, splits_of.values())) == [["test"]] * 4 + [["train"]] * 4 + [["val"]] * 2
+    # The store keeps their names.
+    assert sorted(Counter(store.recordings("test")).values()) == [3] * 4
 
 
 GOOD = pairs(2)

@@ -16,7 +16,7 @@ from prism.networks import training as module
 from prism.networks.build import build
 from prism.networks.initial import initialise
 from prism.networks.options import Schedule
-from prism.networks.training import SGD, outputs_of, top_k, train
+from prism.networks.training import SGD, guessed_right, outputs_of, train
 
 PLAIN = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
@@ -169,17 +169,15 @@ def test_scores_do_not_depend_on_the_batch_size(batch_size):
     whole = outputs_of(net, clips, PLAIN, 7)
     logits = outputs_of(net, clips, PLAIN, batch_size)
     torch.testing.assert_close(logits, whole, rtol=1e-4, atol=1e-6)
-    assert top_k(logits, clips.labels, 1) == top_k(whole, clips.labels, 1)
+    assert torch.equal(guessed_right(logits, clips.labels, 1), guessed_right(whole, clips.labels, 1))
 
 
-def test_top_k_counts_the_rows_whose_label_is_among_the_k_largest():
+def test_a_guess_is_right_where_the_label_is_among_the_k_largest_logits():
     logits = torch.tensor([[3.0, 2.0, 1.0], [1.0, 2.0, 3.0], [2.0, 3.0, 1.0], [3.0, 1.0, 2.0]])
     labels = torch.tensor([0, 0, 0, 2])
-    assert top_k(logits, labels, 1) == 0.25
-    assert top_k(logits, labels, 2) == 0.75
-    assert top_k(logits, labels, 3) == 1.0
-    assert top_k(logits, labels, 5) == 1.0
-    assert math.isclose(top_k(logits[:3], labels[:3], 1), 1 / 3)
+    right = {1: [True, False, False, False], 2: [True, False, True, True], 3: [True] * 4, 5: [True] * 4}
+    for k, wanted in right.items():
+        assert guessed_right(logits, labels, k).tolist() == wanted
 
 
 def steps_of_labels(labels: list[int], *, batch_size: int, epochs: int) -> list[list[int]]:

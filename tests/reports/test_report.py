@@ -57,10 +57,10 @@ class Words(HTMLParser):
 def test_the_page_begins_with_its_conclusion_then_shows_the_videos_then_the_table(exhibit):
     page = page_of(exhibit.everything())
     words = Words(page).text
-    for text in ("90.0 ± 10.0 (3)", "6 (3.00)", "a guess scores 50.", "subset (floor)", "full (ceiling)"):
+    for text in ("90.0 ± 5.8 (3)", "6 (3.00)", "a guess scores 50.", "subset (floor)", "full (ceiling)"):
         assert text in words
     said = (
-        "The best set is “PRISM”: top-1 50.0 ± 10.0 (3) %, above the floor (30.0 %) and below the ceiling (90.0 %)"
+        "The best set is “PRISM”: top-1 50.0 ± 5.8 (3) %, above the floor (30.0 %) and below the ceiling (90.0 %)"
     )
     assert said in words
     assert page.index("The best set is") < page.index('class="gallery"') < page.index('<table class="results">')
@@ -158,7 +158,7 @@ def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
     text = console.file.getvalue()
     assert "\x1b" not in text
     assert "[bold]\\x1b[31mred" in text
-    assert "50.0 ± 10.0 (3)" in text
+    assert "50.0 ± 5.8 (3)" in text
     assert "chance 50 %" in text
 
 
@@ -216,7 +216,7 @@ def test_a_set_that_is_missing_or_has_changed_since_is_named(exhibit):
     (exhibit.folder / "set.safetensors").unlink()
     words = Words(page_of(paths)).text
     assert re.search(r"Set PRISM cannot be shown: '.*set\.safetensors' does not exist\.", words)
-    assert "50.0 ± 10.0 (3)" in words
+    assert "50.0 ± 5.8 (3)" in words
 
 
 def test_a_store_that_is_missing_or_another_one_is_named(exhibit, tmp_path):
