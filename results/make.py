@@ -8,15 +8,15 @@ random networks, and is scored by four networks of width 32 with the seeds 4s to
 """
 
 import argparse
-import json
 import os
 import shlex
 import subprocess
 import sys
-from itertools import count
-from math import sqrt
+from itertools import count, takewhile
 from pathlib import Path
-from statistics import fmean, stdev
+
+from prism.artifacts.estimates import Estimate, Sample, sample_of
+from prism.artifacts.results import Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
 PAGE = RESULTS.parent / "docs" / "results.md"
@@ -43,6 +43,7 @@ ROWS = {
     "all": ("all clips, 20 epochs", ""),
 }
 """Name of a row, and the command that makes its sets; without one networks are trained on all clips."""
+CORESETS = ("random", "herding")
 
 
 def run(command: str, *arguments: object) -> None:
@@ -68,40 +69,60 @@ def make(court: str, store: Path, rows: list[str], num_sets: int) -> None:
             run(EVALUATE.format(125), made, "--data", store, "-o", score, *label)
 
 
-def scores(court: str, row: str) -> list[list[float]]:
-    """Top-1 in per cent of each network of each set."""
-    found = []
-    for number in count():
-        if not (file := RESULTS / court / f"{row}-{number}.json").exists():
-            return found
-        found.append([100 * one["scores"]["top1"] for one in json.loads(file.read_text())["runs"]])
+def results_of(court: str, row: str) -> list[Result]:
+    """The results of the sets of a row, in their order."""
+    files = (RESULTS / court / f"{row}-{number}.json" for number in count())
+    return [Result.load(file) for file in takewhile(Path.exists, files)]
 
 
-def error(values: list[float]) -> float:
-    return stdev(values) / sqrt(len(values)) if len(values) > 1 else float("nan")
+def lead(ours: list[Result], theirs: list[Result]) -> Estimate | None:
+    """The lead over the same seeds, as many as both have."""
+    num = min(len(ours), len(theirs))
+    samples = [
+        Sample(dict(enumerate(of.scores.values())), of.hits, of.clips)
+        for of in (sample_of(some[:num]) for some in (ours, theirs) if num)
+    ]
+    return samples[0].lead(samples[1]) if samples else None
+
+
+def certain(leads: list[Estimate]) -> list[bool]:
+    """Whether each lead is above or below 0 at a level of 5 % for all of them together (Holm, 1979)."""
+    order = sorted(range(len(leads)), key=lambda i: leads[i].p_value)
+    held = takewhile(lambda rank: leads[order[rank]].p_value <= 0.05 / (len(leads) - rank), range(len(leads)))
+    found = {order[rank] for rank in held}
+    return [i in found for i in range(len(leads))]
 
 
 def table(court: str) -> str:
-    """Rows by their mean, with the standard error over all networks and the lead over random clips.
-
-    The lead is paired by networks, which the rows share.
-    """
-    lines = [
-        "| one video of each class | key-frames | kB | top-1 | over random clips |",
-        "|---|---:|---:|---:|---:|",
+    """Scores, sizes, and the leads over random clips and over the best coreset."""
+    every = {row: found for row in ROWS if (found := results_of(court, row))}
+    best = max((row for row in CORESETS if row in every), key=lambda row: sample_of(every[row]).mean)
+    others = dict.fromkeys(("random", best))
+    leads = {
+        (row, other): found
+        for row in every
+        for other in others
+        if row not in CORESETS and (found := lead(every[row], every[other]))
+    }
+    marks = dict(zip(leads, certain([*leads.values()]), strict=True))
+    heads = [
+        "one video of each class",
+        "key-frames",
+        "kB",
+        "top-1",
+        *(f"over {ROWS[other][0]}" for other in others),
     ]
-    floor = scores(court, "random")
-    for row, (name, _) in ROWS.items():
-        if not (found := scores(court, row)):
-            continue
-        subject = json.loads((RESULTS / court / f"{row}-0.json").read_text())["subject"]
-        flat = [value for one in found for value in one]
-        pairs = [a - b for one, other in zip(found, floor, strict=False) for a, b in zip(one, other, strict=True)]
-        lead = "–" if row == "random" else f"{fmean(pairs):+.1f} ± {error(pairs):.1f}"
-        keyframes, size = subject["num_keyframes"] / subject["num_videos"], subject["float32_bytes"] / 1000
-        top1 = f"{fmean(flat):.1f} ± {error(flat):.1f} ({len(found)} × {len(found[0])})"
-        lines.append(f"| {name} | {keyframes:.1f} | {size:,.0f} | {top1} | {lead} |")
-    return "\n".join(lines) + "\n"
+    lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(heads) - 1)}|"]
+    for row, found in every.items():
+        subject, top1 = found[0].subject, sample_of(found).in_percent
+        cells = [f"{subject.num_keyframes / subject.num_videos:.1f}", f"{subject.float32_bytes / 1000:,.0f}", top1]
+        for other in others:
+            said = leads.get((row, other))
+            cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
+        lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
+    return (
+        "\n".join(lines) + f"\n\n\\* at a level of 5 % for the {len(leads)} leads of this table together (Holm).\n"
+    )
 
 
 def page(text: str) -> str:

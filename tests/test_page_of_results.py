@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prism.artifacts.estimates import Estimate
 from prism.artifacts.results import Result
 
 ROOT = Path(__file__).parent.parent
@@ -32,3 +33,11 @@ def test_every_result_is_read_and_the_rows_of_a_table_share_their_networks(court
         assert json.loads(file.read_text())["provenance"]["commit"]
         assert seeds.setdefault(number, [one.seed for one in result.runs]) == [one.seed for one in result.runs]
     assert seeds
+
+
+def test_leads_are_certain_by_holms_rule_over_all_of_a_table():
+    # Holm's levels for four are 0.0125, 0.0167, 0.025 and 0.05: the third fails, and so the fourth does.
+    leads = [Estimate(mean, 1.0, 30) for mean in (2.1, 3.5, -2.9, 2.2)]
+    assert [0.01 < one.p_value < 0.05 for one in leads] == [True, False, False, True]
+    assert make.certain(leads) == [False, True, True, False]
+    assert make.certain([]) == []

@@ -50,6 +50,13 @@ class Estimate:
         reach = t_quantile(self.degrees) * self.error
         return self.mean - reach, self.mean + reach
 
+    @property
+    def p_value(self) -> float:
+        """Probability of a mean at least as far from 0 by chance; 1 where the values are equal."""
+        angles, shares = _t_distribution(self.degrees)
+        t = abs(self.mean) / self.error if self.error >= NO_WIDTH else 0.0
+        return 1 - float(np.interp(math.atan(t / math.sqrt(self.degrees)), angles, shares))
+
     def joined(self, other: "Estimate") -> "Estimate":
         """The same mean with the error over recordings of another estimate beside its own, apart from it."""
         error = math.hypot(self.error, other.error)
@@ -267,10 +274,16 @@ def _num_alike(values: Iterable[Any]) -> int:
     return sum(count for value, count in Counter(map(repr, values)).items() if count > 1 and value != "None")
 
 
-@cache
 def t_quantile(degrees: float) -> float:
     """The t within which 95 % of Student's distribution lie, on either side of 0."""
-    # The angle in t = √degrees · tan(angle) has a density like cos(angle)^(degrees − 1), on a finite range.
+    angles, shares = _t_distribution(degrees)
+    return math.sqrt(degrees) * math.tan(np.interp(0.95, shares, angles))
+
+
+@cache
+def _t_distribution(degrees: float) -> tuple[np.ndarray, np.ndarray]:
+    """Angles in t = √degrees · tan(angle), and the share of Student's distribution within −t..t of each."""
+    # The angle has a density like cos(angle)^(degrees − 1), on a finite range.
     angles = np.linspace(0, math.pi / 2, 20_001)
     shares = np.cumsum(np.cos((angles[1:] + angles[:-1]) / 2) ** (degrees - 1))
-    return math.sqrt(degrees) * math.tan(np.interp(0.95, shares / shares[-1], angles[1:]))
+    return angles, np.concatenate([[0.0], shares / shares[-1]])

@@ -29,11 +29,18 @@ def test_the_quantiles_of_students_t_are_those_of_the_tables(degrees, t):
     assert t_quantile(degrees) == pytest.approx(t, abs=1e-6)
 
 
+def test_the_p_value_is_that_of_the_interval_which_ends_at_zero():
+    for degrees in (1, 2.5, 4, 30):
+        assert Estimate(t_quantile(degrees), 1.0, degrees).p_value == pytest.approx(0.05, abs=1e-6)
+    assert Estimate(0.2, 0.0, 4).p_value == 1
+
+
 def test_the_interval_of_students_own_data_is_that_of_r():
     ours, theirs = (Sample({k: [one] for k, one in enumerate(some)}) for some in (DRUG, OTHER_DRUG))
     lead = ours.lead(theirs)
     assert lead is not None
     assert lead.interval == pytest.approx((0.7001142, 2.4598858), abs=1e-7)
+    assert lead.p_value == pytest.approx(0.002833, abs=1e-6)
 
 
 def share_of_hits(draw, truth: float) -> float:

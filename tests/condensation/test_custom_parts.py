@@ -311,6 +311,8 @@ class Broken(Float32):
 
 def test_a_storage_that_cannot_encode_is_refused_before_the_first_iteration(store, tmp_path, monkeypatch):
     monkeypatch.setattr(Condensation, "step", None)
-    with pytest.raises(ConfigError, match=r"the storage 'Broken' cannot store key-frames at scale 2: it must hold"):
+    with pytest.raises(
+        ConfigError, match=r"the storage 'Broken' cannot store key-frames at scale 2: it must hold"
+    ):
         condense(store, **(TINY | {"keyframe_scale": 2, "storage": Broken(), "output": tmp_path / "set"}))
     assert list(tmp_path.iterdir()) == []
