@@ -71,6 +71,19 @@ class StoreHeader:
     settings: dict[str, Any]
     sha256: dict[str, str]
 
+    def __post_init__(self) -> None:
+        checks = {
+            "num_frames": 2 <= self.num_frames <= 4096,
+            "size": all(1 <= side <= 4096 for side in self.size),
+            "classes": len(self.classes) >= 2 and list(self.classes) == ordered_classes(self.classes),
+            "splits": {*self.splits, "test-random"} == {*SPLITS},
+            "mean": len(self.mean) == 3 and all(0 <= mean <= 1 for mean in self.mean),
+            "std": len(self.std) == 3 and all(0 < std <= 1 for std in self.std),
+            "sha256": self.sha256.keys() == {"clips.csv", "frames.u8"},
+        }
+        if wrong := [name for name, is_good in checks.items() if not is_good]:
+            raise ValueError(f"'{wrong[0]}' is {short_repr(getattr(self, wrong[0]))}")
+
     def to_json(self) -> str:
         return canonical_json({"format": FORMAT, "version": VERSION, **asdict(self)}, indent=1) + "\n"
 
@@ -310,44 +323,25 @@ def _read_header(path: Path) -> StoreHeader:
     check_format(content, FORMAT, VERSION, foreign, f"store '{path}'", ", or ingest it again")
     try:
         del content["format"], content["version"]
-        header = typed(StoreHeader, content)
-        for name, is_good in _checks(header).items():
-            if not is_good:
-                raise ValueError(f"'{name}' is {short_repr(content[name])}")
+        return typed(StoreHeader, content)
     except ValueError as problem:
         raise ArtifactError(f"store '{path}' has a store.json whose {problem}. Ingest it again.") from None
-    return header
-
-
-def _checks(header: StoreHeader) -> dict[str, bool]:
-    """Whether values of `store.json` are ones that PRISM writes."""
-    return {
-        "num_frames": 2 <= header.num_frames <= 4096,
-        "size": all(1 <= side <= 4096 for side in header.size),
-        "classes": len(header.classes) >= 2 and list(header.classes) == ordered_classes(header.classes),
-        "splits": {*header.splits, "test-random"} == {*SPLITS},
-        "mean": len(header.mean) == 3 and all(0 <= mean <= 1 for mean in header.mean),
-        "std": len(header.std) == 3 and all(0 < std <= 1 for std in header.std),
-        "sha256": header.sha256.keys() == {"clips.csv", "frames.u8"},
-    }
 
 
 def _read_sources(path: Path, header: StoreHeader) -> list[ClipSource]:
-    """The rows of `clips.csv`, whose checksum has passed, held against the header."""
+    """Rows of `clips.csv`, whose checksum has passed, compared with the header."""
     try:
         with (path / "clips.csv").open(encoding="utf-8", newline="") as file:
             sources = [
                 ClipSource(*(COLUMNS[key](row[key]) for key in COLUMNS), recording=row.get("recording", ""))
                 for row in csv.DictReader(file)
             ]
+        labels = {name: label for label, name in enumerate(header.classes)}
+        order = [(SPLITS.index(source.split), labels[source.label]) for source in sources]
     except (KeyError, TypeError, ValueError, csv.Error, OSError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable clips.csv: {error!r}.") from None
     if Counter(source.split for source in sources) != Counter(header.splits):
         raise ArtifactError(f"store '{path}' lists other clips in clips.csv than store.json counts.")
-    labels = {name: label for label, name in enumerate(header.classes)}
-    if unknown := {source.label for source in sources} - labels.keys():
-        raise ArtifactError(f"store '{path}' has clips of class {min(unknown)!r}, which store.json does not name.")
-    order = [(SPLITS.index(source.split), labels[source.label]) for source in sources]
     if order != sorted(order):
         raise ArtifactError(f"store '{path}' has clips that are not sorted by split and class.")
     tests, again = ([(s.label, s.path) for s in sources if s.split == name] for name in ("test", "test-random"))

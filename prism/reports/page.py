@@ -17,7 +17,7 @@ from prism.config import as_list, as_path
 from prism.errors import ConfigError
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.run import OUTPUT
-from prism.reports.plots import Mark, marks_of, plot_of_rows
+from prism.reports.plots import marks_of, plot_of_rows
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
 from prism.reports.videos import Gallery, SetFile, find_sets, find_store, gallery_of
@@ -96,19 +96,6 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
     return template.render(sheets=sheets, sections=sections, css=Markup(css), style_digest=digest)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group(Sheet):
-    """Results that may be compared: their table and plot.
-
-    Attributes:
-        marks: of each row.
-        conclusion: the best set in one sentence; empty without a set.
-    """
-
-    marks: list[Mark]
-    conclusion: str
-
-
 @dataclass(frozen=True)
 class Section:
     """All results on one data set; the details of each are titled tables of two columns."""
@@ -116,7 +103,7 @@ class Section:
     name: str
     facts: str
     problems: list[str]
-    groups: list[Group]
+    groups: list[Sheet]
     gallery: Gallery
     details: list[tuple[Result, dict[str, list[tuple[str, str]]]]]
 
@@ -152,18 +139,11 @@ def _examples(tables: Sequence[Sequence[Row]], found: Sequence[SetFile]) -> list
     return [one for one in found if one.path in firsts]
 
 
-def _group(rows: list[Row]) -> Group:
+def _group(rows: list[Row]) -> Sheet:
     data, protocol = rows[0].first.data, rows[0].first.protocol
     title = f"Scored on the {data.split} split ({counted(data.num_clips, 'clip')}), protocol {protocol}"
-    return Group(
-        title=title,
-        columns=columns_of(rows),
-        rows=rows,
-        notes=notes_on(rows),
-        plots=[plot_of_rows(rows)],
-        marks=marks_of(rows),
-        conclusion=conclusion_of(rows),
-    )
+    about = [plot_of_rows(rows)], marks_of(rows), conclusion_of(rows)
+    return Sheet(title, notes_on(rows), columns_of(rows), rows, *about)
 
 
 def _details(result: Result) -> dict[str, list[tuple[str, str]]]:

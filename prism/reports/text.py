@@ -25,12 +25,8 @@ def printable(text: str) -> str:
 
 def in_bytes(count: int) -> str:
     """A number of bytes in the largest binary unit that leaves at least one."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{count} B" if unit == "B" else f"{significant(size)} {unit}"
-        size /= 1024
-    return f"{significant(size)} GiB"
+    power = min(3, max(0, count.bit_length() - 1) // 10)
+    return f"{significant(count / 1024**power)} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
 def significant(value: float) -> str:
@@ -73,13 +69,20 @@ class Picture:
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table, sentences that a reader must know before comparing, and pictures of its numbers."""
+    """A table, sentences that a reader must know before comparing, and pictures of its numbers.
+
+    Attributes:
+        marks: a `Mark` for each row, where a picture shows them.
+        conclusion: the best row in one sentence; empty where there is none.
+    """
 
     title: str
     notes: Sequence[str]
     columns: Sequence[Column]
     rows: Sequence[Any]
     plots: Sequence[Picture] = ()
+    marks: Sequence[Any] = ()
+    conclusion: str = ""
 
 
 def markdown(sheet: Sheet) -> str:

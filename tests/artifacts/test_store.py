@@ -160,7 +160,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "store.json is a list": (lambda s: (s / "store.json").write_text("[]"), "not a clip store"),
     "newer version": (lambda s: edit_header(s, version=2), "version 2, but this PRISM reads 1"),
     "no flip": (lambda s: edit_header(s, flip=None), "'flip' is missing. Ingest it again"),
-    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "'classes' is ["),
+    "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "'classes' is ("),
     "a renamed class": (lambda s: edit_header(s, classes=["drehen, links", "grösser"]), "größer"),
     "splits are negative": (lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}), "'splits' is -3"),
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
