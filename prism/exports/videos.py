@@ -15,8 +15,6 @@ from typing import ClassVar, get_args
 import av
 import numpy as np
 import torch
-from av.codec.codec import UnknownCodecError
-from av.error import FFmpegError
 from av.video.reformatter import ColorPrimaries, ColorRange, Colorspace, ColorTrc
 from matplotlib import font_manager
 from matplotlib.ft2font import FT2Font
@@ -28,7 +26,7 @@ from prism.artifacts.clips import as_levels, as_pixels, num_clipped
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.store import ClipStore, Split
-from prism.errors import ArtifactError, ConfigError
+from prism.errors import ConfigError
 from prism.machine.files import sync_folder, write_synced
 from prism.machine.text_io import canonical_json, csv_text
 from prism.reports.text import printable
@@ -122,10 +120,7 @@ class Mp4s(Format):
             what = f"mp4 videos need even sides, not {height}×{width} pixels."
             raise ConfigError(f"{what} Choose --lossless or --to tensors.")
         clip, rate = condensed.render(torch.tensor([video]))[0], Fraction(self.fps).limit_denominator(1000)
-        try:
-            data = encoded(clip, rate, None if self.lossless else self.quality)
-        except (FFmpegError, UnknownCodecError) as error:
-            raise ArtifactError(f"video {video} cannot be written as mp4: {error}.") from None
+        data = encoded(clip, rate, None if self.lossless else self.quality)
         return data, (clip, decoded(data))
 
 
@@ -197,24 +192,18 @@ class Tensors(Format):
 
 def encoded(clip: Tensor, rate: Fraction, quality: int | None) -> bytes:
     """An mp4 file of a clip (T, 3, H, W) at a quality in 0..100; where it is None, every 8-bit pixel is kept."""
-    content = io.BytesIO()
+    content, how = io.BytesIO(), STEADY | ({"qp": "0"} if quality is None else {"crf": f"{51 - 0.51 * quality:g}"})
     with av.open(content, "w", format="mp4") as container:
-        if quality is None:
-            stream = container.add_stream("libx264rgb", rate=rate, options=STEADY | {"qp": "0"})
-            stream.pix_fmt = "rgb24"
-        else:
-            stream = container.add_stream(
-                "libx264", rate=rate, options=STEADY | {"crf": f"{51 - 0.51 * quality:g}"}
-            )
+        stream = container.add_stream("libx264rgb" if quality is None else "libx264", rate=rate, options=how)
+        stream.pix_fmt, (stream.height, stream.width) = "rgb24", clip.shape[2:]
+        if quality is not None:
             stream.pix_fmt, stream.color_range, stream.colorspace = "yuv420p", ColorRange.JPEG, Colorspace.ITU601
             stream.color_primaries, stream.color_trc = ColorPrimaries.BT709, ColorTrc.IEC61966_2_1
-        stream.height, stream.width = clip.shape[2:]
         for levels in as_levels(clip):
             frame = av.VideoFrame.from_ndarray(levels, format="rgb24")
             if quality is not None:
-                frame = frame.reformat(
-                    format="yuv420p", dst_colorspace=Colorspace.ITU601, dst_color_range=ColorRange.JPEG
-                )
+                colours = {"dst_colorspace": Colorspace.ITU601, "dst_color_range": ColorRange.JPEG}
+                frame = frame.reformat(format="yuv420p", **colours)
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
     return content.getvalue()
@@ -229,8 +218,6 @@ def decoded(data: bytes) -> Tensor:
 
 SMALLEST_TILE, CAPTION, GAP = 96, 14, 4
 """Pixels: smaller videos are enlarged by a whole factor; height of a caption; distance between tiles."""
-MAX_BYTES = 2**30
-"""Bytes of all frames of a sheet in memory."""
 
 
 @dataclass(frozen=True)
@@ -242,9 +229,6 @@ class Gif(Format):
     fps: float = 8.0
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
-        height, width = (max(side, SMALLEST_TILE) for side in condensed.size)
-        if 3 * len(condensed) * condensed.num_frames * height * width > MAX_BYTES:
-            raise ConfigError(f"a sheet of {len(condensed)} videos is too large. Choose --to videofolder.")
         frames, data = _sheet(condensed), io.BytesIO()
         # One palette for all frames, so that nothing flickers that stands still. Median cut, Pillow's own choice,
         # leaves single pixels of a noisy set 100 levels off; this one 27 at most.

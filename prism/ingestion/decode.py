@@ -59,8 +59,6 @@ LONG_VIDEO = 250
 one they need most of it: encoders write a key frame every 250 frames."""
 MOST_KEPT = 2**26
 """Bytes up to which a file is read once: its packets are counted, then decoded."""
-MIN_SIDE, MAX_PIXELS, MAX_SECONDS = 8, 2**25, 4 * 3600.0
-"""Least side and most pixels of a frame, and longest video; `ingestion/pool.py` limits memory and time."""
 
 
 @dataclass(frozen=True)
@@ -154,8 +152,6 @@ class _Video:
         container, self.stream = stack.enter_context(_opened(path))
         self.kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
         codec, unit = self.stream.codec_context, self.stream.time_base or Fraction(1, 25)
-        if codec.width and codec.height:
-            _check_frame(codec.width, codec.height)
         # Before a frame is decoded, which may change it.
         reorders = codec.has_b_frames
         stamps, end, is_whole = self._survey(container)
@@ -163,8 +159,6 @@ class _Video:
         declared = self.stream.average_rate or self.stream.guessed_rate
         span = (times[-1] - times[0]) * unit if times else Fraction(0)
         seconds = float(span or len(stamps) / (declared or 25))
-        if seconds > MAX_SECONDS:
-            raise VideoError(f"it plays for {seconds:.0f} seconds, more than {MAX_SECONDS:g}.")
         self.num_frames, self.num_stamps = len(stamps), len(times)
         self.rate = _rate(declared, span, len(times))
         # The last frame counts too, which may have no duration.
@@ -300,7 +294,6 @@ class _Video:
 
     def _fit(self, frame: "av.VideoFrame") -> Array:
         """(3, size, size), as it is stored."""
-        _check_frame(frame.width, frame.height)
         try:
             # Threads of its own, one for each processor, would cost more than the work.
             return fit(self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray(), self.size)
@@ -464,12 +457,6 @@ def _as_shown(frame: Array, matrix: list[int]) -> Array:
     return np.ascontiguousarray(frame[:, :: -1 if down < 0 else 1, :: -1 if right < 0 else 1])
 
 
-def _check_frame(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS or min(width, height) < MIN_SIDE:
-        bound = f"less than {MIN_SIDE} on a side" if min(width, height) < MIN_SIDE else f"more than {MAX_PIXELS}"
-        raise VideoError(f"its frames have {width}×{height} pixels, {bound}.")
-
-
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error)
     return text[:1].lower() + text[1:]
@@ -482,7 +469,6 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
         raise VideoError(f"frame '{path.name}' is no file.")
     try:
         with Image.open(path) as image:
-            _check_frame(image.width, image.height)
             if image.mode[0] in "IF":
                 # Pillow clips these at 255, so that nearly all is white.
                 raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")

@@ -67,16 +67,10 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
 
 def _keep_files(listing: Listing, follow_links: bool) -> None:
     """Skip videos that are missing, leave the source by a link, or are a file that has another name as well."""
-    root, folders = os.path.join(os.path.realpath(listing.root), ""), dict[str, str]()
+    root = os.path.join(os.path.realpath(listing.root), "")
     files, links = list[tuple[str, VideoSource]](), list[tuple[str, VideoSource]]()
     for video in listing.videos:
-        # As os.path.realpath, but each folder is looked up once.
-        folder, name = os.path.split(video.path)
-        if folder not in folders:
-            folders[folder] = os.path.realpath(folder)
-        real = os.path.join(folders[folder], name)
-        is_link = os.path.islink(real)
-        real = os.path.realpath(real) if is_link else real
+        real, is_link = os.path.realpath(video.path), os.path.islink(video.path)
         if not follow_links and not real.startswith(root):
             listing.skipped[video.relative] = LINKED_OUT
         elif not os.path.exists(real):

@@ -152,14 +152,6 @@ def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split_and_no_other_for
     assert frames.shape[0] == store.num_frames
     with pytest.raises(ConfigError, match=r"not as 'videofolder'\. Pass --to gif\."):
         export(store, tmp_path / "folder")
-    with pytest.raises(ConfigError, match=r"e\.png' would be a GIF"):
-        export(store, tmp_path / "e.png", to="gif")
-
-
-def test_a_sheet_that_is_too_large_is_refused(chosen, tmp_path, monkeypatch):
-    monkeypatch.setattr(videos, "MAX_BYTES", 6 * 6 * 96 * 96 * 3 - 1)
-    with pytest.raises(ConfigError, match="a sheet of 6 videos is too large"):
-        export(chosen, tmp_path / "sheet.gif", to="gif")
 
 
 def test_a_sheet_has_the_letters_of_a_class_or_its_number(chosen, tmp_path):

@@ -4,12 +4,10 @@ import csv
 import struct
 import sys
 from collections import Counter
-from fractions import Fraction
 from pathlib import Path
 
 import av
 import pytest
-from PIL import Image
 from videos import write_classes, write_numbered
 
 from prism.artifacts.store import ClipStore
@@ -31,27 +29,6 @@ def skipped(store: ClipStore) -> dict[str, str]:
         return {row["path"]: row["reason"] for row in csv.DictReader(file)}
 
 
-def write_video(path: Path, side: int, seconds: list[int]) -> None:
-    """A video with frames at some seconds."""
-    with av.open(str(path), "w") as container:
-        options = {"bf": "0", "preset": "ultrafast", "x264-params": "threads=1"}
-        stream = container.add_stream("libx264", rate=25, options=options)
-        stream.width = stream.height = side
-        stream.pix_fmt = "yuv420p"
-        stream.codec_context.time_base = Fraction(1, 25)
-        for at in seconds:
-            frame = av.VideoFrame(side, side, "yuv420p")
-            frame.pts, frame.time_base = 25 * at, Fraction(1, 25)
-            container.mux(stream.encode(frame))
-        container.mux(stream.encode())
-
-
-def write_images(folder: Path, side: int) -> None:
-    folder.mkdir()
-    for name in ("1.png", "2.png"):
-        Image.new("1", (side, side)).save(folder / name)
-
-
 def claim_frames(path: Path, box: bytes, claims: dict[int, int]) -> None:
     """Let a box of an mp4 file's index claim frames that the file does not have: byte in the box, number."""
     write_numbered(path, 8)
@@ -60,21 +37,6 @@ def claim_frames(path: Path, box: bytes, claims: dict[int, int]) -> None:
     for at, number in claims.items():
         data[start + at : start + at + 4] = struct.pack(">I", number)
     path.write_bytes(data)
-
-
-def test_a_video_beyond_a_limit_is_skipped_and_the_limit_is_named(source, tmp_path):
-    write_video(source / "jump/huge.mp4", 5800, [0, 1])
-    write_video(source / "jump/long.mp4", 32, [0, 12_000, 24_000, 36_000])
-    write_images(source / "jump/huge", 8192)
-    write_images(source / "jump/tiny", 1)
-    store = ingest(source, tmp_path / "store", workers=2, **CONFIG)
-    assert skipped(store) == {
-        "jump/huge": "its frames have 8192×8192 pixels, more than 33554432.",
-        "jump/huge.mp4": "its frames have 5800×5800 pixels, more than 33554432.",
-        "jump/long.mp4": "it plays for 36000 seconds, more than 14400.",
-        "jump/tiny": "its frames have 1×1 pixels, less than 8 on a side.",
-    }
-    assert len(store) == 6
 
 
 CLAIMS = {"sample sizes": (b"stsz", [8]), "samples of one size": (b"stsz", [4, 8]), "times": (b"stts", [4])}
