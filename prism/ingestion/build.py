@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from prism.artifacts.kinds import typed
 from prism.artifacts.store import (
     ENTRIES,
     NAMED,
@@ -39,7 +40,6 @@ from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.working import WorkingFolder, discard_named
 from prism.machine.files import (
-    check_output,
     check_output_folder,
     discard_older,
     lock,
@@ -101,8 +101,6 @@ def ingest(
     config, run = split_options(IngestConfig, config, run, options)
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     run.check_workers(workers)
-    # A folder that cannot be written is named as such before it is claimed.
-    check_output(output, overwrite=True)
     with lock(output):
         # A run that was killed after its store had got its name has left these.
         discard_older(output)
@@ -179,21 +177,14 @@ def make_plan(source: Path, config: IngestConfig) -> Plan:
 
 
 def read_flip(root: Path) -> bool:
-    """Whether a horizontal flip keeps the labels, as the `prism.json` of a source says; true without one.
-
-    The file may also say what it was `made_by`, and its `entries`.
-    """
+    """Whether a horizontal flip keeps the labels, as the `prism.json` of a source says; true without one."""
     file = root / "prism.json"
     if not file.exists():
         return True
     try:
-        content = parse_json(read_text(file))
-    except (OSError, ValueError) as error:
-        raise SourceError(f"'{file}' cannot be read: {error}.") from None
-    keys = set(content) - {"entries", "made_by"} if isinstance(content, dict) else set()
-    if keys != {"flip"} or type(content["flip"]) is not bool:
-        raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}, got {str(content)[:80]}.')
-    return content["flip"]
+        return typed(bool, parse_json(read_text(file))["flip"])
+    except (OSError, ValueError, LookupError, TypeError):
+        raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}.') from None
 
 
 def _stamp(path: Path) -> str:
@@ -294,11 +285,9 @@ def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ..
     Whole numbers have no order of clips. A constant channel's deviation is one grey level.
     """
     means, stds = [], []
-    for numbers in counts.tolist():
-        n, total, squares = (sum(value**k * number for value, number in enumerate(numbers)) for k in range(3))
-        std = math.sqrt(n * squares - total * total) / n
+    for n, total, squares in (counts @ np.arange(256)[:, None] ** range(3)).tolist():
         means.append(total / n / 255)
-        stds.append((std or 1.0) / 255)
+        stds.append((math.sqrt(n * squares - total * total) / n or 1.0) / 255)
     return tuple(means), tuple(stds)
 
 

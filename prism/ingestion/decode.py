@@ -20,12 +20,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, dropwhile, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import av
 import numpy as np
@@ -37,7 +37,6 @@ from PIL import Image
 from prism.errors import VideoError
 from prism.ingestion.listing import few, frame_files
 from prism.ingestion.sampling import Window
-from prism.machine.text_io import count
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -69,14 +68,6 @@ class Outcome:
     video_frames: int = 0
     reason: str = ""
     damage: str = ""
-
-    to_dict = asdict
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "Outcome":
-        """Read `to_dict`'s values; others raise KeyError, TypeError or ValueError."""
-        windows = tuple(Window(count(window["start"]), count(window["stride"])) for window in values["windows"])
-        return cls(windows, count(values["video_frames"]), str(values["reason"]), str(values["damage"]))
 
 
 def read_clips(
@@ -114,7 +105,9 @@ def read_clips(
             if wanted <= scan.frames.keys():
                 if whole and scan.damage:
                     raise VideoError(scan.damage)
-                pixels = [np.stack([video.upright(scan.frames[index]) for index in clip]) for clip in clips]
+                pixels = [
+                    np.stack([_as_shown(scan.frames[index], video.matrix) for index in clip]) for clip in clips
+                ]
                 return Outcome(tuple(windows), scan.video_frames, damage=scan.damage), pixels
             found = video.read_by_time(wanted) if is_sought and isinstance(video, _Video) else None
             is_sought = found is not None
@@ -300,15 +293,11 @@ class _Video:
         except (FFmpegError, ValueError, OSError) as error:
             raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
 
-    def upright(self, frame: Array) -> Array:
-        """The frame as it is shown; a centre square is the same turned before fitting or after."""
-        return _as_shown(frame, self.matrix) if self.matrix else frame
-
 
 class _Images:
     """A video that is a folder with one image per frame; a link in it may not lead out of the source."""
 
-    rate, times = None, ()
+    rate, times, matrix = None, (), ()
 
     def __init__(self, folder: Path, size: int, root: Path, whole: bool) -> None:
         self.images, self.size, self.root, self.whole = frame_files(folder), size, root, whole
@@ -327,9 +316,6 @@ class _Images:
             if number in wanted:
                 frames[number] = frame
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
-
-    def upright(self, frame: Array) -> Array:
-        return frame
 
 
 def _rate(declared: Fraction | None, span: Fraction, num_frames: int) -> Fraction | None:
@@ -402,8 +388,6 @@ def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
     local, options = str(path.absolute()), {"protocol_whitelist": "file"}
     try:
         container = av.open(local, options=options, metadata_errors="replace")
-    except MemoryError:
-        raise
     except (FFmpegError, OSError) as error:
         raise VideoError(f"it cannot be opened as a video: {_reason(error)}.") from None
     with container:
@@ -441,12 +425,12 @@ def _packets(container: "InputContainer", stream: "VideoStream | None") -> "Iter
         yield None
 
 
-def _as_shown(frame: Array, matrix: list[int]) -> Array:
+def _as_shown(frame: Array, matrix: Sequence[int]) -> Array:
     """Turn and mirror a square frame, (3, size, size), by a display matrix of quarter turns; no other changes it.
 
     The point (x, y) is shown at (a x + c y, b x + d y).
     """
-    a, b, c, d = (matrix[k] for k in (0, 1, 3, 4))
+    a, b, _, c, d = matrix[:5] or (1, 0, 0, 0, 1)
     # Within a degree, as FFmpeg has it.
     if 57 * max(abs(b), abs(c)) < min(abs(a), abs(d)):
         right, down = a, d

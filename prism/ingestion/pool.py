@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from prism.artifacts.kinds import typed
 from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.options import IngestConfig
@@ -94,7 +95,7 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_AS, (task.config.max_decode_bytes, most))
         signal.setitimer(signal.ITIMER_REAL, task.config.max_decode_seconds)
         try:
-            answer = decode(task).to_dict()
+            answer = asdict(decode(task))
         except OutputError as error:
             answer = {"error": str(error)}
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -129,7 +130,7 @@ class Worker:
         message = json.loads(answer)
         if "error" in message:
             raise OutputError(message["error"])
-        return Outcome.from_dict(message)
+        return typed(Outcome, message)
 
     def _line(self) -> str:
         line = self.answers.readline()

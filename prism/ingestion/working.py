@@ -17,8 +17,10 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from prism.artifacts.kinds import typed
 from prism.errors import OutputError
 from prism.ingestion.decode import Outcome
 from prism.machine.files import partial_path, sync_folder, write_synced, writing
@@ -78,7 +80,7 @@ class WorkingFolder:
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
                 entry = parse_json(line.decode())
-                video, outcome = count(entry["video"]), Outcome.from_dict(entry["outcome"])
+                video, outcome = count(entry["video"]), typed(Outcome, entry["outcome"])
             except (ValueError, KeyError, TypeError):
                 break
             if not line.endswith(b"\n") or video >= len(self.offsets) - 1:
@@ -96,7 +98,7 @@ class WorkingFolder:
     def record(self, video: int, outcome: Outcome) -> None:
         """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
         self.outcomes[video] = outcome
-        self._waiting.append(json.dumps({"video": video, "outcome": outcome.to_dict()}) + "\n")
+        self._waiting.append(json.dumps({"video": video, "outcome": asdict(outcome)}) + "\n")
         if time.monotonic() - self._synced >= SYNC_SECONDS:
             self.sync()
 

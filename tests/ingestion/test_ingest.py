@@ -410,11 +410,11 @@ def test_whether_a_flip_keeps_the_labels_is_the_sources_or_the_users_word(source
     assert build.make_plan(root, IngestConfig(flip=option)).flip is flip
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"flip": 0}', '{"flip": false, "mirror": 1}', "{}", "[" * 100_000])
+@pytest.mark.parametrize("text", ["", "[]", '{"flip": 0}', "{}", "[" * 100_000])
 def test_a_word_that_is_not_understood_is_refused(source, tmp_path, text):
     root = shutil.copytree(source, tmp_path / "root")
     (root / "prism.json").write_text(text)
-    with pytest.raises(SourceError, match=r"prism\.json' (must be|cannot be read)"):
+    with pytest.raises(SourceError, match=r"prism\.json' must be"):
         build.make_plan(root, IngestConfig())
 
 
