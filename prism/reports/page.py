@@ -20,7 +20,7 @@ from prism.machine.run import OUTPUT
 from prism.reports.plots import marks_of, plot_of_rows
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
-from prism.reports.videos import Gallery, SetFile, find_sets, find_store, gallery_of
+from prism.reports.videos import Gallery, find_sets, find_store, gallery_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -111,32 +111,21 @@ class Section:
 def build_sections(results: Sequence[Result]) -> list[Section]:
     """A section for each data set. Rows that must not be compared stand in different groups of it."""
     ordered = sorted(results, key=lambda one: (one.data.path, one.label, str(one.file)))
-    seen, sections = set[Path](), []
+    sections = list[Section]()
     for part in grouped(ordered, lambda one: one.data.fingerprint):
         tables = [rows_of(some) for some in grouped(part, lambda one: one.group)]
-        sets = [one for one in find_sets(part) if one.path not in seen]
-        seen.update(one.path for one in sets)
-        few, (store, problem) = _examples(tables, sets), find_store(part)
-        gallery = gallery_of(store, few)
-        if len(few) < len(sets):
+        rows = [row for some in tables for row in some]
+        (store, problem), (sets, problems) = find_store(part), find_sets(rows)
+        gallery = gallery_of(store, sets)
+        if any(len(row.results) > 1 for row in rows):
             gallery.notes.append("Of the sets of a row the first one is shown.")
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
-        problems = [text for text in (problem, *(one.problem for one in sets)) if text]
+        problems = [problem, *problems] if problem else problems
         facts = [store.contents] if store else []
         facts.append(f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits")
         groups, details = [_group(rows) for rows in tables], [(one, _details(one)) for one in part]
         sections.append(Section(name, " · ".join(facts), problems, groups, gallery, details))
     return sections
-
-
-def _examples(tables: Sequence[Sequence[Row]], found: Sequence[SetFile]) -> list[SetFile]:
-    """The first set of each row that can be shown."""
-    files, firsts = {one.path: one for one in found}, set()
-    for row in (row for rows in tables for row in rows):
-        paths = [one.locate(one.subject.path) for one in row.results]
-        own = [files[path] for path in paths if path in files]
-        firsts.update(file.path for file in ([file for file in own if file.condensed is not None] or own)[:1])
-    return [one for one in found if one.path in firsts]
 
 
 def _group(rows: list[Row]) -> Sheet:

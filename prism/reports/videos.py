@@ -23,6 +23,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import PrismError
+from prism.reports.rows import Row
 from prism.reports.text import counted, grouped
 
 MAX_SHOWN_FRAMES = 64
@@ -32,41 +33,26 @@ QUALITY, MAX_SIDE = 75, 112
 """WebP quality in 0..100, and the largest side of a frame. A picture may be 16383 pixels wide: 64 frames fit."""
 
 
-@dataclass(frozen=True)
-class SetFile:
-    """A condensed set that one or more results were made of, as far as it can be shown.
-
-    Attributes:
-        name: the labels of those results, sorted, with the file's name where another set has the same.
-        problem: a sentence on why the set is not there.
-    """
-
-    path: Path
-    name: str
-    condensed: CondensedSet | None = None
-    problem: str = ""
-
-
-def find_sets(results: Sequence[Result]) -> list[SetFile]:
-    """The sets of results, each once, by label and path."""
-    users: dict[Path, list[Result]] = {}
-    for one in results:
-        if one.subject.kind == "condensed" and one.subject.path:
-            users.setdefault(one.locate(one.subject.path), []).append(one)
-    labels = {path: sorted({one.label for one in some}) for path, some in users.items()}
-    shared = Counter(map(tuple, labels.values()))
-    found = []
-    for path in sorted(users, key=lambda path: (labels[path], str(path))):
-        name = " / ".join(labels[path])
-        name += f" ({path.stem})" if shared[tuple(labels[path])] > 1 else ""
-        try:
-            condensed, problem = CondensedSet.load(path), ""
-        except (PrismError, OSError) as error:
-            condensed, problem = None, f"Set {name} cannot be shown: {error}"
-        if condensed and any(one.subject.fingerprint != condensed.fingerprint for one in users[path]):
-            problem = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
-        found.append(SetFile(path, name, None if problem else condensed, problem))
-    return found
+def find_sets(rows: Sequence[Row]) -> tuple[list[tuple[str, CondensedSet]], list[str]]:
+    """The first set of each row that can be shown, with its name, and sentences on those before it."""
+    found, problems = dict[Path, tuple[str, CondensedSet]](), dict[Path, str]()
+    labels = Counter(one.label for row in rows for one in row.results)
+    for row in rows:
+        for one in (one for one in row.results if one.subject.kind == "condensed" and one.subject.path):
+            path = one.locate(one.subject.path)
+            name = one.label if labels[one.label] == 1 else f"{one.label} ({path.stem})"
+            if path in found:
+                break
+            try:
+                condensed = CondensedSet.load(path)
+            except (PrismError, OSError) as error:
+                problems[path] = f"Set {name} cannot be shown: {error}"
+                continue
+            if condensed.fingerprint == one.subject.fingerprint:
+                found[path] = name, condensed
+                break
+            problems[path] = f"Set '{path}' has changed since it was evaluated. Its videos are not shown."
+    return list(found.values()), list(problems.values())
 
 
 def find_store(results: Sequence[Result]) -> tuple[ClipStore | None, str]:
@@ -116,11 +102,11 @@ class Gallery:
     notes: list[str]
 
 
-def gallery_of(store: ClipStore | None, sets: Sequence[SetFile]) -> Gallery:
-    """A real clip of each class, beside the videos of the sets that can be shown."""
+def gallery_of(store: ClipStore | None, sets: Sequence[tuple[str, CondensedSet]]) -> Gallery:
+    """A real clip of each class, beside the videos of sets with their names."""
     tiles = [] if store is None else list(_real_tiles(store))
-    for found in sets:
-        tiles += [] if found.condensed is None else _set_tiles(found.name, found.condensed)
+    for name, condensed in sets:
+        tiles += _set_tiles(name, condensed)
     kept = with_strips(tiles)
     of_class = grouped(sorted(kept, key=lambda tile: tile.class_name), lambda tile: tile.class_name)
     notes = [f"The pictures are compressed (WebP, at most {MAX_SIDE} pixels a side); networks see the originals."]
@@ -176,8 +162,8 @@ def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
             note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
-        load, about = partial(_rendered, condensed, video), (name, note, alt, condensed.size, shown)
-        yield Tile(condensed.classes[label], False, ranks[label], load, *about, tuple(marks[:shown]))
+        about = partial(_rendered, condensed, video), name, note, alt, condensed.size, shown, tuple(marks[:shown])
+        yield Tile(condensed.classes[label], False, ranks[label], *about)
         ranks[label] += 1
 
 
