@@ -89,6 +89,8 @@ def export(
     condensed = condensed.apart()
     if form.is_folder and output.suffix.lower() == ".gif":
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
+    if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):
+        raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
     loss = Loss()
     with lock(output):
         discard_older(output)
