@@ -146,11 +146,6 @@ def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> 
     return frames
 
 
-def num_clipped(values: Tensor) -> int:
-    """Values more than half a level outside 0..1, which 8-bit pixels cannot show."""
-    return int(((values - 0.5).abs() > 0.5 + 1 / 510).sum())
-
-
 def as_levels(clip: Tensor) -> NDArray[np.uint8]:
     """A clip (T, 3, H, W), uint8 or in units of [0, 1], as 8-bit pixels (T, H, W, 3), clipped to their range."""
     if clip.dtype != torch.uint8:

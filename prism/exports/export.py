@@ -20,7 +20,6 @@ from prism.machine.files import (
     new_folder,
     replace_atomically,
     replace_folder,
-    sync_folder,
     write_synced,
 )
 from prism.machine.progress import progress_bar
@@ -131,7 +130,6 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: Loss) -
     entries = sorted({MARK, *(file.relative_to(folder).as_posix() for file in _files(folder))})
     mark = {"entries": entries, "flip": condensed.flip, "made_by": MADE_BY}
     write_synced(folder / MARK, (canonical_json(mark) + "\n").encode())
-    sync_folder(folder)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -22,12 +22,12 @@ from PIL import Image, ImageDraw, ImageFont
 from safetensors.torch import save
 from torch import Tensor
 
-from prism.artifacts.clips import as_levels, as_pixels, num_clipped
+from prism.artifacts.clips import as_levels, as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.store import ClipStore, Split
 from prism.errors import ConfigError
-from prism.machine.files import sync_folder, write_synced
+from prism.machine.files import write_synced
 from prism.machine.text_io import canonical_json, csv_text
 from prism.reports.text import printable
 
@@ -40,13 +40,11 @@ class Loss:
     """Distance of the clips that readers see from those of the set, as sums over all values."""
 
     num_values: int = 0
-    num_outside: int = 0
     squares: float = 0.0
 
     def add(self, clip: Tensor, shown: Tensor) -> None:
         """Compare a clip with what readers see of it."""
         self.num_values += clip.numel()
-        self.num_outside += num_clipped(clip)
         self.squares += float((clip - shown).double().square().sum())
 
     @property
@@ -57,10 +55,8 @@ class Loss:
         return math.inf if error < 1e-12 else -10 * math.log10(error)
 
     def __str__(self) -> str:
-        if self.psnr == math.inf:
-            return "Nothing is lost."
-        said, share = f"The PSNR to the clips of the set is {self.psnr:.1f} dB", self.num_outside / self.num_values
-        return f"{said}; {share:.2%} of these values lie outside 0..1 and are clipped." if share else f"{said}."
+        lost = f"The PSNR to the clips of the set is {self.psnr:.1f} dB."
+        return lost if self.psnr < math.inf else "Nothing is lost."
 
 
 class Format(ABC):
@@ -140,8 +136,6 @@ class VideoFolder(Mp4s):
             write_synced(path / name, data)
             rows.append((name, condensed.classes[label]))
             yield shown
-        for folder in ("", *folders):
-            sync_folder(path / "train" / folder)
         write_synced(path / "metadata.csv", csv_text(("file_name", "label"), rows).encode())
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -157,15 +157,15 @@ class Plan:
         }
         return canonical_json(content, indent=1)
 
-    def task(self, number: int, slots: Path) -> Task:
-        video, offset = self.videos[number], self.offsets[number]
-        path = str(video.path.absolute())
-        return Task(number, path, video.relative, video.split, str(slots), offset, self.decoding)
-
-    @cached_property
-    def decoding(self) -> IngestConfig:
-        """The options without those of the layout, which may be a part that no decoding process knows."""
-        return replace(self.config, layout="auto", annotations="", official_split=1, train_list="official")
+    def tasks(self, slots: Path, done: Collection[int]) -> list[Task]:
+        """The videos that are left to decode."""
+        # Without the options of the layout, which may be a part that no decoding process knows.
+        config = replace(self.config, layout="auto", annotations="", official_split=1, train_list="official")
+        left = [(n, video) for n, video in enumerate(self.videos) if n not in done]
+        return [
+            Task(n, str(v.path.absolute()), v.relative, v.split, str(slots), self.offsets[n], config)
+            for n, v in left
+        ]
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
@@ -229,7 +229,7 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
     total, done = len(plan.videos), len(folder.outcomes)
-    tasks = [plan.task(number, folder.slots) for number in range(total) if number not in folder.outcomes]
+    tasks = plan.tasks(folder.slots, folder.outcomes)
     try:
         with (
             progress_bar("Decoding", total, "videos", enabled=progress, done=done) as advance,
@@ -348,6 +348,5 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
     sync_folder(folder.finished)
     if is_whole:
         os.replace(folder.slots, frames_path)
-        sync_folder(folder.finished)
     else:
         folder.slots.unlink()

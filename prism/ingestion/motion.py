@@ -34,7 +34,6 @@ from prism.machine.files import (
     lock,
     new_folder,
     replace_folder,
-    sync_folder,
     write_synced,
 )
 from prism.machine.progress import progress_bar
@@ -293,8 +292,5 @@ def write_motion(
                     frames = draw(label, config.num_frames, config.size, random)
                     write_video(folder / f"{index:04d}.mp4", frames)
                     advance()
-                sync_folder(folder)
-            for folder in (*(partial / split for split in counts), partial):
-                sync_folder(folder)
             replace_folder(partial, output)
     return output

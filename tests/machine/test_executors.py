@@ -158,7 +158,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["prism.ingestion.build"], "SHARD_VIDEOS", 2)
+    monkeypatch.setattr(sys.modules["prism.ingestion.pool"], "SHARD_VIDEOS", 2)
     source, output = write_classes(tmp_path / "source"), tmp_path / "store"
     for k in range(4):
         write_numbered(source / "jump" / f"long{k}.mp4", 1500, options={"preset": "ultrafast", "g": "2000"})
