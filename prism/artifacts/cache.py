@@ -21,7 +21,7 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json
 
 KEPT_BYTES = 4 * 2**30
-"""Of all files of one kind in a store; the oldest go first, the newest stays whatever its size."""
+"""Largest size of all files of one kind in a store; the oldest go first, the newest stays whatever its size."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class Sample:
 def lead(
     results: Iterable[Result | str | Path], others: Iterable[Result | str | Path], metric: str = ""
 ) -> Estimate:
-    """How far some sets score above others of the same seeds: the mean difference, with a 95 % interval.
+    """Lead of some sets over others of the same seeds: the mean difference, with a 95 % interval.
 
     Its error is that over sets, joined with that over test recordings where results know their hits.
 
@@ -195,10 +195,8 @@ def lead(
     if not (found := ours.lead(theirs)):
         seeds = " and ".join(", ".join(map(str, some.scores)) for some in (ours, theirs))
         raise ArtifactError(f"a lead needs sets of the same two or more seeds on either side, got {seeds}.")
-    said = [
-        [*(f"'{one.label}': {one.caution}" for one in some if one.caution), *doubts_of(some)] for some in groups
-    ]
-    for warning in filter(None, [*map("\n".join, said), "" if found.interval else NO_INTERVAL]):
+    doubts = ["\n".join(doubts_of(some)) for some in groups]
+    for warning in filter(None, [*doubts, "" if found.interval else NO_INTERVAL]):
         warnings.warn(warning, stacklevel=2)
     return found
 
@@ -245,32 +243,27 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
 
 
 def doubts_of(results: Sequence[Result]) -> list[str]:
-    """Sentences on what the sets of a group share, by which they are not independent, as far as results tell."""
+    """Cautions of the results of a group, and of what its sets share, by which they are not independent."""
+    own = dict.fromkeys(f"“{one.label}”: {one.caution}" for one in results if one.caution)
     sets, label = dict(_by_set(results)), results[0].label
-    pairs = {(key, run.seed) for key, one in _by_set(results) for run in one.runs}
-    networks, num_sets = Counter(seed for _, seed in pairs), f"{len(sets)} sets of “{label}”"
+    networks = Counter(seed for _, seed in {(key, run.seed) for key, one in _by_set(results) for run in one.runs})
+    num_shared = sum(count > 1 for count in networks.values())
+    made = _num_alike(one.subject.config.get("network_seed") for one in sets.values())
+    copied = _num_alike(one.subject.videos or None for one in sets.values())
     error = "no interval over sets can see the error that they have in common. Give each set"
-    judged = f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {error} networks"
-    made, copied = "were condensed under the same networks", "hold the same videos"
-    shared = [
-        (
-            sum(count > 1 for count in networks.values()),
-            f"{judged} of its own: with --seeds 3 those of --seed 0, 3, 6 and so on.",
-        ),
-        (
-            _num_alike(one.subject.config.get("network_seed") for one in sets.values()),
-            f"{num_sets} {made} as another one: {error} a --network-seed of its own.",
-        ),
-        (
-            _num_alike(one.subject.videos or None for one in sets.values()),
-            f"{num_sets} {copied} as another one. Of a method that draws nothing, --embedder-seed makes others.",
-        ),
-    ]
-    return [f"{count:,} of {said}" for count, said in shared if count]
+    shared = {
+        f"{len(networks):,} networks score more than one set of “{label}”, as the seeds say: {error} networks of "
+        "its own: with --seeds 3 those of --seed 0, 3, 6 and so on.": num_shared,
+        f"{len(sets)} sets of “{label}” were condensed under the same networks as another one: {error} a "
+        "--network-seed of its own.": made,
+        f"{len(sets)} sets of “{label}” hold the same videos as another one. Of a method that draws nothing, "
+        "--embedder-seed makes others.": copied,
+    }
+    return [*own, *(f"{count:,} of {said}" for said, count in shared.items() if count)]
 
 
 def _num_alike(values: Iterable[Any]) -> int:
-    """How many values are those of another one, too; None is of none."""
+    """Number of values that another one equals; None equals none."""
     return sum(count for value, count in Counter(map(repr, values)).items() if count > 1 and value != "None")
 
 

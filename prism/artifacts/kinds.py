@@ -15,7 +15,7 @@ TENSORS, JSON = "a safetensors file", "JSON"
 
 
 def kind_of(path: Path) -> str:
-    """A noun for what lies at a path that exists, for `'runs/set' is …`; what follows may still be damaged."""
+    """Kind of a file or folder that exists, as a noun after `'runs/set' is`; what follows may be damaged."""
     if path.is_dir():
         return STORE if (path / "store.json").is_file() else "a folder"
     if not path.is_file():

@@ -79,7 +79,7 @@ class Subject:
 
     @property
     def making(self) -> dict[str, Any]:
-        """How the set was made: equal for sets that differ in nothing but their seeds."""
+        """Making of the set: equal for sets that differ in nothing but their seeds."""
         made = {"method": self.method, "videos": self.num_videos, "store": self.made_from}
         made["options"] = {key: value for key, value in self.config.items() if key not in SEEDS}
         # A set without a seed, as of another tool, may be anything: it is a group of its own.
@@ -166,7 +166,7 @@ class Result:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that two results must share for their runs to be one sample: seeds, paths and machine may differ."""
+        """Facts that two results share if their runs are one sample: seeds, paths and machine may differ."""
         made_with = {name: self.provenance.get(name) for name in versions()}
         subject = {key: value for key, value in asdict(self.subject).items() if key not in ("path", "videos")}
         config = {key: value for key, value in self.config.items() if key != "seeds"}
@@ -176,7 +176,7 @@ class Result:
 
     @property
     def group(self) -> tuple[str, ...]:
-        """Results may be compared only where this is equal: content of the data, split, protocol and task."""
+        """Content of the data, split, protocol and task: only results that share them may be compared."""
         return (self.data.fingerprint, self.data.split, self.protocol, self.task)
 
     def locate(self, path: str) -> Path:

@@ -37,7 +37,7 @@ StoreSplit = Literal[Split, "test-random"]
 SPLITS = get_args(StoreSplit)
 """In the order of the store. Only some stores have test-random: several random windows of each test video."""
 ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "store.json")
-"""All that PRISM writes into a store; `cache` is that of `prism.artifacts.cache`."""
+"""Files and folders of a store; `cache` is that of `prism.artifacts.cache`."""
 
 
 @dataclass(frozen=True)

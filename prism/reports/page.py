@@ -69,7 +69,6 @@ def load_results(paths: Sequence[str | Path]) -> list[Result]:
 
 
 def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
-    """The page's text."""
     sections = build_sections(results)
     tiles = [tile for section in sections for some in section.gallery.classes.values() for tile in some]
     rules = [resources.files("prism.reports").joinpath("page.css").read_text(encoding="utf-8")]
@@ -98,7 +97,7 @@ def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """All results on one data set; the details of each are titled tables of two columns."""
+    """Results on one data set; the details of each are titled tables of two columns."""
 
     name: str
     facts: str

@@ -25,12 +25,11 @@ class Row:
 
     @property
     def first(self) -> Result:
-        """The result that speaks for all where they do not differ."""
+        """The first result, for facts that all share."""
         return self.results[0]
 
     @cached_property
     def sample(self) -> Sample:
-        """The leading scores, by set."""
         return sample_of(self.results)
 
     @cached_property
@@ -40,7 +39,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The label, with the role."""
         return f"{self.first.label} ({self.role})" if self.role else self.first.label
 
     @property
@@ -66,7 +64,6 @@ class Row:
         return self.mean(lambda one: one.subject.float32_bytes / one.data.train_float32_bytes)
 
     def mean(self, value: Callable[[Result], float]) -> float:
-        """The mean of a number over the results."""
         return fmean(map(value, self.results))
 
 
@@ -164,7 +161,7 @@ COSTS = (
 
 
 def notes_on(rows: Sequence[Row]) -> list[str]:
-    """How to read the numbers of rows, and how they differ beside the set."""
+    """Explanations of the numbers of rows, and cautions."""
     data, protocol = rows[0].first.data, rows[0].first.protocol
     chance = f"{100 * data.chance[rows[0].first.metrics[0]]:.3g}"
     seen = "networks may have been trained on, and settings" if data.split == "train" else "settings may have been"
@@ -195,9 +192,8 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
 
 
 def cautions_on(rows: Sequence[Row]) -> list[str]:
-    """Why the numbers of rows may mislead."""
-    found = [f"“{one.label}”: {one.caution}" for row in rows for one in row.results if one.caution]
-    found += [doubt for row in rows for doubt in doubts_of(row.results)]
+    """Reasons why the numbers of rows may mislead."""
+    found = [doubt for row in rows for doubt in doubts_of(row.results)]
     # A result records these only where they differ from their defaults.
     rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):

@@ -86,7 +86,6 @@ class Sheet:
 
 
 def markdown(sheet: Sheet) -> str:
-    """A sheet as Markdown."""
     lines = [
         [column.heading for column in sheet.columns],
         ["---:" if column.is_number else "---" for column in sheet.columns],

@@ -22,7 +22,7 @@ TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
 
 @dataclass
 class Progress:
-    """What a reproduction has, by file: fingerprints of sets, results of the planned networks, and failures."""
+    """State of a reproduction, by file: fingerprints of sets, results of the planned networks, failures."""
 
     sets: dict[Path, str] = field(default_factory=dict)
     results: dict[Path, Result] = field(default_factory=dict)
@@ -48,7 +48,6 @@ class Line:
 
     @property
     def cell(self) -> Cell:
-        """The paper's number."""
         return self.place.cell
 
     @property
@@ -77,13 +76,6 @@ class Line:
         """Stored frames as float32 in MiB, with their share of all training clips."""
         size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20) if self.row else 0.0
         return f"{significant(size)} ({self.share_percent:.1f} %)" if size else "–"
-
-    @property
-    def cautions(self) -> list[str]:
-        """Why our number may mislead."""
-        results = self.row.results if self.row else ()
-        own = dict.fromkeys(f"of “{one.label}” {one.caution}" for one in results if one.caution)
-        return [*own, *(doubts_of(results) if results else [])]
 
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
@@ -140,7 +132,6 @@ class Comparison:
     path: Path
 
     def file(self, ending: str) -> Path:
-        """Its file with an ending, `.md` or `.html`."""
         return self.path.with_name(self.path.name + ending)
 
     @property
@@ -158,7 +149,6 @@ class Comparison:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that a reader must know before comparing."""
         notes = [
             "MiB: every stored frame as float32, with its share of all training clips. Key-frames: stored (for "
             "each video).",
@@ -183,7 +173,8 @@ class Comparison:
         ]
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
             notes.append("DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1.")
-        notes += dict.fromkeys(f"Caution: {text}" for line in self.lines for text in line.cautions)
+        doubts = (doubt for line in self.lines if line.row for doubt in doubts_of(line.row.results))
+        notes += dict.fromkeys(f"Caution: {doubt}" for doubt in doubts)
         failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
         return [*notes, *dict.fromkeys(failed)]
 
@@ -199,7 +190,6 @@ class Comparison:
         return [score_plot(found, cost, score, caption) for lines in stores if (found := curves_of(lines))]
 
     def summary_table(self) -> "Table":
-        """A short table for a terminal, with its notes."""
         sheet = self.sheet
         # Both would not fit 80 characters.
         last = LEAD if any(line.lead for line in self.lines) else "on disk"
@@ -207,7 +197,6 @@ class Comparison:
         return terminal_table(shown, self.lines, sheet.notes)
 
     def to_markdown(self) -> str:
-        """The table with its notes, as Markdown."""
         return markdown(self.sheet)
 
 

@@ -16,7 +16,7 @@ PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
 
 
 class Encoding(ABC):
-    """How the videos of a set are stored.
+    """Storage of the videos of a set.
 
     It is the value of `--storage`, its fields are options with defaults (`H264(quality=50)`), and `with_frames`
     gives the same encoding with videos. A custom one names its tensors, and has three methods:
