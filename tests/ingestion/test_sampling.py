@@ -11,14 +11,7 @@ from videos import write_classes, write_numbered, write_numbered_images
 from prism.errors import SourceError
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import (
-    Window,
-    centre_window,
-    choose_windows,
-    clip_span,
-    fitting_stride,
-    random_windows,
-)
+from prism.ingestion.sampling import Window, choose_windows, clip_span, fitting_stride
 
 VIDEO_FRAMES = st.integers(1, 400)
 NUM_FRAMES = st.integers(2, 40)
@@ -26,8 +19,16 @@ STRIDE = st.integers(1, 20)
 SEED = st.integers(0, 2**32)
 
 
-def draw(video_frames: int, num_frames: int, stride: int, seed: int, count: int = 5) -> list[Window]:
-    return random_windows(video_frames, num_frames, stride, count=count, seed=seed, path="jump/a.mp4")
+def draw(
+    video_frames: int, num_frames: int, stride: int, seed: int, count: int = 5, path: str = "jump/a.mp4"
+) -> list[Window]:
+    config = IngestConfig(num_frames=num_frames, stride=stride, clips_per_video=count, seed=seed)
+    return choose_windows(config, video_frames, path, "train", None, [range(video_frames)])
+
+
+def centre_window(video_frames: int, num_frames: int, stride: int) -> Window:
+    config = IngestConfig(num_frames=num_frames, stride=stride)
+    return choose_windows(config, video_frames, "a.mp4", "val", None, [range(video_frames)])[0]
 
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE, SEED)
@@ -81,12 +82,12 @@ def test_asking_for_more_windows_keeps_the_first(video_frames, num_frames, strid
 
 
 def test_every_video_and_every_seed_draws_another_window():
-    drawn = {random_windows(10_000, 8, 2, count=1, seed=seed, path=path)[0] for seed in range(3) for path in "abc"}
+    drawn = {draw(10_000, 8, 2, seed, 1, path)[0] for seed in range(3) for path in "abc"}
     assert len(drawn) == 9
 
 
 def test_starts_are_spread_over_the_whole_video():
-    starts = [random_windows(109, 5, 2, count=1, seed=0, path=f"{k}.mp4")[0].start for k in range(2000)]
+    starts = [draw(109, 5, 2, 0, 1, f"{k}.mp4")[0].start for k in range(2000)]
     assert min(starts) == 0
     assert max(starts) == 100
     assert abs(sum(starts) / len(starts) - 50) < 3
@@ -101,7 +102,7 @@ def test_known_windows():
 def test_the_stride_of_a_rate_is_the_nearest_whole_one():
     for rate, fps, stride in ((30, 2.0, 15), (25, 2.0, 12), (1, 2.0, 1), (Fraction(30_000, 1001), 7.5, 4)):
         config = IngestConfig(num_frames=2, sampling="fps", fps=fps)
-        assert choose_windows(config, 100, "a.mp4", "test", Fraction(rate))[0].stride == stride
+        assert choose_windows(config, 100, "a.mp4", "test", Fraction(rate), [range(100)])[0].stride == stride
 
 
 @given(st.integers(2, 400), st.integers(2, 40))
