@@ -10,7 +10,7 @@ The clock and the host belong here and nowhere else, so that the set itself is r
 """
 
 import os
-from dataclasses import dataclass
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -61,28 +61,16 @@ class TelemetryWriter:
             self._file.close()
 
 
-@dataclass(frozen=True)
-class Telemetry:
-    """The records of a telemetry file, by kind."""
+def load_telemetry(path: str | Path) -> dict[str, list[dict[str, Any]]]:
+    """Records of a telemetry file by kind, in their order; a last line that was cut off is left out.
 
-    records: tuple[dict[str, Any], ...]
-
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """The records of one kind, in the order of their iterations."""
-        return [record for record in self.records if record.get("kind") == kind]
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Telemetry":
-        """Read a telemetry file; a last line that was cut off is left out.
-
-        Raises:
-            ArtifactError: the file is missing or not telemetry.
-        """
-        path = Path(path)
-        try:
-            records = tuple(parse_json(line) for line in read_text(path).split("\n")[:-1])
-            if not all(isinstance(record, dict) for record in records):
-                raise ValueError("a line is not an object")
-        except (OSError, ValueError) as error:
-            raise ArtifactError(f"'{path}' is not a telemetry file: {error}.") from None
-        return cls(records)
+    Raises:
+        ArtifactError: the file is missing or not telemetry.
+    """
+    found = defaultdict[str, list[dict[str, Any]]](list)
+    try:
+        for record in map(parse_json, read_text(Path(path)).split("\n")[:-1]):
+            found[record["kind"]].append(record)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise ArtifactError(f"'{path}' is not a telemetry file: {error}.") from None
+    return found

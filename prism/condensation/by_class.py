@@ -21,7 +21,7 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import Telemetry, TelemetryWriter, telemetry_path
+from prism.artifacts.telemetry import TelemetryWriter, load_telemetry, telemetry_path
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
@@ -109,10 +109,10 @@ def condense_on(
         with closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
             telemetry.keep(0)
             telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
-            parts = [Telemetry.load(telemetry_path(path)) for path in paths]
+            parts = [load_telemetry(telemetry_path(path)) for path in paths]
             for record in _joined_records(parts, [len(share) * order.config.vpc for share in every]):
                 telemetry.write(**record)
-            telemetry.write("unseen", iteration=len(parts[0].of_kind("step")), **condensed.source["unseen"])
+            telemetry.write("unseen", iteration=len(parts[0]["step"]), **condensed.source["unseen"])
             telemetry.sync()
         condensed.save(order.output)
         run_path(order.output).unlink()
@@ -146,20 +146,20 @@ def _joined_set(found: dict[Path, range], setup: Setup, source: dict[str, Any]) 
     return CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
 
 
-def _joined_records(parts: list[Telemetry], videos: list[int]) -> Iterator[dict[str, Any]]:
+def _joined_records(parts: list[dict[str, Any]], videos: list[int]) -> Iterator[dict[str, Any]]:
     """Records of one run, joined from shares of so many videos; without the numbers of all classes at a time.
 
     Those are the energy between classes, the spread of cosines, and the numbers of an objective.
     """
-    for steps in zip(*(part.of_kind("step") for part in parts), strict=True):
+    for steps in zip(*(part["step"] for part in parts), strict=True):
         total = {key: sum(step[key] for step in steps) for key in ("loss", "seconds")}
         joined = {key: steps[0][key] for key in ("kind", "iteration", "lr")} | total
         keyframes = sum(step["keyframes"] * num for step, num in zip(steps, videos, strict=True)) / sum(videos)
         yield joined | {"between_class": None, "keyframes": keyframes}
     for part, before in zip(parts, accumulate(videos, initial=0), strict=False):
-        for record in part.of_kind("insertion"):
+        for record in part["insertion"]:
             yield record | {"video": record["video"] + before}
-    ends = [part.of_kind("end")[-1] for part in parts]
+    ends = [part["end"][-1] for part in parts]
     yield {
         "kind": "end",
         "seconds": sum(end["seconds"] for end in ends),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from prism.artifacts.telemetry import Telemetry, TelemetryWriter
+from prism.artifacts.telemetry import TelemetryWriter, load_telemetry
 from prism.errors import ArtifactError, DivergedError
 
 
@@ -22,20 +22,20 @@ def test_records_come_back_in_order_and_by_kind(tmp_path):
     writer.write("step", iteration=0, loss=1 / 3)
     writer.write("step", iteration=1, loss=0.5)
     writer.close()
-    telemetry = Telemetry.load(tmp_path / "t")
-    assert [record["kind"] for record in telemetry.records] == ["start", "step", "step"]
-    assert telemetry.of_kind("step")[0] == {"kind": "step", "iteration": 0, "loss": 1 / 3}
-    assert telemetry.of_kind("nothing") == []
+    telemetry = load_telemetry(tmp_path / "t")
+    assert {kind: len(records) for kind, records in telemetry.items()} == {"start": 1, "step": 2}
+    assert telemetry["step"][0] == {"kind": "step", "iteration": 0, "loss": 1 / 3}
+    assert telemetry["nothing"] == []
 
 
 def test_what_was_written_after_the_checkpoint_is_cut_off(tmp_path):
     kept = write(tmp_path / "t", range(3))
     write(tmp_path / "t", range(3, 6), kept)
     write(tmp_path / "t", range(3, 5), kept)
-    assert [r["iteration"] for r in Telemetry.load(tmp_path / "t").of_kind("step")] == [0, 1, 2, 3, 4]
+    assert [r["iteration"] for r in load_telemetry(tmp_path / "t")["step"]] == [0, 1, 2, 3, 4]
     # Keeping more than the file holds adds no zero bytes.
     write(tmp_path / "t", [5], keep_bytes=10_000)
-    assert [r["iteration"] for r in Telemetry.load(tmp_path / "t").of_kind("step")] == [0, 1, 2, 3, 4, 5]
+    assert [r["iteration"] for r in load_telemetry(tmp_path / "t")["step"]] == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
@@ -43,14 +43,14 @@ def test_a_last_line_that_was_cut_off_is_left_out(tmp_path):
     whole = (tmp_path / "t").read_bytes()
     for cut in range(1, 10):
         (tmp_path / "t").write_bytes(whole[:-cut])
-        assert len(Telemetry.load(tmp_path / "t").records) == 2
+        assert len(load_telemetry(tmp_path / "t")["step"]) == 2
 
 
 @pytest.mark.parametrize("content", [b"not json\n", b"[1]\n", b"\xff\n", b"[" * 100_000 + b"\n", b"3\n"])
 def test_a_file_that_is_not_telemetry_is_refused(tmp_path, content):
     (tmp_path / "t").write_bytes(content)
     with pytest.raises(ArtifactError, match="not a telemetry file"):
-        Telemetry.load(tmp_path / "t")
+        load_telemetry(tmp_path / "t")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -60,4 +60,4 @@ def test_a_number_that_is_not_finite_is_named_when_its_record_is_written(tmp_pat
     with pytest.raises(DivergedError, match=r"the step of iteration 5 is not finite: \{'energy': (nan|inf)\}"):
         writer.write("step", iteration=5, loss=1.0, energy=value)
     writer.close()
-    assert [record["iteration"] for record in Telemetry.load(tmp_path / "t").records] == [4]
+    assert [record["iteration"] for record in load_telemetry(tmp_path / "t")["step"]] == [4]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from settings import PAPER
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.artifacts.telemetry import load_telemetry, telemetry_path
 from prism.condensation.by_class import ClassOrder, shares
 from prism.condensation.condense import condense, condense_classes, resolve
 from prism.condensation.loop import Step
@@ -84,20 +84,20 @@ def test_the_telemetry_of_the_classes_is_that_of_one_run(uneven, executor, tmp_p
     monkeypatch.setattr(sys.modules["prism.condensation.by_class"], "MOST_SHARES", most)
     condense(uneven, output=tmp_path / "whole", **TINY)
     condense(uneven, output=tmp_path / "set", executor=executor, **TINY)
-    whole, merged = (Telemetry.load(telemetry_path(tmp_path / name)) for name in ("whole", "set"))
+    whole, merged = (load_telemetry(telemetry_path(tmp_path / name)) for name in ("whole", "set"))
     places = [
-        {(record["iteration"], record["video"], record["frame"]) for record in run.of_kind("insertion")}
+        {(record["iteration"], record["video"], record["frame"]) for record in run["insertion"]}
         for run in (merged, whole)
     ]
     assert places[0] == places[1] != set()
-    for found, wanted in zip(merged.of_kind("step"), whole.of_kind("step"), strict=True):
+    for found, wanted in zip(merged["step"], whole["step"], strict=True):
         assert found["loss"] == pytest.approx(wanted["loss"], rel=1e-6)
         assert found["keyframes"] == pytest.approx(wanted["keyframes"])
         assert found["between_class"] is None
-    ends = [telemetry.of_kind("end")[0]["keyframes"] for telemetry in (merged, whole)]
+    ends = [telemetry["end"][0]["keyframes"] for telemetry in (merged, whole)]
     assert ends[0] == ends[1]
-    assert [record["kind"] for record in merged.records[:2]] == ["start", "step"]
-    assert len(merged.of_kind("step")) == TINY["iterations"]
+    assert list(merged)[:2] == ["start", "step"]
+    assert len(merged["step"]) == TINY["iterations"]
 
 
 def test_nothing_is_left_beside_a_merged_set_and_a_class_is_a_set_of_its_own(

@@ -10,7 +10,7 @@ from settings import PAPER
 from torch import nn
 
 from prism.artifacts.encodings.sparse import Float32
-from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.artifacts.telemetry import load_telemetry, telemetry_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.objectives import DistributionMatching, MatchLoss, Objective
@@ -80,7 +80,7 @@ class Watching(DistributionMatching):
 def test_the_numbers_of_an_objective_are_recorded_and_those_of_the_paper_leave_a_set_as_it_is(store, tmp_path):
     made = condense(store, objective=Watching(), output=tmp_path / "set", **TINY)
     assert made.source["config"]["objective"] == f"{__name__}:Watching"
-    steps = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("step")
+    steps = load_telemetry(telemetry_path(tmp_path / "set"))["step"]
     assert all(0 < step["largest"] < step["loss"] and step["between_class"] is None for step in steps)
     exact = condense(store, **TINY)
     assert "objective" not in exact.source["config"]

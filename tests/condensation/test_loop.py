@@ -20,7 +20,7 @@ from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.artifacts.telemetry import load_telemetry, telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import recorder
 from prism.condensation.condense import check_finite, condense, finished_set
@@ -187,11 +187,11 @@ def test_random_insertion_is_drawn_anew_in_every_iteration(store):
 
 
 def steps_of(output: Path) -> list[dict]:
-    return Telemetry.load(telemetry_path(output)).of_kind("step")
+    return load_telemetry(telemetry_path(output))["step"]
 
 
 def insertions_of(output: Path) -> list[dict]:
-    return Telemetry.load(telemetry_path(output)).of_kind("insertion")
+    return load_telemetry(telemetry_path(output))["insertion"]
 
 
 @pytest.mark.parametrize("insertion", ["gradient", "random", "l2"])
@@ -230,8 +230,8 @@ def test_the_set_is_the_last_iterations_videos_in_units_of_pixels(store):
 def test_telemetry_tells_the_whole_run(store, tmp_path):
     output = tmp_path / "set"
     condensed = run_tiny(store, output)
-    telemetry = Telemetry.load(telemetry_path(output))
-    (start,), (end,) = telemetry.of_kind("start"), telemetry.of_kind("end")
+    telemetry = load_telemetry(telemetry_path(output))
+    (start,), (end,) = telemetry["start"], telemetry["end"]
     assert start["config"] == condensed.source["config"]
     assert {"host", "date", "torch", "store"} <= start.keys()
     assert [step["iteration"] for step in steps_of(output)] == list(range(8))

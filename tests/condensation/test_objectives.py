@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from settings import CPU, PAPER, setup_of, started
 from torch import nn
 
-from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.artifacts.telemetry import load_telemetry, telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of
@@ -175,7 +175,7 @@ def test_videos_that_have_grown_beyond_numbers_say_so_and_give_no_set(store, tmp
 def test_a_run_is_scored_at_its_start_every_so_often_and_at_its_end_as_it_is_stored(store, tmp_path, monkeypatch):
     monkeypatch.setattr(verb, "SCORED_EVERY", 2)
     condensed = condense(store, output=tmp_path / "set", device="cpu", storage="h264", **TINY)
-    found = Telemetry.load(telemetry_path(tmp_path / "set")).of_kind("unseen")
+    found = load_telemetry(telemetry_path(tmp_path / "set"))["unseen"]
     assert [record["iteration"] for record in found] == [0, 2, 4]
     last = {key: value for key, value in found[-1].items() if key not in ("kind", "iteration")}
     assert last == condensed.source["unseen"]

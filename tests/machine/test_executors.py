@@ -19,7 +19,7 @@ from settings import PAPER
 from videos import write_classes, write_numbered
 
 from prism.artifacts.results import NetworkRun, Result
-from prism.artifacts.telemetry import Telemetry, telemetry_path
+from prism.artifacts.telemetry import load_telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path
@@ -149,7 +149,7 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
     assert victim.returncode == -signal.SIGKILL
     assert output.read_bytes() == expected.to_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(output).name}
-    steps = Telemetry.load(telemetry_path(output)).of_kind("step")
+    steps = load_telemetry(telemetry_path(output))["step"]
     assert [step["iteration"] for step in steps] == list(range(TINY["iterations"]))
 
 
