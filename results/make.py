@@ -125,13 +125,28 @@ def table(court: str) -> str:
     )
 
 
+def as_others_count(court: str) -> str:
+    """The main rows in the measures of other benchmarks; empty while nothing was trained on all clips."""
+    means = {row: 100 * sample_of(found).mean for row in ROWS if (found := results_of(court, row))}
+    if "all" not in means:
+        return ""
+    lines = ["| | HLR | IOR | bits a class | clips a class |", "|---|---:|---:|---:|---:|"]
+    for row in ("random", "herding", "published", "two-quarter", "small"):
+        if row in means:
+            subject, classes = results_of(court, row)[0].subject, results_of(court, row)[0].data.num_classes
+            scores = f"{means['all'] - means[row]:.1f} | {means[row] - means['random']:.1f}"
+            bits = f"{8 * subject.num_bytes / classes:,.0f} | {subject.stored_clips / classes:g}"
+            lines.append(f"| {ROWS[row][0]} | {scores} | {bits} |")
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def page(text: str) -> str:
     """The page with its tables made again, each between two comments that name its court."""
     for court in sorted(path.name for path in RESULTS.iterdir() if path.is_dir()):
         start, end = f"<!-- {court} -->\n", f"<!-- /{court} -->"
         if start in text:
             before, rest = text.split(start, 1)
-            text = before + start + table(court) + end + rest.split(end, 1)[1]
+            text = before + start + table(court) + as_others_count(court) + end + rest.split(end, 1)[1]
     return text
 
 
