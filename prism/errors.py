@@ -1,4 +1,4 @@
-"""Everything that can go wrong because of what a user gave us.
+"""Errors that a user can cause, or has to know about.
 
 The command line prints the one sentence of a `PrismError` and exits with its `exit_code`; anything
 else that escapes is a defect of PRISM and shows its traceback.

@@ -42,7 +42,7 @@ ENTRIES = ("cache", "clips.csv", "damaged.csv", "frames.u8", "skipped.csv", "sto
 
 @dataclass(frozen=True)
 class ClipSource:
-    """Where a clip comes from: the video's path under the source, its window in video frames, its recording.
+    """Source of a clip: the video's path under the source, its window in video frames, its recording.
 
     Videos of one recording look alike. It is named where the source does so and the path does not.
     """

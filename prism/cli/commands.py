@@ -1,4 +1,4 @@
-"""How a function becomes a command of `prism`: its options from the verb, its defaults from recipes."""
+"""Making of commands: a function becomes one of `prism`: its options from the verb, its defaults from recipes."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ Workers = Annotated[int | None, WHOLE, PLACED]
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """How a verb runs. A command offers the options that its verb uses."""
+    """Options of a run of a verb. A command offers the options that its verb uses."""
 
     recipe: Annotated[list[Path] | None, FLAG] = None
     """TOML recipe with a table of this verb's options, or the name of one that prism recipes lists. Of several \

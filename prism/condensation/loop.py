@@ -22,7 +22,7 @@ from prism.networks.sgd import SGD
 
 @dataclass(frozen=True)
 class Step:
-    """What an iteration did; numbers stay on the device until they are read.
+    """Numbers of an iteration, which stay on the device until they are read.
 
     Attributes:
         losses: (C,) one for each class.
@@ -126,7 +126,7 @@ class Condensation:
         return conflict, proposed
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint must hold, beside the iteration: streams of randomness have no state."""
+        """Content of a checkpoint, beside the iteration: streams of randomness have no state."""
         momentum = {f"momentum.{i}": self.optimizer.momentum_buffers.get(part) for i, part in self.trained()}
         return self.videos.state() | {name: buffer for name, buffer in momentum.items() if buffer is not None}
 

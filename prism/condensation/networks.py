@@ -47,7 +47,7 @@ def number_format(config: Settings, device: torch.device) -> str:
 
 
 class Chunk:
-    """How many clips go through a network together: half as many from where memory runs out.
+    """Number of clips that go through a network together: half as many from where memory runs out.
 
     Args:
         size: clips at first.
@@ -156,7 +156,7 @@ class DrawnAhead:
 
 
 class RandomNetworks:
-    """The random network of each iteration, and what real clips are under it.
+    """Random network of each iteration, with the mean embeddings of real clips under it.
 
     Two calls are all that an objective needs: `draw(iteration)` gives the network, `real_clips(iteration)` the
     real clips, one class after the other. `class_means(iteration)` is what most make of both.

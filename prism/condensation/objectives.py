@@ -1,4 +1,4 @@
-"""Objectives: how the real and the synthetic clips of a class compare (paper, section 3.4), and held-out networks.
+"""Objectives: comparisons of real and synthetic clips of a class (paper, section 3.4), and held-out networks.
 
 Videos have more pixels than the networks of a training have features, so they can satisfy these and no other.
 """
@@ -36,7 +36,7 @@ class MatchLoss:
 
 
 class Objective:
-    """How real and synthetic clips compare; the base of custom objectives.
+    """Comparison of real and synthetic clips; the base of custom objectives.
 
     An objective is a value: its fields are its options. Most override `loss`, many `real` as well. One whose
     classes depend on each other, or that has gradients of its own, overrides `match`.
@@ -106,7 +106,7 @@ class DistributionMatching(Objective):
 
 @dataclass(frozen=True)
 class MatchScore:
-    """How near the mean embeddings of synthetic clips are to the real class means, on average over networks.
+    """Nearness of the mean embeddings of synthetic clips to the real class means, on average over networks.
 
     Attributes:
         loss: the summed squared distance, as a multiple of the energy between the classes: the common mean of all

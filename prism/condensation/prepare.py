@@ -1,4 +1,4 @@
-"""Before the first iteration: parts made once, a network built once, class means kept, and the learning rate.
+"""Preparation of a run: parts made once, a network built once, class means kept, and the learning rate.
 
 A loss sums over the features of an embedding, so its scale goes with the network, the size of the key-frames and
 the number of videos. Its largest curvature λ takes all of that in: gradient descent on a quadratic diverges from a
@@ -132,7 +132,7 @@ class Setup:
         return HeldOutNetworks(networks)
 
     def precompute(self, run: Run) -> None:
-        """Compute what later runs can share: the class means of all iterations, if the objective reads them."""
+        """Compute the class means of all iterations, which later runs share, if the objective reads them."""
         if type(self.objective).real is Objective.real:
             networks, first = self.networks(pick_device(run.device)), self.method.preparation(self.config)
             iterations = range(first + self.config.iterations)

@@ -129,7 +129,7 @@ class RunRecorder:
             )
 
     def save_checkpoint(self) -> None:
-        """Put everything on disk that the next iteration depends on, if it can go on from there."""
+        """Write a checkpoint, if the next iteration can go on from there."""
         self.store.check_unchanged()
         tensors = self.run.tensors()
         if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:

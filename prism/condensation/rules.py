@@ -18,7 +18,7 @@ from prism.machine.devices import send
 
 @dataclass(frozen=True)
 class Conflict:
-    """How the gradient of each frame relates to those of the key-frames around it.
+    """Relation of the gradient of each frame to those of the key-frames around it.
 
     Attributes:
         mask: (V, T) bool, the key-frames as they stand.
@@ -72,7 +72,7 @@ class InsertionState:
 
 
 class InsertionRule(ABC):
-    """Which frames become key-frames; the base of custom rules. Its fields are its options.
+    """Choice of the frames that become key-frames; the base of custom rules. Its fields are its options.
 
     Attributes:
         inserts: False for a rule that never proposes a frame, so that nothing is measured for it.
@@ -111,7 +111,7 @@ class GradientConflict(InsertionRule):
 
 @dataclass(frozen=True)
 class RandomPositions(InsertionRule):
-    """As many frames of each video as `GradientConflict` proposes, at random places (paper, ablation B)."""
+    """Random frames, as many of each video as `GradientConflict` proposes (paper, ablation B)."""
 
     epsilon: float = 0.0
     independent_classes = True

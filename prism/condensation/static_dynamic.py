@@ -95,7 +95,7 @@ class StaticDynamic(Method):
         return self.static_iterations
 
     def holds_frames(self, config: Settings, iteration: int) -> bool:
-        """While the static images are learned."""
+        """Whether the static images are still learned."""
         return iteration < self.static_iterations
 
     def start(

@@ -1,4 +1,4 @@
-"""Synthetic videos: what is trainable in one, and how it renders. Key-frames are the paper's (section 3.1)."""
+"""Synthetic videos: their trainable parts and their rendering. Key-frames are the paper's (section 3.1)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -83,12 +83,12 @@ class Videos(ABC):
             part.copy_(state[name])
 
     def stored(self, encode: Encode, iteration: int) -> Any:
-        """What a set holds of the finished videos; by default every frame as it is rendered then, encoded."""
+        """Content of a set of the finished videos; by default every frame as it is rendered then, encoded."""
         return encode(self.render(iteration), torch.ones_like(self.mask), 1)
 
 
 class Method(ABC):
-    """What synthetic videos are made of; the base of custom methods. Its fields are its options.
+    """Representation of synthetic videos; the base of custom methods. Its fields are its options.
 
     Attributes:
         fixed: the options that the method does not leave open: without them it would be another one.

@@ -309,7 +309,7 @@ class Evaluation:
         return loss, {metric: guessed_right(outputs, labels, GUESSES[metric]) for metric in metrics}
 
     def training_flip(self, seed: int) -> bool | Tensor:
-        """Which training clips are mirrored, as `prism.networks.training.train` takes it."""
+        """Training clips that are mirrored, as `prism.networks.training.train` takes it."""
         when, subject = self.config.flip, self.data.subject
         if when == "protocol":
             of_earlier_work = "never" if subject.kind == "condensed" else "once"

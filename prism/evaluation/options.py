@@ -69,7 +69,7 @@ with all its quirks, for numbers beside theirs. Both score a network after its l
 
     @property
     def schedule(self) -> Schedule:
-        """How each network is trained."""
+        """Schedule by which each network is trained."""
         return Schedule(
             self.epochs,
             self.batch_size,

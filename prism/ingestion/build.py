@@ -123,7 +123,7 @@ def ingest(
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be decoded into which bytes; `videos` are in the order of the store."""
+    """Videos to decode, and the bytes of each; `videos` are in the order of the store."""
 
     config: IngestConfig
     listing: Listing

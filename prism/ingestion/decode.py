@@ -117,7 +117,7 @@ def read_clips(
 
 @dataclass
 class _Scan:
-    """What a reading gave: the runs of frames without damage, and the frames that were wanted."""
+    """Result of a reading: the runs of frames without damage, and the frames that were wanted."""
 
     video_frames: int
     runs: list[range]

@@ -126,18 +126,18 @@ def few(items: Sequence[str]) -> str:
 
 
 def counted(items: Sequence[str]) -> str:
-    """How many things there are, and the first few."""
+    """Number of things, and the first few."""
     return f"{len(items):,} ({few(items)})"
 
 
 def suffixes(names: Iterable[str]) -> str:
-    """How many names have each suffix, the most frequent first."""
+    """Number of names of each suffix, the most frequent first."""
     counts = Counter(os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
     return few([f"{count:,} {suffix}" for suffix, count in counts.most_common()])
 
 
 def why_skipped(skipped: Mapping[str, str]) -> str:
-    """How many paths are skipped for each kind of reason, the most frequent first."""
+    """Number of paths skipped for each kind of reason, the most frequent first."""
     kinds = defaultdict[str, list[str]](list)
     for path in sorted(skipped):
         # Reasons that differ in numbers and names alone are of one kind, which the first stands for.

@@ -102,7 +102,7 @@ def _named(names: Sequence[str]) -> str:
 
 
 def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
-    """What to do about a source in which a layout finds no video."""
+    """Advice for a source in which a layout finds no video."""
     if not LAYOUTS.is_builtin(config.layout):
         return f"layout {LAYOUTS.name_of(config.layout)} finds no videos in source '{source}'."
     if listing.skipped:

@@ -1,4 +1,4 @@
-"""Where networks run, with how many threads, and what of its memory the process keeps."""
+"""Devices: the choice of one, repeatable arithmetic on it, and the memory that the process keeps."""
 
 import contextlib
 import ctypes
@@ -124,7 +124,7 @@ def deterministic(device: "torch.device") -> Iterator[None]:
 
 
 def rounding(device: "torch.device") -> list[str | bool]:
-    """What decides how a device rounds, beside the versions; of a CPU only that it is one."""
+    """Settings that decide how a device rounds, beside the versions; of a CPU only that it is one."""
     import torch
 
     if device.type != "cuda":

@@ -1,4 +1,4 @@
-"""Where independent items are computed: in this process, one after the other, or by an executor.
+"""Computation of independent items, in this process or by an executor.
 
 An executor is any `concurrent.futures.Executor`, whose threads, processes or machines see the same files. The
 function that it calls must be one that can be pickled.

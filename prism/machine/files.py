@@ -29,7 +29,7 @@ def beside(path: Path, name: str) -> Path:
 
 
 def partial_path(path: Path) -> Path:
-    """Where the unfinished `path` is written, so that a rename completes it."""
+    """Place where the unfinished `path` is written, so that a rename completes it."""
     return beside(path, ".{}.partial")
 
 

@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, machine, command and date."""
+"""Provenance of a result: versions, machine, command and date."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""How a verb runs: what it writes, where it computes, and what it shows. None of it changes the result."""
+"""Run of a verb: its output, device and progress, none of which changes the result."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor

@@ -1,4 +1,4 @@
-"""Untrusted text is read, and JSON and CSV written: equal values give equal text."""
+"""Reading of untrusted text, and writing of JSON and CSV: equal values give equal text."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def delimiter_of(text: str) -> str:
-    """What separates the cells of a CSV file, by its first line: a comma, or a semicolon as spreadsheets write."""
+    """Separator of the cells of a CSV file, by its first line: a comma, or a semicolon as spreadsheets write."""
     header = text.partition("\n")[0]
     return ";" if header.count(";") > header.count(",") else ","
 

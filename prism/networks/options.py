@@ -19,7 +19,7 @@ NETWORKS = Parts(
 
 @dataclass(frozen=True)
 class Schedule:
-    """How a network is trained.
+    """Schedule of the training of a network.
 
     Attributes:
         epochs: passes over the training clips; the learning rate drops to a tenth halfway.

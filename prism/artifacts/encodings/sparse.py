@@ -115,7 +115,7 @@ def _places(mask: Tensor) -> dict[str, Tensor]:
 
 
 def _offsets(counts: Tensor) -> Tensor:
-    """Where each of V videos begins, and the last one ends, from the images of each: (V + 1,) int64."""
+    """Beginnings of V videos, and the end of the last one, from the images of each: (V + 1,) int64."""
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
 
 
