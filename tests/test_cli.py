@@ -170,7 +170,6 @@ MISTAKES = {
     "vpc 0": ("condense {store} -o {at}/out --vpc 0", "condense.vpc = 0, but it must be at least 1"),
     "vpc too large": ("condense {store} -o {at}/out --vpc 5", "class 'class0' has 4 training clips"),
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
-    "option of another verb": ("condense {store} -o {at}/out --epoch 3", "Unknown option: --epoch."),
     "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean --iterations?"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),
     "no output": ("condense {store}", "parameter --output requires an argument."),
@@ -191,7 +190,6 @@ MISTAKES = {
         "but convnet3d does not have that option",
     ),
     "export over another folder": ("export {set} -o {at}/empty --overwrite", "so it is not overwritten"),
-    "unknown format": ("export {set} -o {at}/out --to gfi", "Did you mean 'gif'?"),
     "info on nothing": ("info {at}/missing", "does not exist"),
     "info on text": ("info {at}/file", "is a file of another kind, not a condensed set"),
 }

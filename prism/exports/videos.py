@@ -43,7 +43,6 @@ class Loss:
     squares: float = 0.0
 
     def add(self, clip: Tensor, shown: Tensor) -> None:
-        """Compare a clip with what readers see of it."""
         self.num_values += clip.numel()
         self.squares += float((clip - shown).double().square().sum())
 

@@ -76,12 +76,11 @@ def ingest(
 
     Args:
         source: a folder (`<class>/<video>`, or `{train,val,test}/<class>/<video>`; a video is a file or a
-            folder of frames), a CSV file with the columns path, label, and perhaps split and group, or with an
-            official layout the folder of the data set. Or an object, or one for each split by its name: pairs of
-            frames and label, or tables with `video`, `label` and perhaps `group`, the recording. Frames are
-            (T, H, W, 3) or (T, 3, H, W), whole numbers of 0..255 or floats of 0..1; labels are names, or numbers
-            that the object may name (`features` of Hugging Face, `classes` of torchvision). All is written beside
-            the output until it is decoded, and such a run starts again after a kill.
+            folder of frames), a CSV file with the columns path, label, and perhaps split and group, or the folder
+            of an official layout. Or an object, or one for each split by its name, of pairs of frames and label,
+            or of tables with `video`, `label` and perhaps `group`, the recording. Frames are (T, H, W, 3) or
+            (T, 3, H, W), whole numbers of 0..255 or floats of 0..1; labels are names, or numbers that the object
+            may name (`features`, `classes`). After a kill a run with an object starts again.
         output: the store's folder; it appears when it is complete.
         config: length, stride and size of clips, windows and splits.
         run: how it runs. Its executor gets `pool.SHARD_VIDEOS` videos in one item.
@@ -132,12 +131,12 @@ class Plan:
 
     @cached_property
     def stamps(self) -> list[str]:
-        """For every video a digest of its files' names, sizes and times when the run began."""
+        """Digest of the names, sizes and times of each video's files when the run began."""
         return [_stamp(video.path) for video in self.videos]
 
     @cached_property
     def offsets(self) -> list[int]:
-        """For every video the byte where its slots start, and at the end their whole size."""
+        """Byte where the slots of each video start, and at the end their whole size."""
         clip_bytes = self.config.num_frames * 3 * self.config.size**2
         slots = {"train": self.config.clips_per_video, "val": 1, "test": 1 + self.config.random_test_windows}
         return [clips * clip_bytes for clips in accumulate((slots[v.split] for v in self.videos), initial=0)]

@@ -126,7 +126,7 @@ class _Scan:
 
 
 class _Video:
-    """A video file, whose packets are read at once. It is refused by what it says of itself, then by its frames.
+    """A video file, whose packets are read at once.
 
     Attributes:
         num_frames: packets that show a frame.
@@ -329,7 +329,7 @@ def _rate(declared: Fraction | None, span: Fraction, num_frames: int) -> Fractio
 
 
 def _early_end(container: "InputContainer", stream: "VideoStream", end: float) -> str:
-    """A sentence, if the video ends before nine tenths of the seconds that its header promises."""
+    """Message about a video that ends before nine tenths of the seconds that its header promises; else empty."""
     unit, declared = stream.time_base or Fraction(1, 25), stream.average_rate or stream.guessed_rate
     promised = float(stream.duration * unit) if stream.duration else (container.duration or 0) / av.time_base
     if container.format.name == "avi" and declared:

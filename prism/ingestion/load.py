@@ -36,17 +36,16 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
     known = inspect.signature(VideoDataset).parameters.keys() - {"source"}
     if unknown := min(options.keys() - known - names, default=""):
         raise ConfigError(f"unknown key 'load.{unknown}'.{nearest(unknown, sorted(known | names))}")
-    ingesting = {key: value for key, value in options.items() if key in names}
-    others: dict[str, Any] = {key: value for key, value in options.items() if key in known}
+    ingesting = {key: options.pop(key) for key in names & options.keys()}
     is_store = (path / "store.json").exists()
     if path.suffix.lower() == ".csv" or (path.is_dir() and not is_store):
         # Where a folder names no splits, all of its videos are training videos.
         config = with_options(IngestConfig(val_fraction=0.0, test_fraction=0.0), ingesting)
         with tempfile.TemporaryDirectory() as folder:
             store = ingest(path, Path(folder) / "store", config, progress=False)
-            others["in_memory"] = True
-            return VideoDataset(store, **others)
+            options["in_memory"] = True
+            return VideoDataset(store, **options)
     if ingesting:
         kind = "store" if is_store else "condensed set"
         raise ConfigError(f"{min(ingesting)} is an option for videos, but '{path}' is a {kind}. Leave it out.")
-    return VideoDataset(ClipStore.open(path) if is_store else CondensedSet.load(path), **others)
+    return VideoDataset(ClipStore.open(path) if is_store else CondensedSet.load(path), **options)

@@ -239,14 +239,17 @@ def test_h264_is_read_by_time_without_decoding_what_is_before(kinds, monkeypatch
     assert 4 <= len(packets) < 20
 
 
+def clip_of(folder: Path, picture: np.ndarray, size: int) -> np.ndarray:
+    """A clip of two frames that show the same."""
+    for k in range(2):
+        Image.fromarray(picture).save(folder / f"{k}.png")
+    return read(folder, Window(0, 1), num_frames=2, size=size)[1][0]
+
+
 def test_frames_are_rgb_resized_on_the_short_side_and_cropped_in_the_centre(tmp_path):
     picture = np.zeros((48, 96, 3), np.uint8)
     picture[:, :24], picture[:, 24:72], picture[:, 72:] = (255, 0, 0), (0, 0, 255), (0, 255, 0)
-    folder = tmp_path / "video"
-    folder.mkdir()
-    for k in range(2):
-        Image.fromarray(picture).save(folder / f"{k}.png")
-    clip = read(folder, Window(0, 1), num_frames=2, size=16)[1][0]
+    clip = clip_of(tmp_path, picture, 16)
     assert clip.shape == (2, 3, 16, 16)
     assert clip.dtype == np.uint8
     # The filter reaches past the crop, as it does when the whole picture is resized first.
@@ -279,11 +282,7 @@ def test_a_display_matrix_that_is_no_quarter_turn_changes_nothing(matrix):
 def test_shrinking_does_not_alias(tmp_path):
     stripes = np.zeros((256, 256, 3), np.uint8)
     stripes[:, ::2] = 255
-    folder = tmp_path / "video"
-    folder.mkdir()
-    for k in range(2):
-        Image.fromarray(stripes).save(folder / f"{k}.png")
-    inner = read(folder, Window(0, 1), num_frames=2, size=30)[1][0][..., 2:-2]
+    inner = clip_of(tmp_path, stripes, 30)[..., 2:-2]
     assert np.ptp(inner) <= 8
     assert abs(inner.mean() - 127.5) < 3
 
