@@ -298,13 +298,12 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
     """The encoding that a file names, its metadata, and its tensors."""
     if not path.exists():
         raise ArtifactError(f"'{path}' does not exist.")
-    foreign = f"'{path}' is not a condensed set"
     try:
         if (kind := kind_of(path)) not in (SET, TENSORS):
             raise ArtifactError(f"'{path}' is {kind}, not a condensed set. prism condense or select makes one.")
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = parse_json((file.metadata() or {}).get("prism", "{}"))
-            check_format(metadata, FORMAT, VERSION, f"{foreign}: its metadata", f"'{path}'")
+            check_format(metadata, FORMAT, VERSION, path)
             # A damaged name may be of a type that no mapping can look up.
             if (name := metadata.get("encoding", KeyFrameEncoding.NAME)) not in list(known):
                 said = f"'{path}' has the encoding {name!r}, but this PRISM reads {', '.join(known)}."
@@ -312,7 +311,7 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
                 raise ArtifactError(f"{said} Update, or read a custom one in Python, as in {own}.")
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError, ValueError) as error:
-        raise ArtifactError(f"{foreign}, or is truncated: {error}.") from None
+        raise ArtifactError(f"'{path}' is not a condensed set, or is truncated: {error}.") from None
     labels = tensors.get("labels", torch.empty(0))
     if labels.dtype != torch.int32 or labels.dim() != 1:
         raise ArtifactError(f"'{path}' has no tensor 'labels' of int32.")

@@ -30,13 +30,13 @@ def kind_of(path: Path) -> str:
     return "a file of another kind"
 
 
-def check_format(content: Any, name: str, version: int, foreign: str, what: str, remedy: str = "") -> None:
-    """Refuse another format, or another version; `foreign` and `what` are the subjects of the two sentences."""
+def check_format(content: Any, name: str, version: int, path: Path) -> None:
+    """Refuse the content of a file of another format, or of another version of it."""
     if not isinstance(content, dict) or content.get("format") != name:
-        raise ArtifactError(f"{foreign} does not say format '{name}'.")
-    if content.get("version") != version:
-        found = f"{what} has format version {content.get('version')!r}, but this PRISM reads {version}."
-        raise ArtifactError(f"{found} Update prism-condense{remedy}.")
+        raise ArtifactError(f"'{path}' is not of the format '{name}'.")
+    if (found := content.get("version")) != version:
+        said = f"'{path}' has format version {found!r}, but this PRISM reads {version}."
+        raise ArtifactError(f"{said} Update prism-condense, or make it again.")
 
 
 def typed(kind: Any, value: Any, name: str = "it") -> Any:

@@ -273,9 +273,8 @@ class Result:
                 raise ArtifactError(f"'{path}' is {found}, not a result. prism evaluate makes one.")
             content = parse_json(read_text(path))
         except (OSError, ValueError) as error:
-            problem = error.strerror if isinstance(error, OSError) else error
-            raise ArtifactError(f"'{path}' is not a result, or is damaged: {problem}.") from None
-        check_format(content, "prism-result", VERSION, f"'{path}' is not a result: it", f"'{path}'")
+            raise ArtifactError(f"'{path}' is not a result, or is damaged: {error}.") from None
+        check_format(content, "prism-result", VERSION, path)
         try:
             parts = {key: value for key, value in content.items() if key not in ("format", "version", "summary")}
             result = typed(Result, parts)

@@ -319,8 +319,7 @@ def _read_header(path: Path) -> StoreHeader:
         content = parse_json(read_text(path / "store.json"))
     except (OSError, ValueError) as error:
         raise ArtifactError(f"store '{path}' has an unreadable store.json: {error}.") from None
-    foreign = f"'{path}' is not a clip store: its store.json"
-    check_format(content, FORMAT, VERSION, foreign, f"store '{path}'", ", or ingest it again")
+    check_format(content, FORMAT, VERSION, path / "store.json")
     try:
         del content["format"], content["version"]
         return typed(StoreHeader, content)

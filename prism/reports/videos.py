@@ -82,7 +82,6 @@ class Tile:
     """
 
     class_name: str
-    is_real: bool
     rank: int
     load: Callable[[], Tensor]
     caption: str
@@ -149,7 +148,7 @@ def _real_tiles(store: ClipStore) -> Iterator[Tile]:
         for place in (clips.labels == label).nonzero().flatten().tolist()[:1]:
             alt = f"First real training clip of class {name}, playing"
             about = "real clip", "first of the class", alt, store.size, shown
-            yield Tile(name, True, 0, partial(clips.frames.__getitem__, place), *about)
+            yield Tile(name, 0, partial(clips.frames.__getitem__, place), *about)
 
 
 def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
@@ -163,7 +162,7 @@ def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
         about = partial(_rendered, condensed, video), name, note, alt, condensed.size, shown, tuple(marks[:shown])
-        yield Tile(condensed.classes[label], False, ranks[label], *about)
+        yield Tile(condensed.classes[label], ranks[label], *about)
         ranks[label] += 1
 
 

@@ -157,7 +157,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated frames": (lambda s: cut(s / "frames.u8", 1), "a changed frames.u8"),
     "edited clips.csv": (lambda s: change_byte(s / "clips.csv"), "changed clips.csv"),
     "edited frames": (lambda s: change_byte(s / "frames.u8"), "a changed frames.u8"),
-    "store.json is a list": (lambda s: (s / "store.json").write_text("[]"), "not a clip store"),
+    "store.json is a list": (lambda s: (s / "store.json").write_text("[]"), "not of the format"),
     "newer version": (lambda s: edit_header(s, version=2), "version 2, but this PRISM reads 1"),
     "no flip": (lambda s: edit_header(s, flip=None), "'flip' is missing. Ingest it again"),
     "classes are not sorted": (lambda s: edit_header(s, classes=["größer", "drehen, links"]), "'classes' is ("),
