@@ -120,12 +120,6 @@ class Sample:
         return fmean(self.means.values())
 
     @property
-    def error(self) -> float | None:
-        """The standard error of the mean over the sets; None for one set."""
-        found = of_mean(list(self.means.values()))
-        return found and found.error
-
-    @property
     def spread(self) -> float | None:
         """The standard error behind ±: over sets, or of one set over its networks; None for one network."""
         (scores, *_) = self.scores.values()

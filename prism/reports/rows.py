@@ -92,24 +92,17 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
 
 
 def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
-    """The results apart where two sets have the same seeds: something that they do not record made them differ."""
-    known: dict[str, list[str]] = {}
-
-    def number(one: Result) -> int:
-        subject = one.subject
-        prints = known.setdefault(canonical_json([subject.config.get(name) for name in SEEDS]), [])
-        if subject.fingerprint not in prints:
-            prints.append(subject.fingerprint)
-        return prints.index(subject.fingerprint)
-
-    return grouped(results, number)
+    """The results, or those of each set where two have the same seeds: something unrecorded made them differ."""
+    seeds = {canonical_json([one.subject.config.get(name) for name in SEEDS]) for one in results}
+    sets = grouped(results, lambda one: one.subject.fingerprint)
+    return [list(results)] if len(seeds) == len(sets) else sets
 
 
 def best_of(rows: Sequence[Row]) -> Row | None:
     """The row with the highest mean, floor and ceiling aside; of several sets, where there is one such row."""
     sets = [row for row in rows if not row.role]
     # The best of several single sets would be the luckiest.
-    several = [row for row in sets if row.sample.error is not None and row.first.subject.kind != "store"]
+    several = [row for row in sets if len(row.sample.scores) > 1 and row.first.subject.kind != "store"]
     return max(several or sets, key=lambda row: row.sample.mean, default=None)
 
 
@@ -216,6 +209,6 @@ def conclusion_of(rows: Sequence[Row]) -> str:
         if limits:
             limit = max(limits)
             places.append(f"{'' if lies_so(score, limit) else 'not '}{word} the {role} ({100 * limit:.1f} %)")
-    which = "set is" if best.sample.error is None else "sets over seeds are"
+    which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
     metric, where = HEADINGS[best.first.metrics[0]], f", {' and '.join(places)}" if places else ""
     return f"The best {which} “{best.first.label}”: {metric} {best.sample.in_percent} %{where}."

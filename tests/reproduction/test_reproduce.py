@@ -230,8 +230,8 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
     means, of_floor = ([fmean(some) for some in each.values()] for each in (scores, of_floor))
     error, lead = stdev(means) / 3**0.5, of_mean([a - b for a, b in zip(means, of_floor, strict=True)])
     assert (ours.ours.scores, ours.lead) == (scores, lead)
-    assert (ours.ours.mean, ours.ours.error) == pytest.approx((fmean(means), error))
-    assert floor.lead is whole.lead is whole.ours.error is None
+    assert (ours.ours.mean, ours.ours.spread) == pytest.approx((fmean(means), error))
+    assert floor.lead is whole.lead is None
     markdown = found.to_markdown()
     assert f"| {100 * fmean(means):.1f} ± {100 * error:.1f} (3 × 2) | " in markdown
     assert f"± {100 * whole.ours.spread:.1f} (2) | – |" in markdown

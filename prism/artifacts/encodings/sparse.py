@@ -177,16 +177,13 @@ class H264(KeyFrameEncoding):
         images = list[Tensor]()
         with deterministic(videos.device):
             for video in videos.tolist():
-                levels = decompress(self._packets_of(video), self._image_size)
+                first, last = self.tensors["offsets"][video : video + 2].tolist()
+                sizes = self.tensors["packet_sizes"]
+                start, own = int(sizes[:first].sum()), sizes[first:last].tolist()
+                packets = self.tensors["packets"][start : start + sum(own)].split(own)
+                levels = decompress([packet.numpy().tobytes() for packet in packets], self._image_size)
                 images.append(levels * self.tensors["scale"][video] + self.tensors["minimum"][video])
         return torch.cat(images)
-
-    def _packets_of(self, video: int) -> list[bytes]:
-        first, last = self.tensors["offsets"][video : video + 2].tolist()
-        sizes = self.tensors["packet_sizes"]
-        start, own = int(sizes[:first].sum()), sizes[first:last].tolist()
-        packets = self.tensors["packets"][start : start + sum(own)].split(own)
-        return [packet.numpy().tobytes() for packet in packets]
 
     def _image_problem(self) -> str | None:
         sizes, packets = self.tensors["packet_sizes"], self.tensors["packets"]
