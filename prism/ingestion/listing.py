@@ -9,7 +9,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -150,35 +150,23 @@ def why_skipped(skipped: Mapping[str, str]) -> str:
     return " ".join(said)
 
 
+def visible(names: Iterable[str], suffixes: str | tuple[str, ...] = "") -> list[str]:
+    """Names that end in one of the suffixes, in any case, and are not hidden; sorted."""
+    return sorted(name for name in names if name.lower().endswith(suffixes) and not name.startswith("."))
+
+
 def frame_files(folder: Path) -> list[Path]:
     """The images of a video that is a folder of frames, in natural order: frame 2 before frame 10."""
-    images = [path for path in folder.iterdir() if is_image(path.name)]
-    parts = {image: re.split(r"(\d+)", image.name) for image in images}
-    return sorted(images, key=lambda image: ([int(p) if p.isdecimal() else p for p in parts[image]], image.name))
-
-
-def is_image(name: str) -> bool:
-    return name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith(".")
-
-
-def is_video(name: str) -> bool:
-    return name.lower().endswith(VIDEO_SUFFIXES) and not name.startswith(".")
-
-
-def visible(names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if not name.startswith("."))
-
-
-def are_frames(names: Collection[str]) -> bool:
-    """Whether files of these names make their folder a video: pictures beside videos are thumbnails of these."""
-    return any(map(is_image, names)) and not any(map(is_video, names))
+    images = visible(os.listdir(folder), IMAGE_SUFFIXES)
+    parts = {name: [int(p) if p.isdecimal() else p for p in re.split(r"(\d+)", name)] for name in images}
+    return [folder / name for name in sorted(images, key=parts.__getitem__)]
 
 
 def videos_under(listing: Listing, folder: Path, follow_links: bool) -> Iterator[Path]:
     """Every visible video at any depth under a folder of a source: a file, or a folder of frames."""
     searched = {os.path.realpath(folder)}
     for name, folders, files in os.walk(folder, onerror=_refuse, followlinks=follow_links):
-        above, folders[:], files = Path(name), visible(folders), visible(files)
+        above, folders[:], videos = Path(name), visible(folders), visible(files, VIDEO_SUFFIXES)
         for link in [above / entry for entry in folders if os.path.islink(above / entry)]:
             # A link to a folder above would never end.
             if not follow_links or (target := os.path.realpath(link)) in searched:
@@ -186,11 +174,12 @@ def videos_under(listing: Listing, folder: Path, follow_links: bool) -> Iterator
                 folders.remove(link.name)
             else:
                 searched.add(target)
-        if above != folder and are_frames(files):
+        # Pictures beside videos are thumbnails of these.
+        if above != folder and not videos and visible(files, IMAGE_SUFFIXES):
             yield above
         elif above != folder:
-            listing.unread += [file for file in files if not is_video(file)]
-        yield from (above / file for file in files if is_video(file))
+            listing.unread += set(visible(files)).difference(videos)
+        yield from (above / video for video in videos)
 
 
 def _refuse(error: OSError) -> None:
@@ -270,13 +259,14 @@ class Auto(Layout):
     def videos_of(self, source: Path) -> Listing:
         if source.is_file():
             return self._listed(source)
-        folders, files = map(visible, next(os.walk(source, onerror=_refuse))[1:])
-        lists = [source / name for name in files if name.lower().endswith(".csv") and _is_list(source / name)]
+        _, entries, files = next(os.walk(source, onerror=_refuse))
+        lists = [source / name for name in visible(files, ".csv") if _is_list(source / name)]
         if len(lists) > 1:
             names = ", ".join(path.name for path in lists)
             raise SourceError(f"source '{source}' has several lists of videos ({names}). Name the one to use.")
         if lists:
             return self._listed(lists[0])
+        folders = visible(entries)
         has_splits = "train" in folders and (len(SPLIT_NAMES.keys() & folders) > 1 or len(folders) == 1)
         listing, homes = Listing(source), [source]
         for path in videos_under(listing, source, self.follow_links):
@@ -287,8 +277,8 @@ class Auto(Layout):
             else:
                 listing.skip(path, OUTSIDE if split is None else NESTED if above else LOOSE)
         if has_splits:
-            homes = [source / name for name in folders if name in SPLIT_NAMES]
-        classes = {path for home in homes for path in home.iterdir() if path.is_dir() and path.name[0] != "."}
+            homes = [source / name for name in folders if name in SPLIT_NAMES.keys() - listing.skipped.keys()]
+        classes = {home / name for home in homes for name in visible(next(os.walk(home))[1])}
         unused = {listing.relative(path) for path in classes - {video.path.parent for video in listing.videos}}
         listing.caution("folders of classes without a video", unused - listing.skipped.keys())
         if listing.unread:
