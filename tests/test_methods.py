@@ -161,7 +161,7 @@ def test_a_saved_set_is_read_back_and_saved_again_to_the_same_bytes(store, tmp_p
     loaded = CondensedSet.load(tmp_path / "set")
     assert loaded.to_bytes() == made.to_bytes() == (tmp_path / "set").read_bytes()
     assert torch.equal(loaded.render(), made.render())
-    assert loaded.storage == storage
+    assert loaded.encoding.storage == storage
 
 
 @every_method

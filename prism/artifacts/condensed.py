@@ -112,7 +112,7 @@ class CondensedSet:
         takes = f" of {self.takes} takes" if self.takes > 1 else ""
         held = f"{len(self.classes)} classes, {len(self)} videos{takes}, {self.num_keyframes} key-frames"
         shape = f"{self.num_frames}×{self.size[0]}×{self.size[1]}"
-        return f"{held}, {shape}, {self.storage}, {self.num_bytes:,} bytes"
+        return f"{held}, {shape}, {self.encoding.storage}, {self.num_bytes:,} bytes"
 
     @property
     def num_frames(self) -> int:
@@ -123,11 +123,6 @@ class CondensedSet:
     def size(self) -> tuple[int, int]:
         """Height and width in pixels."""
         return self.encoding.size
-
-    @property
-    def storage(self) -> str:
-        """Number format of the stored images, or their codec."""
-        return self.encoding.storage
 
     @property
     def stored_clips(self) -> int:
@@ -146,7 +141,7 @@ class CondensedSet:
 
     @cached_property
     def num_bytes(self) -> int:
-        """Bytes of the file that was read or written; of the one that would be, where there is none yet."""
+        """Bytes of the file."""
         return len(self.to_bytes())
 
     @cached_property
@@ -256,9 +251,7 @@ class CondensedSet:
 
     def save(self, path: str | Path) -> None:
         """Write the set, or leave what stood under its name before."""
-        data = self.to_bytes()
-        write_atomically(Path(path), data)
-        vars(self)["num_bytes"] = len(data)
+        write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
@@ -277,13 +270,10 @@ class CondensedSet:
             header = typed(SetHeader, {key: content[key] for key in content if key not in ("format", "version")})
             labels, shown = tensors.pop("labels"), Normalisation(header.mean, header.std)
             encoding = kind().holding(tensors, header.num_frames, header.size, header.scale)
-            condensed = cls(encoding, labels, header.classes, shown, header.flip, header.source, header.takes)
+            return cls(encoding, labels, header.classes, shown, header.flip, header.source, header.takes)
         except (PrismError, ValueError, RuntimeError) as error:
             what = "" if isinstance(error, PrismError) else "not a valid condensed set: "
             raise ArtifactError(f"'{path}': {what}{str(error).rstrip('.')}.") from None
-        # Another writer's header may be longer than ours.
-        vars(condensed)["num_bytes"] = path.stat().st_size
-        return condensed
 
 
 def _digest(content: dict[str, Any], tensors: Mapping[str, Tensor]) -> str:

@@ -57,7 +57,7 @@ def images(condensed: CondensedSet) -> SimpleNamespace:
 def test_a_file_of_the_first_day_is_still_read_to_its_pictures():
     """The encoder's next version may write other bytes; these must keep their meaning."""
     condensed = CondensedSet.load(GOLDEN / "coded-h264.safetensors")
-    assert (condensed.storage, condensed.num_frames, condensed.size) == ("h264", 4, (18, 24))
+    assert (condensed.encoding.storage, condensed.num_frames, condensed.size) == ("h264", 4, (18, 24))
     assert condensed.keyframe_counts.tolist() == [2, 3, 4]
     exact = coded_set("float32").render()
     error = (condensed.render() - exact).abs().flatten(1).mean(dim=1)

@@ -38,7 +38,7 @@ def test_a_set_in_an_encoding_of_one_s_own_is_read_back_and_renders_the_same(sto
     thrifty.save(tmp_path / "set")
     read = CondensedSet.load(tmp_path / "set", encodings=[EverySecond])
     assert read.to_bytes() == thrifty.to_bytes()
-    assert read.metadata["encoding"] == read.storage == "every-second"
+    assert read.metadata["encoding"] == read.encoding.storage == "every-second"
     exact = select(store, vpc=2).render()
     torch.testing.assert_close(read.render(), exact[:, ::2].repeat_interleave(2, dim=1))
     assert torch.equal(read.render(torch.tensor([3, 1])), read.render()[[3, 1]])

@@ -38,7 +38,7 @@ def test_every_method_picks_vpc_different_real_clips_of_each_class(store, method
 def test_without_options_one_exact_clip_stands_for_each_video_as_in_the_recipes_of_the_field(store, recipe):
     made = prism.select(store)
     assert not made.is_random
-    assert (made.storage, made.stored_clips, len(made)) == ("uint8", 2, 2)
+    assert (made.encoding.storage, made.stored_clips, len(made)) == ("uint8", 2, 2)
     config = SelectConfig(**read_recipe(recipe)["select"])
     assert replace(config, method="random") == SelectConfig()
 
