@@ -211,14 +211,6 @@ def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
     assert (tmp_path / "file").read_text() == "precious"
 
 
-def test_a_diverging_run_is_refused_with_a_remedy(prism, store, tmp_path):
-    few = ["--initial-keyframes", 2, "--keyframe-scale", 16]
-    arguments = ["--lr", "1e30", "--iterations", 48, *few, "--width", 2, "--no-progress"]
-    assert "The learning rate is too high: start again with --lr" in prism.refuses(
-        "condense", store.path, "-o", tmp_path / "x", *arguments
-    )
-
-
 def test_a_reader_that_has_seen_enough_is_no_error(store):
     program = f"{sys.executable} -c 'from prism.cli import main; main()' info {store.path}"
     done = subprocess.run(f"{program} | head -c 1", shell=True, capture_output=True, text=True)

@@ -9,7 +9,7 @@ from videos import write_classes, write_numbered, write_numbered_images
 from prism.artifacts.store import ClipStore
 from prism.errors import SourceError
 from prism.ingestion.build import ingest
-from prism.ingestion.listing import LINKED_FOLDER, LINKED_OUT
+from prism.ingestion.listing import LINKED_OUT
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import list_videos
 from prism.reports.text import printable
@@ -30,27 +30,7 @@ STRANGE = [
 @pytest.fixture
 def source(tmp_path) -> Path:
     write_numbered(tmp_path / "secret.mp4", 8)
-    (tmp_path / "outside").mkdir()
-    write_numbered(tmp_path / "outside/secret.mp4", 8)
     return write_classes(tmp_path / "source", videos=2, num_frames=8)
-
-
-def listed(source: Path, **options: str) -> set[str]:
-    return {video.relative for video in list_videos(source, IngestConfig(**options)).videos}  # type: ignore[arg-type]
-
-
-def test_links_that_leave_the_source_are_listed_as_skipped_whatever_they_are_called(source, tmp_path):
-    before = listed(source)
-    (source / "jump/link.mp4").symlink_to(tmp_path / "secret.mp4")
-    (source / "jump/up.mp4").symlink_to("../../secret.mp4")
-    (source / "jump/chain.mp4").symlink_to("link.mp4")
-    (source / "jump/frames").symlink_to(tmp_path / "outside")
-    (source / "stolen").symlink_to(tmp_path / "outside")
-    found = list_videos(source, IngestConfig())
-    assert {video.relative for video in found.videos} == before
-    links = ("jump/link.mp4", "jump/up.mp4", "jump/chain.mp4")
-    folders = dict.fromkeys(("jump/frames", "stolen"), LINKED_FOLDER)
-    assert found.skipped == dict.fromkeys(links, LINKED_OUT) | folders
 
 
 def test_devices_and_pipes_in_the_place_of_videos_are_skipped_and_nobody_waits(source, tmp_path):
