@@ -13,7 +13,7 @@ _HOME = {
     "CondensedSet": "prism.artifacts.condensed",
     "PrismError": "prism.errors",
     "Result": "prism.artifacts.results",
-    "VideoDataset": "prism.artifacts.dataset",
+    "VideoDataset": "prism.ingestion.load",
     "condense": "prism.condensation.condense",
     "evaluate": "prism.evaluation.evaluate",
     "export": "prism.exports.export",

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from prism.artifacts.clips import Clips as Clips
 from prism.artifacts.condensed import CondensedSet as CondensedSet
-from prism.artifacts.dataset import OutputFormat
-from prism.artifacts.dataset import VideoDataset as VideoDataset
 from prism.artifacts.estimates import lead as lead
 from prism.artifacts.results import Result as Result
 from prism.artifacts.store import ClipStore as ClipStore
@@ -18,6 +16,8 @@ from prism.artifacts.store import StoreSplit
 from prism.errors import PrismError as PrismError
 from prism.exports.export import Export
 from prism.ingestion.listing import DataSet
+from prism.ingestion.load import OutputFormat
+from prism.ingestion.load import VideoDataset as VideoDataset
 from prism.reports.page import report as report
 from prism.reproduction.compare import Comparison
 

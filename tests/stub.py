@@ -17,7 +17,6 @@ from types import NoneType
 from typing import Any, get_args, get_type_hints
 
 import prism
-from prism.artifacts import dataset
 from prism.config import described
 from prism.ingestion.options import IngestConfig
 from prism.machine import run
@@ -65,7 +64,7 @@ def signature(verb: Callable[..., object], imports: set[str]) -> str:
         arguments.kw_defaults.append(ast.parse(default, mode="eval").body)
     function.body, function.decorator_list = [ast.Expr(ast.Constant(...))], []
     homes = {"Any": "from typing import Any", "Literal": "from typing import Literal"}
-    for module in (sys.modules[verb.__module__], dataset, run):
+    for module in (sys.modules[verb.__module__], run):
         for node in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(node, ast.ImportFrom):
                 homes |= {alias.name: f"from {node.module} import {alias.name}" for alias in node.names}
@@ -91,7 +90,7 @@ def options_of(verb: Callable[..., object]) -> dict[str, tuple[str, str]]:
         not_taken = run.NOT_TAKEN.get(verb.__name__.removeprefix("write_"), ())
         found |= {name: said for name, said in declared(run.Run).items() if name not in not_taken}
     if verb is prism.load:
-        found |= declared(dataset.VideoDataset.__init__)
+        found |= declared(prism.VideoDataset.__init__)
     return {name: said for name, said in found.items() if name not in inspect.signature(verb).parameters}
 
 
