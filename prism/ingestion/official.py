@@ -12,7 +12,6 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 from unicodedata import normalize
@@ -54,22 +53,19 @@ MINIUCF = frozenset((
 class OfficialLists(Layout):
     """Base of the layouts of published data sets: videos at any depth, with annotation files that list them.
 
-    These lie in `annotations`, absolute or seen from the source, else in the source or the usual folders in it.
+    These lie in `annotations`, absolute or seen from the source, else in the source, or up to two folders deeper.
     """
 
     annotations: str = ""
     follow_links: bool = False
-    usual_folders: ClassVar[Sequence[str]] = ("annotations", "splits", "labels")
     ignores_case: ClassVar[bool] = False
     """The lists and the folders of some copies differ in case."""
     notes: ClassVar[Sequence[str]] = ()
 
     def videos_of(self, source: Path) -> Listing:
         """Look up the listed videos: a file of any video type, or a folder of frames, at any depth."""
-        usual = [source / self.annotations] if self.annotations else [source / name for name in self.usual_folders]
-        # Archives are often unpacked one folder deeper.
-        deeper = (sorted(path for path in folder.glob("[!.]*") if path.is_dir()) for folder in usual)
-        folders, faults = [*[source] * (not self.annotations), *usual, *chain.from_iterable(deeper)], Faults()
+        home, faults = source / self.annotations, Faults()
+        folders = [home, *sorted(home.glob("[!.]*/")), *sorted(home.glob("[!.]*/[!.]*/"))]
         listed = self.listed(folders, faults)
         faults.check()
         listing, found = Listing(source, notes=list(self.notes)), defaultdict[str, list[Path]](list)
@@ -120,8 +116,9 @@ def _files(folders: Sequence[Path], *names: Sequence[str]) -> list[Path]:
         files = [next((folder / name for name in some if (folder / name).is_file()), None) for some in names]
         if None not in files:
             return [file for file in files if file]
-    wanted, looked = " and ".join(repr(some[0]) for some in names), ", ".join(f"'{folder}'" for folder in folders)
-    raise SourceError(f"{wanted} must lie in one of {looked}. Name their folder with --annotations.")
+    wanted = " and ".join(repr(some[0]) for some in names)
+    place = f"'{folders[0]}', or in a folder at most two deeper"
+    raise SourceError(f"{wanted} must lie in {place}. Name their folder with --annotations.")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -144,7 +141,6 @@ class Ucf101(OfficialLists):
     """UCF101: `<class>/v_<class>_g01_c01.avi`, or flat, with trainlist0N.txt and testlist0N.txt."""
 
     official_split: int = 1
-    usual_folders = ("ucfTrainTestlist", "UCF101TrainTestSplits-RecognitionTask", "annotations", "splits")
     # HandstandPushups, HandStandPushups.
     ignores_case = True
 
@@ -180,7 +176,6 @@ class Hmdb51(OfficialLists):
 
     official_split: int = 1
     train_list: str = "official"
-    usual_folders = ("testTrainMulti_7030_splits", "test_train_splits", "annotations", "splits")
 
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
         """One file for each class that any of the three splits names, from the first folder that has some."""
@@ -207,7 +202,6 @@ class Hmdb51(OfficialLists):
 class Kinetics400(OfficialLists):
     """Kinetics-400: `<youtube_id>_<start>_<end>.mp4`, flat or in folders, with train.csv and validate.csv."""
 
-    usual_folders = ("annotations", "kinetics400")
     notes = (VALIDATION_IS_TEST,)
 
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
@@ -228,7 +222,6 @@ class Kinetics400(OfficialLists):
 class SomethingSomething(OfficialLists):
     """Something-Something V2: `<id>.webm` in a folder, with JSON files of labels, training and validation."""
 
-    usual_folders = ("labels", "annotations")
     notes = (VALIDATION_IS_TEST,)
 
     def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:

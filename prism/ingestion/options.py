@@ -95,8 +95,8 @@ Hub."""
     """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
 the protocol wang2024 does."""
     annotations: str = ""
-    """Folder of the official annotation files, absolute or seen from the source; empty: the source itself and \
-the usual folders in it are searched."""
+    """Folder of the official annotation files, absolute or seen from the source; empty: the source. They may lie \
+two folders deeper."""
     val_fraction: Annotated[float, SHARE] = 0.1
     """Share of the training videos of each class set apart for validation, where the source names none; \
 0 for none."""

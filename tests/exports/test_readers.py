@@ -154,6 +154,8 @@ def test_a_sheet_of_a_store_shows_clips_of_each_class_and_split_and_no_other_for
         export(store, tmp_path / "folder")
     with pytest.raises(ConfigError, match=r"e\.png' would be a GIF"):
         export(store, tmp_path / "e.png", to="gif")
+    with pytest.raises(ConfigError, match=r"e\.png' would be a GIF"):
+        export(store, tmp_path / "e.png", to="gif")
 
 
 def test_a_sheet_has_the_letters_of_a_class_or_its_number(chosen, tmp_path):
