@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from markupsafe import Markup
+from rich.table import Table
 
 from prism.artifacts.results import HEADINGS, Result
 from prism.config import as_list, as_path
@@ -21,9 +22,6 @@ from prism.reports.plots import marks_of, plot_of_rows
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
 from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
 from prism.reports.videos import Gallery, find_sets, find_store, gallery_of
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 SECONDS_PER_FRAME = 0.125
 ON_TERMINAL = ("set", "lead over the floor", "clips", "stored clips", "on disk")
@@ -153,7 +151,7 @@ def _details(result: Result) -> dict[str, list[tuple[str, str]]]:
     }
 
 
-def summary_tables(results: Iterable[Result]) -> list[tuple["Table", list[str]]]:
+def summary_tables(results: Iterable[Result]) -> list[tuple[Table, list[str]]]:
     """For each network and group of results that may be compared a table for a terminal, and its cautions."""
     found, ordered = [], sorted(results, key=lambda one: (one.data.path, one.group))
     tables = [rows_of(some) for some in grouped(ordered, lambda one: one.group)]

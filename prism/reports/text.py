@@ -3,10 +3,11 @@
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 Item = TypeVar("Item")
 
@@ -101,12 +102,8 @@ def _for_markdown(text: str) -> str:
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def terminal_table(columns: Sequence[Column], rows: Sequence[Any], notes: Sequence[str]) -> "Table":
+def terminal_table(columns: Sequence[Column], rows: Sequence[Any], notes: Sequence[str]) -> Table:
     """Rows as a table for a terminal, with notes below it."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
     # A plain str would be read as markup: names of users stand in it.
     caption = Text("\n".join(map(printable, notes)), "table.caption")
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), caption=caption, caption_justify="left")

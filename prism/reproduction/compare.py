@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.table import Table
 
 from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, TESTS, Result
@@ -12,9 +13,6 @@ from prism.reports.rows import COSTS, STORED, Row
 from prism.reports.text import Column, Picture, Sheet, grouped, markdown, significant, terminal_table
 from prism.reproduction.paper import FLOOR, Cell, Exhibit
 from prism.reproduction.plan import Place
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 LEAD = f"lead over {FLOOR}"
 TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
@@ -189,7 +187,7 @@ class Comparison:
         stores = grouped(self.lines, lambda line: line.place.store.path)
         return [score_plot(found, cost, score, caption) for lines in stores if (found := curves_of(lines))]
 
-    def summary_table(self) -> "Table":
+    def summary_table(self) -> Table:
         sheet = self.sheet
         # Both would not fit 80 characters.
         last = LEAD if any(line.lead for line in self.lines) else "on disk"

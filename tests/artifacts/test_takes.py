@@ -48,7 +48,6 @@ def test_a_set_of_takes_survives_its_file_and_says_what_it_is(store, tmp_path, s
     assert read.num_keyframes == 2 * 4 * store.num_frames
     assert read.stored_clips == 2 * 4
     assert read.keyframe_counts.tolist() == [2 * store.num_frames] * 4
-    assert tuple(read.mask.shape) == (4, store.num_frames)
     assert torch.equal(read.render(generator=generator(1, "x")), made.render(generator=generator(1, "x")))
     assert "4 videos of 2 takes" in repr(read)
 
