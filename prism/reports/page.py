@@ -68,7 +68,7 @@ def load_results(paths: Sequence[str | Path]) -> list[Result]:
 
 def build_page(results: Sequence[Result], sheets: Sequence[Sheet] = ()) -> str:
     sections = build_sections(results)
-    tiles = [tile for section in sections for some in section.gallery.classes.values() for tile in some]
+    tiles = [tile for section in sections for some in section.gallery.values() for tile in some]
     rules = [resources.files("prism.reports").joinpath("page.css").read_text(encoding="utf-8")]
     # One animation for each number of frames; nothing but numbers is added to the style sheet.
     for n in sorted({tile.num_shown for tile in tiles}):
@@ -102,6 +102,7 @@ class Section:
     problems: list[str]
     groups: list[Sheet]
     gallery: Gallery
+    notes: list[str]
     details: list[tuple[Result, dict[str, list[tuple[str, str]]]]]
 
 
@@ -113,15 +114,15 @@ def build_sections(results: Sequence[Result]) -> list[Section]:
         tables = [rows_of(some) for some in grouped(part, lambda one: one.group)]
         rows = [row for some in tables for row in some]
         (store, problem), (sets, problems) = find_store(part), find_sets(rows)
-        gallery = gallery_of(store, sets)
+        gallery, notes = gallery_of(store, sets)
         if any(len(row.results) > 1 for row in rows):
-            gallery.notes.append("Of the sets of a row the first one is shown.")
+            notes.append("Of the sets of a row the first one is shown.")
         name = store.name if store else PurePath(part[0].data.path).name or part[0].data.path
         problems = [problem, *problems] if problem else problems
         facts = [store.contents] if store else []
         facts.append(f"fingerprint {part[0].data.fingerprint[:12]}, a digest of all clips, labels and splits")
         groups, details = [_group(rows) for rows in tables], [(one, _details(one)) for one in part]
-        sections.append(Section(name, " · ".join(facts), problems, groups, gallery, details))
+        sections.append(Section(name, " · ".join(facts), problems, groups, gallery, notes, details))
     return sections
 
 

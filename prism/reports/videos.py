@@ -93,16 +93,12 @@ class Tile:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Gallery:
-    """The tiles of a data set by class, which play in step, and what to know about them."""
-
-    classes: dict[str, list[Tile]]
-    notes: list[str]
+Gallery = dict[str, list[Tile]]
+"""Tiles by class, which play in step."""
 
 
-def gallery_of(store: ClipStore | None, sets: Sequence[tuple[str, CondensedSet]]) -> Gallery:
-    """A real clip of each class, beside the videos of sets with their names."""
+def gallery_of(store: ClipStore | None, sets: Sequence[tuple[str, CondensedSet]]) -> tuple[Gallery, list[str]]:
+    """A real clip of each class, beside the videos of sets with their names, and notes on them."""
     tiles = [] if store is None else list(_real_tiles(store))
     for name, condensed in sets:
         tiles += _set_tiles(name, condensed)
@@ -113,7 +109,7 @@ def gallery_of(store: ClipStore | None, sets: Sequence[tuple[str, CondensedSet]]
         notes.append(f"{left_out:,} of {counted(len(tiles), 'video')} are left out to keep this page small.")
     if any(tile.num_shown == MAX_SHOWN_FRAMES for tile in kept):
         notes.append(f"Of longer clips, the first {MAX_SHOWN_FRAMES} frames are shown.")
-    return Gallery({of[0].class_name: of for of in of_class}, notes)
+    return {of[0].class_name: of for of in of_class}, notes
 
 
 def with_strips(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> list[Tile]:

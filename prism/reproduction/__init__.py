@@ -1,4 +1,1 @@
-"""Reproduction: the paper's tables and figures, each as one command that runs what is missing.
-
-It stands above the verbs: it calls them one after the other, and they meet in files as ever.
-"""
+"""Reproduction: the paper's tables and figures by the verbs, one after the other, which meet in files as ever."""
