@@ -7,9 +7,9 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
-from prism.errors import ArtifactError
+from prism.errors import ArtifactError, ConfigError
 from prism.selection.select import select
-from tests.artifacts.test_condensed import forge_of, refusal
+from tests.artifacts.test_condensed import GOLDEN, forge_of, refusal
 
 
 class EverySecond(Encoding):
@@ -52,6 +52,12 @@ def test_an_encoding_is_never_read_without_being_named(thrifty, tmp_path):
     said = refusal(tmp_path / "set")
     assert "has the encoding 'every-second', but this PRISM reads keyframes, static-dynamic, h264." in said
     assert "read a custom one in Python, as in evaluate(CondensedSet.load(path, encodings=[…]), …)." in said
+
+
+def test_videos_that_share_a_tensor_cannot_be_joined():
+    encoding = CondensedSet.load(GOLDEN / "static-dynamic-uint8.safetensors").encoding
+    with pytest.raises(ConfigError, match=r"'static-dynamic' cannot be joined\. Leave out --executor\."):
+        encoding.join([encoding, encoding])
 
 
 SPOILED: dict[str, dict[str, Any]] = {

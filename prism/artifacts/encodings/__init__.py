@@ -100,7 +100,7 @@ class Encoding(ABC):
         tensors = {name: torch.cat([part.tensors[name] for part in parts]) for name in first.tensors}
         joined = first.holding(cls.rejoined(tensors, parts), first.num_frames, first.size, first.scale)
         if problem_of(joined, sum(len(part.mask) for part in parts)):
-            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --engine.")
+            raise ConfigError(f"sets in the encoding '{cls.NAME}' cannot be joined. Leave out --executor.")
         return joined
 
     @classmethod
@@ -123,8 +123,8 @@ class Encoding(ABC):
 
     @property
     def num_values(self) -> int:
-        """Numbers that are stored for the videos; indices do not count."""
-        return sum(tensor.numel() for tensor in self.tensors.values())
+        """Numbers that are stored for the videos; indices, and ranges of levels, do not count."""
+        return sum(self.tensors[name].numel() for name in self.TENSORS)
 
     @property
     def keyframe_counts(self) -> Tensor:

@@ -48,10 +48,6 @@ class StaticDynamicEncoding(Encoding):
         return cls().holding({**images, "weight": weight.float(), "bias": bias.float()}, dynamic.shape[1], size)
 
     @property
-    def num_values(self) -> int:
-        return sum(self.tensors[name].numel() for name in self.TENSORS)
-
-    @property
     def mask(self) -> Tensor:
         return torch.zeros(len(self.tensors["static"]) // MEMORIES, self.num_frames, dtype=torch.bool)
 
