@@ -15,7 +15,6 @@ from prism.exports.videos import Format, Loss, sheet_of
 from prism.machine.files import (
     check_output_file,
     check_output_folder,
-    discard_older,
     lock,
     new_folder,
     replace_atomically,
@@ -92,7 +91,6 @@ def export(
         raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
     loss = Loss()
     with lock(output):
-        discard_older(output)
         if form.is_folder:
             what = "a folder that prism export has written"
             check_output_folder(output, run.overwrite, MARK, what, _entries(output))

@@ -41,7 +41,6 @@ from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.working import WorkingFolder, discard_named
 from prism.machine.files import (
     check_output_folder,
-    discard_older,
     lock,
     partial_path,
     replace_folder,
@@ -101,8 +100,6 @@ def ingest(
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     run.check_workers(workers)
     with lock(output):
-        # A run that was killed after its store had got its name has left these.
-        discard_older(output)
         discard_named(output)
         check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
         with ExitStack() as stack:

@@ -443,7 +443,7 @@ def _as_shown(frame: Array, matrix: Sequence[int]) -> Array:
 
 def _reason(error: Exception) -> str:
     text = getattr(error, "strerror", None) or str(error)
-    return text[:1].lower() + text[1:]
+    return text[:1].lower() + text[1:].rstrip(".")
 
 
 def _read_image(path: Path, size: int, root: Path) -> Array:

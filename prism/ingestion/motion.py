@@ -30,7 +30,6 @@ from prism.config import as_path
 from prism.ingestion.options import MotionConfig
 from prism.machine.files import (
     check_output_folder,
-    discard_older,
     lock,
     new_folder,
     replace_folder,
@@ -269,7 +268,6 @@ def write_motion(
     labels, draw = KINDS[config.kind]
     counts = {"train": config.train_per_class, "test": config.test_per_class}
     with lock(output):
-        discard_older(output)
         # Names of a data set of any kind and number of videos.
         every = "|".join(label for of_kind, _ in KINDS.values() for label in of_kind)
         own = re.compile(rf"prism\.json|(train|test)/({every})/\d{{4,}}\.mp4")

@@ -48,8 +48,9 @@ def check_output(path: Path, overwrite: bool = False) -> None:
 def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str]) -> None:
     """Like `check_output`, for a folder: one is replaced if it has the file `mark` and no others than `entries`.
 
-    Entries are paths in such a folder, of files or of folders that may hold anything.
+    Entries are paths in such a folder, of files or of folders that may hold anything. The output is locked.
     """
+    discard_older(path)
     check_output(path, overwrite)
     if path.is_symlink():
         raise OutputError(f"output '{path}' is a link. Name the folder that it is to lead to.")
