@@ -1,6 +1,5 @@
 """Rows: sets that differ in nothing but their seeds, with scores, leads and costs, and what to know of them."""
 
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -199,16 +198,12 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
 
 
 def conclusion_of(rows: Sequence[Row]) -> str:
-    """The best row between floor and ceiling, in one sentence; empty where there is none."""
+    """The best row beside floor and ceiling, in one sentence; empty where there is none."""
     best = best_of(rows)
     if best is None:
         return ""
-    places, score = [], best.sample.mean
-    for role, word, lies_so in (("floor", "above", operator.gt), ("ceiling", "below", operator.lt)):
-        limits = [row.sample.mean for row in rows if (row.role, row.network) == (role, best.network)]
-        if limits:
-            limit = max(limits)
-            places.append(f"{'' if lies_so(score, limit) else 'not '}{word} the {role} ({100 * limit:.1f} %)")
+    ends = [row for row in rows if row.role and row.network == best.network]
+    limits = {row.role: f", {row.role} {100 * row.sample.mean:.1f} %" for row in ends}
     which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
-    metric, where = HEADINGS[best.first.metrics[0]], f", {' and '.join(places)}" if places else ""
-    return f"The best {which} “{best.first.label}”: {metric} {best.sample.in_percent} %{where}."
+    score = f"{HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} %"
+    return f"The best {which} “{best.first.label}”: {score}{''.join(limits.values())}."

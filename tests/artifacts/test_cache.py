@@ -1,13 +1,10 @@
 """What a store remembers is what would be computed, and may be lost, damaged or impossible to keep."""
 
-import hashlib
 import os
 from pathlib import Path
 
 import numpy as np
-import pytest
 import torch
-from safetensors.torch import save_file
 
 from prism.artifacts import cache
 from prism.artifacts.cache import CacheFile
@@ -51,24 +48,6 @@ def test_a_tensor_is_computed_once_for_each_key_and_kind(make_store):
         for kind, key in [("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 1})]:
             assert torch.equal(remembered(store, kind, key, CPU, (3, 2), compute), compute.values)
     assert compute.times == 3
-
-
-@pytest.mark.parametrize(
-    "tensors",
-    [
-        {"a": torch.rand(4, 2)},
-        {"a": torch.rand(3, 5)},
-        {"a": torch.rand(3)},
-        {"b": torch.rand(3, 2)},
-        {"a": torch.ones(3, 2, dtype=torch.int64)},
-    ],
-    ids=["rows", "columns", "dims", "name", "whole numbers"],
-)
-def test_a_file_of_something_else_is_made_again(make_store, tensors):
-    store, compute, file = kept(make_store)
-    (held,) = tensors.values()
-    save_file(tensors, file, metadata={"sha256": hashlib.sha256(held.numpy()).hexdigest()})
-    assert_made_again(store, compute)
 
 
 def test_a_file_in_which_one_bit_of_each_value_has_changed_is_made_again(make_store):

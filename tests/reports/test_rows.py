@@ -144,7 +144,7 @@ def test_the_conclusion_lies_on_the_scale(exhibit):
     ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
     said = conclusion_of(rows_of(results))
-    assert said.endswith("(3 × 2) %, not above the floor (80.0 %) and below the ceiling (80.0 %).")
+    assert said.endswith("(3 × 2) %, floor 80.0 %, ceiling 80.0 %.")
 
 
 def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
