@@ -123,7 +123,6 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     },
     # Section 5, "Cross-Architecture Generalization".
     "networks/convnet3d": {"evaluate": {"model": "convnet3d"}},
-    "networks/convnet3d-blocks": {"condense": {"model": "convnet3d-blocks"}},
     "networks/cnn-gru": {"evaluate": {"model": "cnn-gru"}},
     "networks/cnn-lstm": {"evaluate": {"model": "cnn-lstm"}},
     "networks/r2plus1d-18": {"evaluate": {"model": "r2plus1d-18"}},

@@ -8,7 +8,6 @@ NETWORKS = Parts(
     "network",
     {
         "convnet3d": "prism.networks.convnet3d:ConvNet3D",
-        "convnet3d-blocks": "prism.networks.convnet3d:BlocksOfConvNet3D",
         "cnn-gru": "prism.networks.recurrent:CnnGru",
         "cnn-lstm": "prism.networks.recurrent:CnnLstm",
         "r2plus1d-18": "prism.networks.residual:R2Plus1D18",

@@ -263,18 +263,3 @@ def test_in_one_thread_many_clips_round_like_each_alone(num_frames, size):
     with deterministic(torch.device("cpu")), torch.no_grad():
         alone = torch.cat([network.embed(clip) for clip in clips.split(1)])
         assert torch.equal(network.embed(clips), alone)
-
-
-@pytest.mark.parametrize("size", [48, (64, 100), 112])
-def test_the_embedding_of_all_blocks_ends_with_that_of_the_last(size):
-    options = CLIP | {"size": size, "width": 2}
-    plain, blocks = (build(name, **options).eval() for name in ("convnet3d", "convnet3d-blocks"))
-    rows, columns = (size, size) if isinstance(size, int) else size
-    clips = torch.rand(2, 3, CLIP["num_frames"], rows, columns, generator=generator(0, "clips"))
-    found, last = blocks.embed(clips), plain.embed(clips)
-    assert found.shape == (2, blocks.embed_dim)
-    assert torch.equal(found[:, -plain.embed_dim :], last)
-    assert torch.equal(blocks(clips), plain(clips))
-    first = plain.blocks[:3](clips)
-    area = blocks.SCALES[0] * functional.adaptive_avg_pool3d(first, (first.shape[2], 3, 3)).flatten(1)
-    torch.testing.assert_close(found[:, : area.shape[1]], area)
