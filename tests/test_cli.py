@@ -63,9 +63,6 @@ def chosen(store, tmp_path) -> Path:
     return tmp_path / "chosen.safetensors"
 
 
-# The way from a store to a number.
-
-
 def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store, chosen, tmp_path):
     out = prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
     line, *caution = out.splitlines()[:-2]
@@ -91,9 +88,6 @@ def test_info_says_what_a_file_is(prism, store, chosen, tmp_path):
     assert "result: random: top-1" in prism.succeeds("info", tmp_path / "r.json")
 
 
-# Recipes.
-
-
 def test_recipes_lists_every_recipe_with_what_it_is_for(prism):
     lines = prism.succeeds("recipes").splitlines()
     assert [line.split()[0] for line in lines] == list(shipped_recipes())
@@ -115,9 +109,6 @@ def test_a_recipe_fills_what_the_command_line_leaves_open_and_no_more(prism, sto
     made = CondensedSet.load(tmp_path / "set").source["config"]
     assert (made["vpc"], made["seed"], made["storage"], made["init"]) == (2, 3, "float16", "real")
     assert made["relative_lr"] == 0.2
-
-
-# Custom parts.
 
 
 @pytest.fixture
@@ -161,9 +152,6 @@ def test_a_custom_part_that_cannot_be_used_gets_one_sentence(prism, store, tmp_p
     assert "Did you mean 'herding'?" in prism.refuses(*arguments, "herdng")
     assert prism(*arguments, "herdng")[0] == 2
     assert not (tmp_path / "set").exists()
-
-
-# Bad input.
 
 
 MISTAKES = {
@@ -258,9 +246,6 @@ def test_a_defect_of_prism_itself_is_not_hidden(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         cli.run(defect)
-
-
-# Help.
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -26,11 +26,6 @@ class Window:
         return [min(self.start + t * self.stride, video_frames - 1) for t in range(num_frames)]
 
 
-def clip_span(num_frames: int, stride: int) -> int:
-    """Video frames from a clip's first frame to its last, both included."""
-    return stride * (num_frames - 1) + 1
-
-
 def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:
     """The largest stride up to `stride` at which a clip fits, and 1 where none does."""
     return max(1, min(stride, (video_frames - 1) // (num_frames - 1)))
@@ -58,7 +53,7 @@ def choose_windows(
             raise VideoError("its frame rate is not known, which sampling fps needs.")
         stride = round(rate / Fraction(config.fps))
     stride = fitting_stride(video_frames, config.num_frames, stride)
-    span = min(clip_span(config.num_frames, stride), video_frames)
+    span = min(stride * (config.num_frames - 1) + 1, video_frames)
     free, last = [start for run in runs for start in range(run.start, run.stop - span + 1)], video_frames - span
     centre = min(free, key=lambda start: abs(start - last // 2), default=None)
     is_random = split == "train" and config.window == "random" and config.sampling != "even"

@@ -27,9 +27,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# The output.
-
-
 @pytest.mark.parametrize("to", TOS)
 def test_an_export_is_whole_leaves_nothing_beside_it_and_stays_until_it_may_be_overwritten(chosen, tmp_path, to):
     made = export(chosen, tmp_path / "out", to=to)
@@ -108,18 +105,12 @@ def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
     assert np.array_equal(np.load(tmp_path / "out" / "1.npy"), chosen.render()[1].numpy())
 
 
-# Mistakes.
-
-
 def test_a_wrong_option_is_refused_before_anything_is_written(chosen, tmp_path):
     with pytest.raises(ConfigError, match=r"export.to = 'gfi', but it must be .* Did you mean 'gif'\?"):
         export(chosen, tmp_path / "out", to="gfi")
     with pytest.raises(ConfigError, match=r"sheet.gif' would be a folder. Pass --to gif"):
         export(chosen, tmp_path / "sheet.gif")
     assert list(tmp_path.iterdir()) == []
-
-
-# The page.
 
 
 def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen, tmp_path):

@@ -54,9 +54,6 @@ def refused(source: Path, layout: str = "auto") -> str:
     return str(error.value)
 
 
-# Folders
-
-
 @pytest.mark.parametrize("split", ["", "train/"])
 def test_class_folders_hold_videos_of_every_suffix_in_any_case_and_folders_of_frames(tmp_path, split):
     suffixes = [f".{suffix}" for suffix in re.split(" ", "mp4 avi webm mkv mov m4v mpg mpeg wmv flv 3gp ts gif")]
@@ -141,9 +138,6 @@ def test_a_name_that_is_not_text_is_skipped(tmp_path):
     assert list_videos(tmp_path).skipped == {"jump/\\udcff.mp4": "its name is not valid UTF-8."}
 
 
-# Links
-
-
 @pytest.fixture
 def linked(tmp_path) -> Path:
     """A snapshot as the Hub keeps it: files are links to blobs, and one class is a folder that is a link."""
@@ -202,9 +196,6 @@ def test_a_link_beside_its_file_is_skipped_and_so_is_one_that_leads_nowhere(tmp_
         f"{split}jump/self.mp4": "it is a link that leads nowhere.",
     }
     assert len(listing.videos) == 3
-
-
-# Lists
 
 
 def write_list(root: Path, text: str) -> Path:
@@ -296,9 +287,6 @@ def test_labels_that_are_all_numbers_are_ordered_as_numbers(tmp_path, kind):
     source = write_list(tmp_path, rows) if kind == "list" else tmp_path
     ordered = [video.label for video in make_plan(source, IngestConfig(val_fraction=0, test_fraction=0)).videos]
     assert ordered == [str(label) for label in range(12) for _ in range(2)]
-
-
-# Custom layouts
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-# Files
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_data_set_has_the_layout_of_any_users_data_and_the_bytes_of_its_seed(tmp_path, kind):
     small = replace(SMALL, kind=kind)
@@ -95,9 +92,6 @@ def test_a_data_set_is_written_over_only_where_it_is_one_of_ours(tmp_path):
     (output / "prism.json").unlink()
     with pytest.raises(OutputError, match="is not a data set of prism motion"):
         write_motion(output, SMALL, overwrite=True, progress=False)
-
-
-# Drawings
 
 
 GOLDEN = {
