@@ -72,7 +72,7 @@ def check_same_run(what: str, found: dict[str, Any], wanted: dict[str, Any]) -> 
     if found != wanted:
         raise ArtifactError(
             f"{what} belongs to another run: {first_difference(found, wanted)}. "
-            "Repeat that run's options, or start again with --overwrite in place of --resume."
+            "Repeat that run's options, remove it, or choose another output."
         )
 
 

@@ -12,12 +12,12 @@ from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
 from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
-from prism.errors import BusyError, DivergedError, Interrupted, OutputError
+from prism.errors import BusyError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.progress import note
+from prism.machine.provenance import check_same_run
 from prism.machine.run import OUTPUT, Run, run_of
-from prism.machine.text_io import first_difference
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, Progress, lines_of
 from prism.reproduction.paper import exhibit
@@ -63,7 +63,7 @@ def reproduce(
 
     Raises:
         ConfigError: the table or an option is unknown, or the data does not fit it.
-        OutputError: a set or result of that name was made with other options.
+        ArtifactError: a set or result of that name was made with other options.
         EngineError, Interrupted: the executor lost a task, or Ctrl-C or SIGTERM; the same command goes on.
     """
     chosen, folder, run = exhibit(name), as_path(output, OUTPUT), run_of("reproduce", run, options)
@@ -108,7 +108,7 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
     if isinstance(step, SetStep):
         condensed = CondensedSet.load(step.path)
         made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
-        _require_same(step.path, made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
+        check_same_run(f"'{step.path}'", made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
         done.sets[step.path] = condensed.fingerprint
         return True
     if step.made and step.made.path not in done.sets:
@@ -118,17 +118,9 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
     config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
     subject = done.sets[step.made.path] if step.made else store.fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
-    _require_same(step.path, found, {"config": config, "data": store.fingerprint, "set": subject})
+    check_same_run(f"'{step.path}'", found, {"config": config, "data": store.fingerprint, "set": subject})
     done.results[step.path] = result.of_seeds(step.seeds)
     return {run.seed for run in result.runs} >= set(step.seeds)
-
-
-def _require_same(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    if found != wanted:
-        raise OutputError(
-            f"'{path}' was made otherwise: {first_difference(found, wanted)}. "
-            "Remove it, or choose another output folder."
-        )
 
 
 def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) -> None:

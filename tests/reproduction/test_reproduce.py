@@ -15,7 +15,7 @@ from prism.artifacts.estimates import of_mean
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
 from prism.artifacts.store import ClipStore
 from prism.condensation.options import CondenseConfig
-from prism.errors import ConfigError, DivergedError, OutputError
+from prism.errors import ArtifactError, ConfigError, DivergedError
 from prism.machine.run import Run
 from prism.recipes import shipped_recipes
 from prism.reports.rows import Row
@@ -255,7 +255,7 @@ def test_the_mean_is_that_over_the_sets_with_its_standard_error_and_a_lead_over_
 def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny):
     tiny.write_text(TINY.replace("iterations = 3\nstatic", "iterations = 4\nstatic"))
     with pytest.raises(
-        OutputError, match=r"prism-vpc1-seed0.safetensors' was made otherwise: its .*iterations is 3"
+        ArtifactError, match=r"prism-vpc1-seed0.safetensors' belongs to another run: its .*iterations is 3"
     ):
         reproduced(store, tmp_path / "out", tiny)
 
