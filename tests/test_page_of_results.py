@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.estimates import Estimate
 from prism.artifacts.results import Result
 
@@ -33,6 +34,14 @@ def test_every_result_is_read_and_the_rows_of_a_table_share_their_networks(court
         assert json.loads(file.read_text())["provenance"]["commit"]
         assert seeds.setdefault(number, [one.seed for one in result.runs]) == [one.seed for one in result.runs]
     assert seeds
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "results" / "sets").rglob("*.safetensors")), ids=lambda file: file.stem
+)
+def test_a_set_that_is_kept_is_the_one_that_was_scored(file):
+    result = Result.load(ROOT / "results" / file.parent.name / f"{file.stem}.json")
+    assert CondensedSet.load(file).fingerprint == result.subject.fingerprint
 
 
 def test_leads_are_certain_by_holms_rule_over_all_of_a_table():
