@@ -7,6 +7,7 @@ from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import STORE, kind_of
+from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.config import as_path
 from prism.errors import ConfigError
@@ -38,6 +39,17 @@ Labels are positions in `classes.txt`. How the set was made:
 
 ```json
 {source}
+```
+{scores}"""
+SCORES = """
+Networks that were trained on it, mean ± standard error (networks):
+
+    {result}
+
+They were trained and scored so:
+
+```json
+{config}
 ```
 """
 
@@ -84,6 +96,9 @@ def export(
         if config.to != "gif":
             raise ConfigError(f"a store is shown on a sheet, not as {config.to!r}. Pass --to gif.")
         condensed = sheet_of(condensed, config.clips)
+    result = Result.load(config.result) if config.result else None
+    if result and result.subject.fingerprint != condensed.fingerprint:
+        raise ConfigError(f"result '{config.result}' is of another set.")
     condensed = condensed.apart()
     if form.is_folder and output.suffix.lower() == ".gif":
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
@@ -102,7 +117,7 @@ def export(
                 loss.add(clip, shown)
                 step()
             if form.is_folder:
-                _describe(condensed, form, folder, loss)
+                _describe(condensed, form, folder, loss, result)
                 replace_folder(folder, output)
             else:
                 replace_atomically(next(folder.iterdir()), output)
@@ -110,7 +125,7 @@ def export(
     return Export(output, len(condensed), num_bytes, loss)
 
 
-def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: Loss) -> None:
+def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: Loss, result: Result | None) -> None:
     """Write the class names, the page for the Hub, and the mark of an export."""
     names = "".join(f"{printable(name)}\n" for name in condensed.classes)
     write_synced(folder / "classes.txt", names.encode())
@@ -123,6 +138,7 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: Loss) -
         loss=loss,
         # JSON writes line ends as escapes, so no name ends the block.
         source=json.dumps(condensed.source, ensure_ascii=False),
+        scores=SCORES.format(result=printable(str(result)), config=json.dumps(result.config)) if result else "",
     )
     write_synced(folder / "README.md", page.encode())
     entries = sorted({MARK, *(file.relative_to(folder).as_posix() for file in _files(folder))})

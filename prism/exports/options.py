@@ -26,6 +26,8 @@ class ExportConfig(Options, section="export"):
     """`videofolder`: train/<class>/<id>.mp4 and metadata.csv. `webdataset`: tar shards of <key>.mp4 and \
 <key>.cls. `tensors`: one file of all clips, to the last bit. `gif`: a sheet on which all videos play, \
 or clips of a store."""
+    result: str = ""
+    """Result of `prism evaluate` whose scores and settings stand in the README.md of the folder."""
     fps: Annotated[float, between(0.1, 50), Group("Videos")] = 8.0
     """Frames per second at which the videos play; a set has no rate of its own."""
     clips: Annotated[int, at_least(1)] = 3

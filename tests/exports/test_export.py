@@ -1,5 +1,6 @@
 """The verb: whole or not at all, one sentence for every mistake, and a page that says what is in the folder."""
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from prism.artifacts.condensed import CondensedSet
 from prism.errors import ArtifactError, ConfigError, OutputError
+from prism.evaluation.evaluate import evaluate
 from prism.exports.export import export
 from prism.exports.videos import Format, folder_names
 from prism.selection.select import select
@@ -123,6 +125,17 @@ def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen
     assert found.data.configs[0]["data_files"][0]["path"] == ["train/*/*.mp4", "metadata.csv"]
     assert "2 videos of 2 classes" in found.text
     assert found.text.count("```") == 3
+
+
+def test_the_page_shows_scores_and_settings_of_an_evaluation_of_that_set_and_of_no_other(chosen, store, tmp_path):
+    made = evaluate(chosen, store, output=tmp_path / "result", width=2, epochs=1, seeds=2)
+    export(chosen, tmp_path / "out", result=str(tmp_path / "result"))
+    page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert str(made).splitlines()[0] in page
+    assert json.loads(page.split("```json")[2].split("```")[0]) == made.config
+    other = replace(chosen, source={"method": "other"})
+    with pytest.raises(ConfigError, match="result' is of another set"):
+        export(other, tmp_path / "other", result=str(tmp_path / "result"))
 
 
 @given(st.lists(st.text("aA_ ./走2", max_size=3).map(lambda name: name.replace("走", "走" * 40)), max_size=12))
