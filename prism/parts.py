@@ -64,11 +64,14 @@ class Parts:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
         given = self.options_of(value)
         try:
-            return functools.reduce(getattr, match[2].split("."), importlib.import_module(match[1])), given
+            part = functools.reduce(getattr, match[2].split("."), importlib.import_module(match[1]))
         except Exception as error:
             # The code of a custom module runs here, and may raise anything.
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {kind}{error}.") from error
+        if not self.are_classes:
+            self.check(part)
+        return part, given
 
     def make(self, value: Any, options: object = None) -> Any:
         """The part that a value stands for; a class also gets the options of the verb that its parameters name."""

@@ -84,13 +84,13 @@ def write_store(
     return ClipStore.open(path)
 
 
-def check_rule(rule: Any, store: ClipStore) -> None:
+def check_rule(rule: Any, store: ClipStore | str | Path) -> None:
     """An insertion rule proposes frames, the same for the same state."""
     with _without_global_draws():
         _check_condensing(store, insertion=rule)
 
 
-def check_objective(objective: Any, store: ClipStore) -> None:
+def check_objective(objective: Any, store: ClipStore | str | Path) -> None:
     """An objective gives a loss for each class and the gradient of their sum, the same in every call."""
     with _without_global_draws():
         run = _check_condensing(store, objective=objective).start(CPU)
@@ -104,7 +104,7 @@ def check_objective(objective: Any, store: ClipStore) -> None:
         assert is_near, "the gradients are not those of the sum of the losses"
 
 
-def check_method(method: Any, store: ClipStore) -> None:
+def check_method(method: Any, store: ClipStore | str | Path) -> None:
     """A method renders clips of the store's shape, goes on from its state, and gives a set that can be saved."""
     with _without_global_draws():
         # A method's own options count, where a tiny number would be chosen.
@@ -136,8 +136,9 @@ def check_network(network: Any, num_frames: int = 8, size: int = 48) -> None:
         assert any(bool(g.any()) for g in found), "the logits must be differentiable in the weights"
 
 
-def _check_condensing(store: ClipStore, **options: Any) -> Setup:
+def _check_condensing(store: ClipStore | str | Path, **options: Any) -> Setup:
     """Parts keep the promises of a first use, and a resumed run gives the bytes of one that was not stopped."""
+    store = ClipStore.of(store)
     setup = Setup(store, resolve(with_options(CondenseConfig(), TINY | options)))
     whole, first, second = (setup.start(CPU) for _ in range(3))
     one, other = (check_first_use(setup, run) for run in (whole, second))

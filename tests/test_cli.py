@@ -160,7 +160,7 @@ MISTAKES = {
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
     "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean --iterations?"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),
-    "no output": ("condense {store}", "parameter --output requires an argument."),
+    "no output": ("condense {store}", "parameter --output is missing."),
     "unknown recipe": ("condense {store} -o {at}/out --recipe fast", "prism recipes lists them."),
     "missing store": ("condense {at}/missing -o {at}/out", "does not exist"),
     "empty folder as store": ("condense {at}/empty -o {at}/out", "not a clip store"),

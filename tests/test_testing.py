@@ -21,7 +21,7 @@ def tiny(tmp_path_factory):
 
 @pytest.mark.parametrize("name", RULES.registry)
 def test_every_rule_keeps_its_promises(tiny, name):
-    testing.check_rule(RULES.make(name, CondenseConfig(epsilon=0.03)), tiny)
+    testing.check_rule(RULES.make(name, CondenseConfig(epsilon=0.03)), tiny.path)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES.registry)

@@ -189,7 +189,7 @@ class CondensedSet:
     def from_clips(
         cls,
         clips: Clips,
-        store: ClipStore,
+        store: ClipStore | str | Path,
         *,
         method: str,
         seed: int | None = None,
@@ -201,7 +201,7 @@ class CondensedSet:
         Args:
             clips: the videos, uint8 in 0..255 or floats in units of [0, 1] (synthetic ones may exceed it), in any
                 order, one or more of each class of the store.
-            store: the data set that they were made of; it says how networks normalise and whether they flip.
+            store: the data set that they were made of, or its folder; it says how networks normalise and flip.
             method: how they were made, as tables and pages name it.
             seed: of the videos; sets that differ in it alone are one group.
             options: further ones of how they were made.
@@ -211,6 +211,7 @@ class CondensedSet:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
             ClipError: the pixels are not finite, or floats in 0..255.
         """
+        store = ClipStore.of(store)
         if tuple(clips.classes) != store.classes:
             raise ArtifactError("classes of the clips are not those of the store, or in another order.")
         shape, wanted = (clips.num_frames, *clips.size), (store.num_frames, *store.size)

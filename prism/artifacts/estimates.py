@@ -8,7 +8,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import sub
 from pathlib import Path
@@ -64,7 +64,11 @@ class Estimate:
             return self
         # The degrees of freedom of a sum of two variances (Welch, 1947).
         degrees = error**4 / (self.error**4 / self.degrees + other.error**4 / other.degrees)
-        return Estimate(self.mean, error, degrees, other.error)
+        both = t_quantile(degrees) * error, t_quantile(self.degrees) * self.error
+        # They may be so many more that the interval would be narrower than without the second error.
+        return replace(
+            self, recordings=other.error, **({"error": error, "degrees": degrees} if both[0] > both[1] else {})
+        )
 
     def __str__(self) -> str:
         found = self.interval
@@ -82,18 +86,20 @@ def over_recordings(hits: Sequence[Sequence[float]], clips: Sequence[Sequence[in
     """Hits as a share of all clips, with the error that other recordings of the same classes would make.
 
     It is that of a stratified sample of clusters (Cochran, Sampling Techniques, 1977, section 11.7): recordings
-    are drawn within each class, whose number of clips stays. A class of one recording adds nothing.
+    are drawn within each class, whose number of clips stays. A class of one recording, which says nothing of
+    others, adds what the rest do in the mean.
 
     Args:
         hits, clips: for each class a number of each recording; hits may be differences.
     """
-    total, variance, degrees = sum(map(sum, clips)), 0.0, 0
+    total, variance, degrees, known = sum(map(sum, clips)), 0.0, 0, 0
     for found, nums in zip(hits, clips, strict=True):
         if (num := len(nums)) > 1:
             share = sum(found) / sum(nums)
             squares = ((hit - share * clip) ** 2 for hit, clip in zip(found, nums, strict=True))
-            variance, degrees = variance + num / (num - 1) * sum(squares), degrees + num - 1
-    return Estimate(sum(map(sum, hits)) / total, math.sqrt(variance) / total, degrees)
+            variance, degrees, known = variance + num / (num - 1) * sum(squares), degrees + num - 1, known + 1
+    error = math.sqrt(variance * len(clips) / max(1, known)) / total
+    return Estimate(sum(map(sum, hits)) / total, error, degrees)
 
 
 @dataclass(frozen=True)
@@ -172,6 +178,8 @@ def lead(
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]
         for some in (results, others)
     ]
+    if not all(groups):
+        raise ArtifactError("a lead needs results on either side.")
     first = groups[0][0]
     if metric and metric not in first.metrics:
         raise ArtifactError(f"metric = {metric!r}, but the scores are {', '.join(first.metrics)}.")

@@ -27,7 +27,7 @@ def run(command: Callable[[], Any]) -> int:
     except PrismError as error:
         text, code = str(error), error.exit_code
     except CycloptsError as error:
-        text, code = " ".join(str(error).split()), 2
+        text, code = " ".join(str(error).split()).replace("requires an argument", "is missing"), 2
     except KeyboardInterrupt:
         text, code = "interrupted.", 130
     except BrokenPipeError:

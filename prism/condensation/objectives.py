@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
-from prism.errors import DivergedError
+from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic
 from prism.networks.network import Network
 
@@ -66,7 +66,7 @@ class Objective:
             real: (c, …) their rows of `real`.
             embeddings: (c, vpc, D) of their synthetic clips, differentiable.
         """
-        raise NotImplementedError("write loss(real, embeddings), or match(network, real, clips, chunk)")
+        raise ConfigError("the objective has neither loss(…) nor match(…). docs/extending.md shows one.")
 
     def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
         """Losses of the synthetic clips of an iteration and their gradients; by default those of `loss`.

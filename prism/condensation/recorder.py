@@ -51,8 +51,9 @@ def check_free(output: Path, store: Path, run: Run, *, by_class: bool) -> None:
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
     check_output_file(output, run.overwrite or (run.resume and own.exists()), [store])
     if is_begun and not run.overwrite:
-        begun = f"'{output}' was begun {'without' if other.exists() == by_class else 'with'} an executor"
-        raise ConfigError(f"{begun}. Continue it so with --resume, or start again with --overwrite.")
+        said = f"was begun {'without' if by_class else 'with'} an executor. Continue it so"
+        said = said if other.exists() else "is not finished. Continue it"
+        raise ConfigError(f"'{output}' {said} with --resume, or start again with --overwrite.")
 
 
 def damaged(path: Path, error: Exception) -> ArtifactError:

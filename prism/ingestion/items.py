@@ -103,8 +103,10 @@ def _frames(video: Any, where: str) -> np.ndarray:
     if frames.ndim == 4 and frames.shape[-1] != 3:
         frames = frames.transpose(0, 2, 3, 1)
     most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind, -1)
-    if frames.ndim != 4 or frames.shape[-1] != 3 or not (frames.min() >= 0 and frames.max() <= most):
-        problem = f"frames of {frames.dtype} with shape {frames.shape}"
+    is_right = frames.ndim == 4 and frames.shape[-1] == 3 and frames.size
+    if not (is_right and frames.min() >= 0 and frames.max() <= most):
+        values = f", values {frames.min():.3g} to {frames.max():.3g}" if is_right else ""
+        problem = f"frames of {frames.dtype} with shape {frames.shape}{values}"
         allowed = "(T, H, W, 3) or (T, 3, H, W), whole numbers of 0..255 or floats of 0..1"
         raise ClipError(f"{where} has {problem}, but they must be {allowed}.")
     return (frames if most == 255 else 255 * frames.astype(np.float32) + 0.5).astype(np.uint8)

@@ -123,7 +123,8 @@ def split_videos(listing: Listing, config: IngestConfig) -> list[VideoSource]:
     try:
         videos = assign_splits(listing.videos, config)
     except SourceError as error:
-        raise SourceError(f"{error} {why_skipped(listing.skipped)}".strip()) from None
+        skipped = f" Skipped: {why_skipped(listing.skipped)}" if listing.skipped else ""
+        raise SourceError(f"{error}{skipped}") from None
     labels = {name: label for label, name in enumerate(ordered_classes(video.label for video in videos))}
     videos.sort(key=lambda video: (SPLITS.index(video.split), labels[video.label], video.relative))
     listing.notes.extend(_cautions(listing.videos, videos, config))
@@ -177,7 +178,7 @@ def recording(video: VideoSource, pattern: str) -> str:
         return video.recording or video.relative
     if (match := re.search(pattern, video.relative)) and match[1]:
         return match[1]
-    remedy = "Rename it or move it away, or name the videos in a .csv list with a column group."
+    remedy = "Is it right? A .csv list may name recordings in a column group."
     raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'. {remedy}")
 
 

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     import torch
 
 
-def pick_device(name: str) -> "torch.device":
+def pick_device(name: "str | torch.device") -> "torch.device":
     """The torch device for `auto`, `cpu`, `cuda` or `cuda:1`; a ConfigError for others, or without such a GPU.
 
     `cuda` is the current one, by its number: a stream or a tensor of another would wait for nothing here.
     """
     import torch
 
-    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", str(name)):
+    name = str(name)
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", name):
         raise ConfigError(f"device = {name!r}, but it must be auto, cpu, cuda, or a GPU by its number, as cuda:1.")
     num = torch.cuda.device_count()
     if name == "cpu" or (name == "auto" and not num):

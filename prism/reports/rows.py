@@ -1,8 +1,11 @@
 """Rows: sets that differ in nothing but their seeds, with scores, leads and costs, and what to know of them."""
 
+import operator
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 from statistics import fmean
 
 from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
@@ -18,9 +21,10 @@ OWN_KEYS = {"model", "width", "hidden", "protocol", "seed", "seeds", "train_vpc"
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One or more results of each set of a group."""
+    """One or more results of each set of a group, and the file that tells it from another row of its label."""
 
     results: tuple[Result, ...]
+    file: str = ""
 
     @property
     def first(self) -> Result:
@@ -38,7 +42,8 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.first.label} ({self.role})" if self.role else self.first.label
+        marks = ", ".join(filter(None, (self.role, self.file)))
+        return f"{self.first.label} ({marks})" if marks else self.first.label
 
     @property
     def network(self) -> str:
@@ -87,7 +92,12 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
         return *row.budget, ("floor", "", "ceiling").index(row.role), row.sample.mean, row.name
 
     parts = [part for some in grouped(results, making) for part in _one_of_each_seed(some)]
-    return sorted((Row(tuple(some)) for some in parts), key=place)
+    labels = Counter((some[0].label, role_of(some[0])) for some in parts)
+    rows = (
+        Row(tuple(of), PurePath(of[0].subject.path).stem if labels[of[0].label, role_of(of[0])] > 1 else "")
+        for of in parts
+    )
+    return sorted(rows, key=place)
 
 
 def _one_of_each_seed(results: Sequence[Result]) -> list[list[Result]]:
@@ -202,8 +212,11 @@ def conclusion_of(rows: Sequence[Row]) -> str:
     best = best_of(rows)
     if best is None:
         return ""
-    ends = [row for row in rows if row.role and row.network == best.network]
-    limits = {row.role: f", {row.role} {100 * row.sample.mean:.1f} %" for row in ends}
+    limits = {row.role: row.sample.mean for row in rows if row.role and row.network == best.network}
+    mean, said = best.sample.mean, ""
+    for role, word, is_so in (("floor", "above", operator.gt), ("ceiling", "below", operator.lt)):
+        if role in limits:
+            so = "" if is_so(mean, limits[role]) else "not "
+            said += f", {so}{word} the {role} ({100 * limits[role]:.1f} %)"
     which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
-    score = f"{HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} %"
-    return f"The best {which} “{best.first.label}”: {score}{''.join(limits.values())}."
+    return f"The best {which} “{best.name}”: {HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} %{said}."

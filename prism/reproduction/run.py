@@ -82,7 +82,7 @@ def reproduce(
         if not missing:
             note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
         for pair in missing:
-            note(command(*pair))
+            print(command(*pair))
         return Comparison(chosen, scale, lines_of(places, done), table)
     for count, (step, store) in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.

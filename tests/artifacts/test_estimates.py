@@ -85,6 +85,19 @@ def test_the_error_over_recordings_is_that_of_drawing_them_again_within_each_cla
     assert found.error == pytest.approx(math.sqrt(6 / 5) * pstdev(again), rel=0.1)
 
 
+def test_what_is_not_known_of_recordings_makes_no_error_smaller():
+    hits, clips = [[1, 0, 2], [0, 3, 1]], [[2, 2, 3], [1, 3, 2]]
+    whole = over_recordings(hits, clips)
+    # A class of one recording: the other has to speak for both.
+    alone = over_recordings([hits[0], [4]], [clips[0], [6]])
+    assert alone.error == pytest.approx(math.sqrt(2) * over_recordings(hits[:1], clips[:1]).error * 7 / 13)
+    for degrees, error in ((1, 0.3), (2, 0.05), (4, 0.01)):
+        sets = Estimate(0.1, error, degrees)
+        joined = sets.joined(whole)
+        assert joined.interval[1] >= sets.interval[1]
+        assert joined.recordings == whole.error
+
+
 def test_a_lead_is_held_in_95_of_100_draws_of_sets_and_recordings_only_if_both_errors_are_joined():
     dice, clips = random.Random(3), [[1] * 8] * 5
 
@@ -198,6 +211,7 @@ def test_groups_may_have_schedules_of_their_own_but_not_networks():
     [
         (OURS[:1], "a lead needs sets of the same two or more seeds on either side, got 0 and 2, 0, 1."),
         ([*OURS, a_result(3, 0.9)], "a lead needs sets of the same two or more seeds"),
+        ([], "a lead needs results on either side"),
         (
             [OURS[0], replace(OURS[1], subject=replace(OURS[1].subject, num_videos=10))],
             "its made.videos is 10, not 2",

@@ -23,9 +23,8 @@ def chosen(store):
 
 def test_every_value_is_kept_to_the_last_bit_and_survives_its_file(store, chosen, tmp_path):
     frames = 3 * torch.randn((2, *chosen.frames.shape[1:]), generator=torch.Generator().manual_seed(0))
-    made = prism.CondensedSet.from_clips(
-        Clips(frames, chosen.labels, chosen.classes), store, method="noise", seed=3
-    )
+    clips = Clips(frames, chosen.labels, chosen.classes)
+    made = prism.CondensedSet.from_clips(clips, store.path, method="noise", seed=3)
     assert torch.equal(made.render(), frames[[1, 0]])
     made.save(tmp_path / "noise.safetensors")
     read = prism.CondensedSet.load(tmp_path / "noise.safetensors")

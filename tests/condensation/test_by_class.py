@@ -153,7 +153,7 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     class Watching(ThreadPoolExecutor):
         submit = staticmethod(watched)
 
-    with pytest.raises(ConfigError, match=r"was begun with an executor\. Continue it so with --resume"):
+    with pytest.raises(ConfigError, match=r"is not finished\. Continue it with --resume"):
         condense(uneven, output=unfinished, executor=executor, **TINY)
     with pytest.raises(ConfigError, match=r"was begun with an executor\. Continue it so"):
         condense(uneven, output=unfinished, resume=True, **TINY)

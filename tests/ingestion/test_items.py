@@ -125,7 +125,11 @@ GOOD = pairs(2)
             [(video(0)[..., 0], "walk")],
             "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)",
         ),
-        ([(video(0).astype(np.float32), "a")], "has frames of float32 with shape (8, 64, 64, 3), but"),
+        (
+            [(video(0).astype(np.float32), "a")],
+            "has frames of float32 with shape (8, 64, 64, 3), values 40 to 210, but",
+        ),
+        ([(np.zeros((0, 64, 64, 3), np.uint8), "a")], "has frames of uint8 with shape (0, 64, 64, 3), but"),
         ([(video(0) > 100, "a")], "has frames of bool"),
         ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64"),
         ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),

@@ -85,7 +85,7 @@ def test_classes_that_cannot_be_learned_are_named():
 
 def test_a_group_pattern_has_to_match_where_splits_are_cut():
     listed, config = videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS)
-    said = r"finds no recording in path 'walk/000\.mp4'\. Rename it or move it away, or name the videos in a \.csv"
+    said = r"finds no recording in path 'walk/000\.mp4'\. Is it right\? A \.csv list may name recordings"
     with pytest.raises(SourceError, match=said):
         assign_splits(listed, config)
     assert len(assign_splits(listed, replace(config, val_fraction=0.0, test_fraction=0.0))) == 10

@@ -139,7 +139,7 @@ def test_python_shows_progress_where_somebody_sees_it(monkeypatch):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_missing_gpu_is_refused_and_auto_does_without():
-    assert pick_device("auto").type == "cpu"
+    assert pick_device("auto") == pick_device(torch.device("cpu")) == torch.device("cpu")
     with pytest.raises(ConfigError, match="--device cpu"):
         pick_device("cuda")
 

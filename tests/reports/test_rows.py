@@ -144,7 +144,18 @@ def test_the_conclusion_lies_on_the_scale(exhibit):
     ceiling = Result.load(exhibit.of_store("full", 8, shares=(0.75, 0.85)))
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
     said = conclusion_of(rows_of(results))
-    assert said.endswith("(3 × 2) %, floor 80.0 %, ceiling 80.0 %.")
+    assert said.endswith("(3 × 2) %, not above the floor (80.0 %), below the ceiling (80.0 %).")
+
+
+def test_rows_of_one_label_are_told_apart_by_their_files(exhibit):
+    sets = [
+        exhibit.of_set(exhibit.condensed(f"{name}.safetensors", spread=s), "prism", first_seed=10 * k)
+        for k, (name, s) in enumerate({"paper": 0.3, "ours": 0.5}.items())
+    ]
+    found = [Result.load(path) for path in sets]
+    apart = [replace(one, subject=replace(one.subject, config={"vpc": 1, "lr": k})) for k, one in enumerate(found)]
+    assert {row.name for row in rows_of(apart)} == {"prism (paper)", "prism (ours)"}
+    assert [row.name for row in rows_of(apart[:1])] == ["prism"]
 
 
 def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
