@@ -64,11 +64,9 @@ class Estimate:
             return self
         # The degrees of freedom of a sum of two variances (Welch, 1947).
         degrees = error**4 / (self.error**4 / self.degrees + other.error**4 / other.degrees)
-        both = t_quantile(degrees) * error, t_quantile(self.degrees) * self.error
-        # They may be so many more that the interval would be narrower than without the second error.
-        return replace(
-            self, recordings=other.error, **({"error": error, "degrees": degrees} if both[0] > both[1] else {})
-        )
+        both = replace(self, recordings=other.error), Estimate(self.mean, error, degrees, other.error)
+        # They may be so many more that the interval would be narrower than over sets alone.
+        return max(both, key=lambda one: t_quantile(one.degrees) * one.error)
 
     def __str__(self) -> str:
         found = self.interval

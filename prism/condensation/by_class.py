@@ -10,10 +10,9 @@ A share that a lost worker was condensing goes on from its checkpoint, on anothe
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import torch
 
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import TelemetryWriter, load_telemetry, telemetry_path
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
@@ -29,9 +28,9 @@ from prism.errors import BusyError, ConfigError, OutputError
 from prism.machine.executors import completed
 from prism.machine.files import discard, lock, write_atomically
 from prism.machine.progress import progress_bar
-from prism.machine.provenance import check_same_run, provenance
+from prism.machine.provenance import check_same_run
 from prism.machine.run import Run
-from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
+from prism.machine.text_io import canonical_json, parse_json, read_text
 from prism.machine.threads import stoppable
 
 PAUSE_SECONDS = 0.5
@@ -58,7 +57,6 @@ class ClassOrder:
     checkpoint_seconds: float
 
     def path(self, classes: range) -> Path:
-        """The file of a share."""
         return shards_path(self.output).absolute() / f"{classes.start:05}.safetensors"
 
     def __call__(self, classes: range) -> None:
@@ -106,14 +104,9 @@ def condense_on(
                 advance(len(share))
         order.store.check_unchanged()
         condensed = scored(_joined_set(dict(zip(paths, every, strict=True)), setup, source))
-        with closing(TelemetryWriter(telemetry_path(order.output))) as telemetry:
-            telemetry.keep(0)
-            telemetry.write("start", config=source["config"], store=as_text(str(order.store.path)), **provenance())
-            parts = [load_telemetry(telemetry_path(path)) for path in paths]
-            for record in _joined_records(parts, [len(share) * order.config.vpc for share in every]):
-                telemetry.write(**record)
-            telemetry.write("unseen", iteration=len(parts[0]["step"]), **condensed.source["unseen"])
-            telemetry.sync()
+        # One share after the other, each from its own `start`.
+        parts = (telemetry_path(path).read_bytes() for path in paths)
+        write_atomically(telemetry_path(order.output), b"".join(parts))
         condensed.save(order.output)
         run_path(order.output).unlink()
         shutil.rmtree(shards_path(order.output), ignore_errors=True)
@@ -144,25 +137,3 @@ def _joined_set(found: dict[Path, range], setup: Setup, source: dict[str, Any]) 
         check_same_run(f"'{path}'", part.source, source | {"classes": named})
     labels, encoding = torch.cat([part.labels for part in parts]), first.encoding.join([p.encoding for p in parts])
     return CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
-
-
-def _joined_records(parts: list[dict[str, Any]], videos: list[int]) -> Iterator[dict[str, Any]]:
-    """Records of one run, joined from shares of so many videos; without the numbers of all classes at a time.
-
-    Those are the energy between classes, the spread of cosines, and the numbers of an objective.
-    """
-    for steps in zip(*(part["step"] for part in parts), strict=True):
-        total = {key: sum(step[key] for step in steps) for key in ("loss", "seconds")}
-        joined = {key: steps[0][key] for key in ("kind", "iteration", "lr")} | total
-        keyframes = sum(step["keyframes"] * num for step, num in zip(steps, videos, strict=True)) / sum(videos)
-        yield joined | {"between_class": None, "keyframes": keyframes}
-    for part, before in zip(parts, accumulate(videos, initial=0), strict=False):
-        for record in part["insertion"]:
-            yield record | {"video": record["video"] + before}
-    ends = [part["end"][-1] for part in parts]
-    yield {
-        "kind": "end",
-        "seconds": sum(end["seconds"] for end in ends),
-        "peak_memory_bytes": max(end["peak_memory_bytes"] for end in ends),
-        "keyframes": [count for end in ends for count in end["keyframes"]],
-    }

@@ -268,7 +268,6 @@ def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> None:
 def _keep_elsewhere(
     store: ClipStore, config: CondenseConfig, device: str, name: str, block: int, need: tuple[int, bool]
 ) -> None:
-    """`_keep` as it travels to another process or machine."""
     _keep(Setup(store, config).named_networks(pick_device(device), name=name, block=block), need)
 
 

@@ -83,7 +83,8 @@ class RunRecorder:
             discard(self.checkpoint)
             shutil.rmtree(shards_path(output), ignore_errors=True)
             store = as_text(str(self.store.path))
-            self.telemetry.write("start", config=source["config"], store=store, **provenance())
+            shown = {"config": source["config"], "classes": source.get("classes"), "store": store}
+            self.telemetry.write("start", **shown, **provenance())
         self._saved = time.monotonic()
         self._started = self._saved - self.seconds
 

@@ -150,7 +150,7 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
     assert output.read_bytes() == expected.to_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(output).name}
     steps = load_telemetry(telemetry_path(output))["step"]
-    assert [step["iteration"] for step in steps] == list(range(TINY["iterations"]))
+    assert [step["iteration"] for step in steps] == 4 * list(range(TINY["iterations"]))
 
 
 def files(folder: Path) -> dict[str, bytes]:
