@@ -97,6 +97,7 @@ def export(
     output: str | Path,
     *,
     to: Any = "videofolder",
+    result: str = "",
     fps: float = 8.0,
     clips: int = 3,
     quality: int = 65,
