@@ -199,6 +199,16 @@ def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
     assert (tmp_path / "file").read_text() == "precious"
 
 
+def test_every_verb_makes_what_the_next_one_reads(prism, tmp_path):
+    videos, store, made = (tmp_path / name for name in ("videos", "store", "set"))
+    prism.succeeds("motion", "-o", videos, "--kind", "glyphs", "--train-per-class", 1, "--test-per-class", 1)
+    prism.succeeds("ingest", videos, "-o", store, "--num-frames", 4, "--size", 48, "--val-fraction", 0)
+    prism.succeeds("select", store, "-o", made)
+    prism.succeeds("export", made, "-o", tmp_path / "sheet.gif", "--to", "gif")
+    said = prism.succeeds("reproduce", "table1", "--data", store, "--vpc", 1, "--scale", "small", "--dry-run")
+    assert "prism condense" in said
+
+
 def test_a_reader_that_has_seen_enough_is_no_error(store):
     program = f"{sys.executable} -c 'from prism.cli import main; main()' info {store.path}"
     done = subprocess.run(f"{program} | head -c 1", shell=True, capture_output=True, text=True)
