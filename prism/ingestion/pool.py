@@ -31,9 +31,8 @@ from prism.machine.files import writing
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
 READY = "ready"
-"""The first line of a decoding process."""
-SHARD_VIDEOS = 16
-"""Videos that an executor decodes in one item."""
+SHARD_VIDEOS, WAITING_VIDEOS = 16, 4096
+"""Videos that an executor decodes in one item, and that wait for the processes here, each in 2 kB of memory."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +179,9 @@ def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tupl
 
     threads = ThreadPoolExecutor(workers)
     try:
-        for task, outcome in completed(threads, decode_one, tasks):
-            yield task.number, outcome
+        for first in range(0, len(tasks), WAITING_VIDEOS):
+            for task, outcome in completed(threads, decode_one, tasks[first : first + WAITING_VIDEOS]):
+                yield task.number, outcome
     finally:
         is_closed.set()
         # The threads wait for their processes.
@@ -193,7 +193,6 @@ def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tupl
 
 
 def _decode_shard(shard: Sequence[Task]) -> list[tuple[int, Outcome]]:
-    """Decode videos of one file of slots with one supervised process, and put them on disk."""
     outcomes = list(decode_all(shard, 1))
     sync_slots(Path(shard[0].slots))
     return outcomes
