@@ -102,8 +102,6 @@ def main() -> None:
 
 
 class Worker:
-    """One decoding process."""
-
     def __init__(self) -> None:
         self.process = subprocess.Popen(
             COMMAND,

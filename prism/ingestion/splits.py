@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
@@ -69,8 +70,11 @@ def _keep_files(listing: Listing, follow_links: bool) -> None:
     """Skip videos that are missing, leave the source by a link, or are a file that has another name as well."""
     root = os.path.join(os.path.realpath(listing.root), "")
     files, links = list[tuple[str, VideoSource]](), list[tuple[str, VideoSource]]()
+    of_folder = cache(os.path.realpath)
     for video in listing.videos:
-        real, is_link = os.path.realpath(video.path), os.path.islink(video.path)
+        real = os.path.join(of_folder(video.path.parent), video.path.name)
+        if is_link := os.path.islink(real):
+            real = os.path.realpath(real)
         if not follow_links and not real.startswith(root):
             listing.skipped[video.relative] = LINKED_OUT
         elif not os.path.exists(real):

@@ -83,4 +83,3 @@ def run_of(verb: str, run: Run | None, given: Mapping[str, Any]) -> Run:
 
 
 FIELDS = {field.name: field for field in fields(Run)}.keys()
-"""The names of a run's fields."""
