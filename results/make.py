@@ -55,11 +55,12 @@ def make(court: str, store: Path, rows: list[str], num_sets: int) -> None:
     for number in range(num_sets):
         for row in rows:
             made, score = Path("runs/results", court, f"{row}-{number}"), RESULTS / court / f"{row}-{number}.json"
-            if score.exists():
+            if score.exists() and not Result.load(score).num_missing:
                 continue
             made.parent.mkdir(parents=True, exist_ok=True)
             score.parent.mkdir(exist_ok=True)
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
+            label += ["--resume"] if score.exists() else []
             if not (command := ROWS[row][1]):
                 run(EVALUATE.format("20 --train"), store, "--data", store, "-o", score, *label)
                 continue
