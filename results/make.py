@@ -132,7 +132,7 @@ def as_others_count(court: str) -> str:
     if "all" not in means:
         return ""
     lines = ["| | HLR | IOR | bits a class | clips a class |", "|---|---:|---:|---:|---:|"]
-    for row in ("random", "herding", "published", "two-quarter", "small"):
+    for row in ("random", "published", "two-quarter"):
         if row in means:
             subject, classes = results_of(court, row)[0].subject, results_of(court, row)[0].data.num_classes
             scores = f"{means['all'] - means[row]:.1f} | {means[row] - means['random']:.1f}"

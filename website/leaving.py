@@ -42,7 +42,8 @@ def shown(place: str) -> str:
         return path.read_text(encoding="utf-8")
     if path.is_file():
         return f"# `{place}`\n\n{code(path)}"
-    parts = sorted(part for part in path.rglob("*.*") if not part.suffix.startswith(".py"))
+    # Code has the repository for a page, and sets are no text.
+    parts = sorted(part for part in path.rglob("*.*") if not part.suffix.startswith((".py", ".safetensors")))
     return "\n".join([f"# `{place}`\n", *(f"## `{part.relative_to(path)}`\n\n{code(part)}" for part in parts)])
 
 
