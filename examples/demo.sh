@@ -27,7 +27,7 @@ step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
-    --seeds 16 --label "condensed"
+    --seeds 14 --label "condensed"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
     --label "PRISM as published"
 step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \
@@ -35,6 +35,6 @@ step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json
 step evaluate "$out/herding.safetensors" --data "$out/store" -o "$out/herding.json" --recipe "$recipe" \
     --label "herding"
 step evaluate --train "$out/store" --data "$out/store" -o "$out/full.json" --recipe "$recipe" \
-    --epochs 3 --seeds 2 --label "all training clips"
+    --epochs 5 --label "all training clips"
 step report "$out/full.json" "$out/prism.json" "$out/herding.json" "$out/random.json" "$out/paper.json" \
     -o "$out/page.html"
