@@ -290,7 +290,7 @@ class Evaluation:
     @property
     def recordings(self) -> list[tuple[str, str]]:
         """Class and recording of each clip that is scored."""
-        return self.store.recordings(self.config.split) * len(self.passes())
+        return self.store.recordings(self.config.split) * (NUM_WINDOWS if self.is_wang2024 else 1)
 
     def train_and_score(self, network: Network, seed: int) -> tuple[float, dict[str, Tensor]]:
         """The mean training loss of the last epoch, and for each metric (N,) whether it counts a clip as right."""
@@ -320,7 +320,7 @@ class Evaluation:
 
     def result(self, label: str | None, output: Path | None) -> Result:
         """The result before the first network."""
-        store, subject = self.store, self.data.subject
+        store, subject, recordings = self.store, self.data.subject, self.recordings
         split = "test-random" if self.is_wang2024 else self.config.split
         data = Data(
             path=relative_to_result(store.path, output),
@@ -331,7 +331,7 @@ class Evaluation:
             chance={metric: GUESSES[metric] / len(store.classes) for metric in metrics_of(len(store.classes))},
             train_float32_bytes=4 * store.clip_bytes * len(store.positions("train")),
             scored_classes=int((store.counts(split) > 0).sum()),
-            recordings=by_recording(self.recordings, [1] * len(self.recordings)),
+            recordings=by_recording(recordings, [1] * len(recordings)),
         )
         name, config = as_text(label or subject.method), as_dict(self.config)
         return Result(name, TASK, self.config.protocol, subject, data, config, (), provenance(), output)
