@@ -28,7 +28,7 @@ ROWS = {
     "random": ("random clips", "select --recipe small"),
     "herding": ("herding", "select --recipe small --method herding"),
     "dm": ("DM", "condense --recipe small --method dm"),
-    "published": ("PRISM as published, rate transferred", PUBLISHED),
+    "published": ("PRISM as published", PUBLISHED),
     "published-clip": ("the same in the metric of the clip", PUBLISHED.replace("parameter", "clip")),
     "two-noise": ("two key-frames from noise", f"{KEYFRAMES.format(1, 2)} --init noise"),
     "two-parameter": ("two key-frames, metric of the key-frames", f"{KEYFRAMES.format(1, 2)} --metric parameter"),
@@ -98,7 +98,7 @@ def table(court: str) -> str:
     """Scores, sizes, and the leads over random clips and over the best coreset."""
     every = {row: found for row in ROWS if (found := results_of(court, row))}
     best = max((row for row in CORESETS if row in every), key=lambda row: sample_of(every[row]).mean)
-    others = dict.fromkeys(("random", best))
+    others = dict.fromkeys(("random", best)) if len(every[best]) > 1 else {}
     leads = {
         (row, other): found
         for row in every
@@ -121,9 +121,9 @@ def table(court: str) -> str:
             said = leads.get((row, other))
             cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
-    return (
-        "\n".join(lines) + f"\n\n\\* at a level of 5 % for the {len(leads)} leads of this table together (Holm).\n"
-    )
+    if leads:
+        lines += ["", f"\\* at a level of 5 % for the {len(leads)} leads of this table together (Holm)."]
+    return "\n".join(lines) + "\n"
 
 
 def as_others_count(court: str) -> str:
