@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from prism.condensation.options import CondenseConfig
@@ -48,15 +49,20 @@ def test_every_option_has_a_docstring_for_its_help(section):
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("vpc", "3"), ("vpc", 1.5), ("vpc", True), ("lr", "1"), ("insertion", 1), ("fully_learnable", 1)],
+    [("vpc", "3"), ("vpc", 1.5), ("vpc", np.float64(2)), ("vpc", True), ("lr", "1"), ("insertion", 1), ("fully_learnable", 1)],
 )
 def test_a_value_of_the_wrong_type_is_refused(key, value):
     with pytest.raises(ConfigError, match=rf"condense\.{key} = .*must be of type"):
         with_options(CondenseConfig(), {key: value})
 
 
-def test_a_whole_number_serves_where_a_fraction_is_wanted():
-    assert with_options(CondenseConfig(), {"lr": 3}).lr == 3.0
+def test_a_whole_number_serves_where_a_fraction_is_wanted_and_numpys_are_numbers():
+    given = with_options(CondenseConfig(), {"lr": 3, "vpc": np.int64(2), "momentum": np.float32(0.5)})
+    assert [(type(value), value) for value in (given.lr, given.vpc, given.momentum)] == [
+        (float, 3.0),
+        (int, 2),
+        (float, 0.5),
+    ]
 
 
 def recipe(tmp_path, text: str) -> dict[str, dict[str, Any]]:

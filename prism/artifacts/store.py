@@ -283,7 +283,7 @@ class ClipStore:
             if count < vpc:
                 raise ConfigError(
                     f"{option} = {vpc}, but class '{name}' has {count} training clips. "
-                    f"Lower {option.rpartition('.')[2]}, or ingest more clips per video."
+                    f"Pass a smaller --{option.rpartition('.')[2]}, or ingest more clips per video."
                 )
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnusedCliTokensError
 
 from prism.cli import verbs
 from prism.cli.commands import app
@@ -26,6 +26,8 @@ def run(command: Callable[[], Any]) -> int:
         return 0
     except PrismError as error:
         text, code = str(error), error.exit_code
+    except UnusedCliTokensError as error:
+        text, code = f"no option takes '{' '.join(error.unused_tokens or [])}': most take one value.", 2
     except CycloptsError as error:
         text, code = " ".join(str(error).split()).replace("requires an argument", "is missing"), 2
     except KeyboardInterrupt:

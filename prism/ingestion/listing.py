@@ -189,8 +189,6 @@ def _refuse(error: OSError) -> None:
 def read_list(path: Path) -> str:
     try:
         return read_text(path)
-    except UnicodeDecodeError:
-        raise SourceError(f"'{path}' is not UTF-8 text.") from None
     except (ValueError, OSError) as error:
         raise SourceError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 

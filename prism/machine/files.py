@@ -180,6 +180,8 @@ def lock(output: str | Path | None) -> Iterator[None]:
         try:
             held.acquire()
         except Timeout:
+            if not path.exists():
+                raise OutputError(f"output '{output}' cannot be written: no file can lie beside it. {ELSEWHERE}") from None
             raise BusyError(f"another run is writing '{output}'. Wait for it, or choose another output.") from None
     try:
         yield

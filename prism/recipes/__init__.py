@@ -75,7 +75,7 @@ def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     try:
         own = tomllib.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"recipe '{path}' cannot be read: {error}.") from None
+        raise ConfigError(f"recipe '{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
     if "extends" not in own:
         return own
     if not isinstance(base := own.pop("extends"), str):

@@ -257,7 +257,7 @@ FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" fo
         ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "no split, as other lines have: 2 (line 2, line"),
         ("", "has no column 'path', only nothing."),
         ("path,label,split\n", "has no videos."),
-        ("path,label\n\udcff", "is not UTF-8 text"),
+        ("path,label\n\udcff", "cannot be read: it is not UTF-8 text"),
         (
             "path,label\na.mp4,a\nb.mp4,b\n",
             "no video can be used: 2 ('a', 'b'). 'a.mp4' is skipped because it is m",
