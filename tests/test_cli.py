@@ -209,6 +209,12 @@ def test_every_verb_makes_what_the_next_one_reads(prism, tmp_path):
     prism.succeeds("ingest", videos, "-o", store, "--num-frames", 4, "--size", 48, "--val-fraction", 0)
     prism.succeeds("select", store, "-o", made)
     prism.succeeds("export", made, "-o", tmp_path / "sheet.gif", "--to", "gif")
+    assert "--lossless" in prism.succeeds("export", made, "-o", tmp_path / "folder")
+    scored = ["--data", store, "-o", tmp_path / "r.json", "--width", 4, "--epochs", 1, "--seeds", 1]
+    prism.succeeds("evaluate", made, *scored)
+    assert "page.html" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
+    assert "table1" in prism.succeeds("reproduce", "--list")
+    assert "needs --data" in prism.refuses("reproduce", "table1")
     said = prism.succeeds("reproduce", "table1", "--data", store, "--vpc", 1, "--scale", "small", "--dry-run")
     assert "prism condense" in said
 

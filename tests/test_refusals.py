@@ -3,6 +3,8 @@
 import pickle
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,9 @@ import prism
 from prism.artifacts.clips import Clips
 from prism.artifacts.results import Result
 from prism.cli import run
+from prism.condensation.by_class import run_path
 from prism.condensation.objectives import Objective
+from prism.condensation.options import OBJECTIVES
 from prism.errors import PrismError
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
@@ -20,8 +24,8 @@ from prism.machine import executors
 from prism.machine.devices import pick_device
 from prism.machine.text_io import MAX_TEXT_BYTES, read_text
 from prism.networks.network import Network
-from prism.reproduction.plan import plan
 from prism.reproduction.paper import exhibit
+from prism.reproduction.plan import plan
 
 FRAMES = torch.zeros(2, 4, 3, 8, 8)
 
@@ -38,8 +42,18 @@ def of_layout(make_store: Any, layout: str) -> Any:
     return store
 
 
+def unfinished(make_store: Any, at: Path) -> None:
+    run_path(at / "set").parent.mkdir()
+    run_path(at / "set").write_text("{")
+    with ThreadPoolExecutor(1) as executor:
+        prism.condense(make_store(), output=at / "set", resume=True, executor=executor, iterations=1)
+
+
 CASES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
-    "channels first": (lambda *_: Clips(FRAMES.transpose(1, 2), torch.tensor([0, 1]), ("a", "b")), "(N, C, T, H, W)?"),
+    "channels first": (
+        lambda *_: Clips(FRAMES.transpose(1, 2), torch.tensor([0, 1]), ("a", "b")),
+        "(N, C, T, H, W)?",
+    ),
     "one label too few": (lambda *_: Clips(FRAMES, torch.tensor([0]), ("a",)), "labels must be (2,) to match"),
     "a label without a name": (lambda *_: Clips(FRAMES, torch.tensor([0, 2]), ("a", "b")), "must lie in 0..1"),
     "no result": (lambda _, at: Result.load(at / "r.json"), "r.json' does not exist."),
@@ -57,6 +71,16 @@ CASES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
         lambda store, at: plan(exhibit("figure3"), [of_layout(store, "ssv2")], at),
         "but store",
     ),
+    "an executor": (
+        lambda store, _: prism.evaluate(None, store(), executor=3),
+        "must be a concurrent.futures.Exec",
+    ),
+    "a class without a signature": (lambda store, _: prism.condense(store(), objective=dict), "has no match(…)"),
+    "a name with half of its options": (
+        lambda *_: OBJECTIVES.resolve("distribution(a=1"),
+        "objective = 'distribution(a=1', but it must be",
+    ),
+    "a run that was cut off": (unfinished, "run.json' is damaged"),
     "an objective without a loss": (
         lambda store, _: prism.condense(store(), objective=Objective(), iterations=1),
         "the objective has neither loss(…) nor match(…).",

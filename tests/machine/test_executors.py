@@ -65,7 +65,7 @@ class Cluster:
         file = folder / "scheduler.json"
         options = (*LOOPBACK, "--scheduler-file", str(file))
         self.scheduler = started("dask_scheduler", "--port", "0", *options, folder=folder)
-        wait_for(file.exists)
+        wait_for(lambda: file.exists() and file.read_text())
         self.address = distributed.utils.json.loads(file.read_text())["address"]
 
     def fill(self) -> None:
