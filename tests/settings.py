@@ -1,10 +1,19 @@
-"""Settings that many tests share, and a condensation with them."""
+"""Settings that many tests share, runs and sets with them, and what is left of them."""
 
 import os
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 
+from prism.artifacts.clips import Normalisation
+from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings import Encoding
+from prism.artifacts.encodings.sparse import Float32
+from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.loop import Condensation
@@ -26,6 +35,36 @@ def setup_of(store: ClipStore, **options: object) -> Setup:
 def started(store: ClipStore, classes: range | None = None, **options: object) -> Condensation:
     """A condensation on a CPU before its first iteration."""
     return setup_of(store, **options).start(CPU, classes)
+
+
+def set_of(frames: torch.Tensor, storage: Encoding | None = None, **changes: Any) -> CondensedSet:
+    """A set of whole clips (N, T, 3, H, W), each of a class of its own."""
+    encoding = (storage or Float32()).with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool))
+    classes = tuple(f"class{label}" for label in range(len(frames)))
+    fields = {"classes": classes, "normalisation": Normalisation((0.5,) * 3, (0.25,) * 3), "flip": True}
+    return CondensedSet(encoding, torch.arange(len(frames)), **(fields | changes))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of every file below a folder, by its path from there."""
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_seconds(result: Result) -> list[NetworkRun]:
+    """The runs of a result, without what depends on the clock."""
+    return [replace(run, seconds=0.0) for run in result.runs]
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    """Let PyTorch use so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+        assert torch.get_num_threads() == number
+    finally:
+        torch.set_num_threads(before)
 
 
 def either(short: T, long: T) -> T:

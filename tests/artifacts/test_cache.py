@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from settings import CPU
 
 from prism.artifacts import cache
 from prism.artifacts.cache import CacheFile
-
-CPU = torch.device("cpu")
 
 
 class Computing:

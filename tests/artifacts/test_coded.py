@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 
 from prism.artifacts import STORAGES
-from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding, sparse
 from prism.artifacts.encodings.sparse import H264
@@ -20,11 +18,8 @@ from prism.condensation.loop import Condensation
 from prism.errors import ArtifactError, ConfigError
 from prism.evaluation.evaluate import evaluate
 from prism.selection.select import select
-from tests.artifacts.test_condensed import forge_of, int32, refusal
+from tests.artifacts.test_condensed import GOLDEN, MASK, forge_of, golden_set, int32, refusal
 from tests.artifacts.test_h264 import pictures
-
-GOLDEN = Path(__file__).parents[1] / "golden"
-MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
 
 
 def smooth_frames(num: int = 3, size: tuple[int, int] = (18, 24)) -> torch.Tensor:
@@ -38,15 +33,8 @@ def stored(name: str) -> Encoding:
 
 
 def coded_set(storage: str = "h264") -> CondensedSet:
-    """Three videos of 2, 3 and 4 key-frames, no version and no clock."""
-    return CondensedSet(
-        stored(storage).with_frames(smooth_frames(), MASK),
-        torch.tensor([0, 0, 1]),
-        classes=("left", "rechts, größer"),
-        normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
-        flip=False,
-        source={"method": "arithmetic", "config": {"seed": 0}},
-    )
+    """Three videos of 2, 3 and 4 key-frames."""
+    return golden_set(stored(storage).with_frames(smooth_frames(), MASK))
 
 
 def images(condensed: CondensedSet) -> SimpleNamespace:

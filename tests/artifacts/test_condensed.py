@@ -14,11 +14,12 @@ import safetensors.torch
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from settings import threads
 
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import DTYPES, as_numbers, from_numbers
+from prism.artifacts.encodings import DTYPES, Encoding, as_numbers, from_numbers
 from prism.errors import ArtifactError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -34,9 +35,14 @@ def arithmetic_frames() -> torch.Tensor:
 
 
 def arithmetic_set(storage: str) -> CondensedSet:
-    """The set of the golden files: no random number, no version, no clock."""
+    """The set of the golden files."""
+    return golden_set(STORAGES.make(storage, None).with_frames(arithmetic_frames(), MASK))
+
+
+def golden_set(encoding: Encoding) -> CondensedSet:
+    """Three videos of two classes: no random number, no version, no clock."""
     return CondensedSet(
-        STORAGES.make(storage, None).with_frames(arithmetic_frames(), MASK),
+        encoding,
         LABELS,
         classes=("left", "rechts, größer"),
         normalisation=Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
@@ -64,13 +70,10 @@ def test_a_set_is_equal_to_one_with_the_same_file_and_to_nothing_else():
 def test_a_clip_has_the_same_bits_with_any_number_of_threads():
     frames = torch.rand(1, 8, 3, 10, 10, generator=torch.Generator().manual_seed(0))
     encoding = STORAGES.make("float32", None).with_frames(frames, torch.ones(1, 8, dtype=torch.bool), scale=2)
-    before, shown = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3, 8):
-            torch.set_num_threads(threads)
+    shown = []
+    for number in (1, 3, 8):
+        with threads(number):
             shown.append(encoding.render(torch.tensor([0]), Normalisation((0.5,) * 3, (0.25,) * 3), None))
-    finally:
-        torch.set_num_threads(before)
     assert torch.equal(shown[0], shown[1])
     assert torch.equal(shown[0], shown[2])
 

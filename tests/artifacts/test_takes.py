@@ -1,7 +1,6 @@
 """Takes: a video of a set may stand for several clips, one of which is drawn whenever it is shown."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +10,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.randomness import generator
 from prism.selection.select import select
+from tests.artifacts.test_condensed import GOLDEN
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 SHOWN = 60
 """Epochs: that none shows one of four clips has a chance of 3 · 10⁻⁸ for each."""
 

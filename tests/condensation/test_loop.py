@@ -13,7 +13,7 @@ import safetensors
 import safetensors.torch
 import torch
 from conftest import CrashingAt
-from settings import CPU, PAPER, setup_of
+from settings import CPU, PAPER, setup_of, threads
 from settings import started as started_with
 
 from prism.artifacts.clips import as_pixels
@@ -295,13 +295,10 @@ def test_half_size_keyframes_are_trained_through_what_they_render_to(store):
 @pytest.mark.parametrize("options", [{"precision": "bfloat16"}, {"method": "static-dynamic"}, {"lr": 0.0}])
 def test_one_seed_gives_the_same_file_with_any_number_of_threads(store, options):
     small = {"vpc": 2, "width": 8, "batch_real": 4, "iterations": 4, "epsilon": 0.03} | options
-    before, files = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
+    files = []
+    for number in (1, 3):
+        with threads(number):
             files.append(run_tiny(store, **small).to_bytes())
-    finally:
-        torch.set_num_threads(before)
     assert files[0] == files[1]
 
 

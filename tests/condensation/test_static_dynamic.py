@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from settings import CPU
 
-from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding, hallucinate
@@ -17,10 +17,8 @@ from prism.condensation.prepare import Setup
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.errors import DivergedError
 from prism.evaluation.evaluate import evaluate
-from tests.artifacts.test_condensed import LABELS, forge_of, refusal
+from tests.artifacts.test_condensed import GOLDEN, forge_of, golden_set, refusal
 
-CPU = torch.device("cpu")
-GOLDEN = Path(__file__).parents[1] / "golden"
 TINY = {"width": 4, "batch_real": 2, "iterations": 6, "static_iterations": 4}
 
 
@@ -173,15 +171,8 @@ def arithmetic_parts() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.
 
 
 def arithmetic_set(storage: str) -> CondensedSet:
-    """The set of the golden files: no random number, no version, no clock."""
-    return CondensedSet(
-        StaticDynamicEncoding.of_parts(*arithmetic_parts(), storage),
-        LABELS,
-        ("left", "rechts, größer"),
-        Normalisation((0.25, 0.5, 0.75), (0.125, 0.25, 0.5)),
-        False,
-        {"method": "arithmetic", "config": {"seed": 0}},
-    )
+    """The set of the golden files."""
+    return golden_set(StaticDynamicEncoding.of_parts(*arithmetic_parts(), storage))
 
 
 def golden(storage: str) -> Path:

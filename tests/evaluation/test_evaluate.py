@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from settings import set_of, without_seconds
 
-from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted, OutputError
@@ -28,10 +27,6 @@ TINY = {"width": 2, "epochs": 2, "seeds": 2, "device": "cpu"}
 
 def score(condensed, store, **options):
     return evaluate(condensed, store, **(TINY | options))
-
-
-def without_seconds(result: Result) -> list[tuple[int, float, float, float]]:
-    return [(run.seed, run.scores, run.train_loss) for run in result.runs]
 
 
 @pytest.fixture
@@ -104,16 +99,8 @@ def test_the_hits_of_a_network_are_counted_by_recording_and_make_its_score(store
         assert run.scores["top1"] == pytest.approx(hits / result.data.num_clips)
 
 
-def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
-    frames = torch.zeros(2, changes.pop("num_frames", 8), 3, *changes.pop("size", (48, 48)))
-    return CondensedSet(
-        Float32().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool)),
-        torch.tensor([0, 1]),
-        **(
-            {"classes": chosen.classes, "normalisation": Normalisation((0.5,) * 3, (0.5,) * 3), "flip": True}
-            | changes
-        ),
-    )
+def altered(num_frames: int = 8, size: tuple[int, int] = (48, 48), **changes: object) -> CondensedSet:
+    return set_of(torch.zeros(2, num_frames, 3, *size), **changes)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +114,9 @@ def altered(chosen: CondensedSet, **changes: object) -> CondensedSet:
         ({"size": (64, 64)}, r"has \(48, 48\)\. Ingest the data again with --size 64\."),
     ],
 )
-def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, chosen, changes, says):
+def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, changes, says):
     with pytest.raises(ConfigError, match=says):
-        score(altered(chosen, **changes), store)
+        score(altered(**changes), store)
 
 
 def cut_otherwise(store: ClipStore, folder: Path, **changes: Any) -> ClipStore:
@@ -190,9 +177,6 @@ def test_classes_without_a_clip_in_the_split_are_cautioned(make_store, tmp_path)
 
 
 def test_what_cannot_be_scored_is_refused_before_training(store, chosen, tmp_path):
-    for condensed, train in [(None, None), (chosen, store)]:
-        with pytest.raises(ConfigError, match="either a condensed set or a store to --train on"):
-            score(condensed, store, train=train)
     (tmp_path / "r.json").write_text("precious")
     with pytest.raises(OutputError, match="exists already"):
         score(chosen, store, output=tmp_path / "r.json", epochs=10**9)
@@ -220,8 +204,8 @@ def test_a_network_that_diverges_leaves_the_others_in_the_result(store, chosen, 
 
 
 @pytest.mark.parametrize("source", [{}, {"method": 3, "config": "none"}])
-def test_a_third_party_set_is_scored_whatever_it_says_of_its_source(store, chosen, source, tmp_path):
-    result = score(altered(chosen, source=source), store, seeds=1, output=tmp_path / "r.json")
+def test_a_third_party_set_is_scored_whatever_it_says_of_its_source(store, source, tmp_path):
+    result = score(altered(source=source), store, seeds=1, output=tmp_path / "r.json")
     assert result.subject.config == {}
     assert Result.load(tmp_path / "r.json") == result
 
@@ -294,8 +278,8 @@ def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(st
     with pytest.raises(ArtifactError, match=r"its data\.fingerprint is '[0-9a-f]{64}', not '[0-9a-f]{64}'"):
         score(select(store), make_store(seed=1), **resumed)
     # The same options and the same size, but other frames.
-    brighter = altered(select(store), source=select(store).source)
-    same = altered(select(store), source=select(store).source, flip=False)
+    brighter = altered(source=select(store).source)
+    same = altered(source=select(store).source, flip=False)
     score(brighter, store, seeds=1, output=tmp_path / "other.json")
     with pytest.raises(ArtifactError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
         score(same, store, output=tmp_path / "other.json", resume=True)

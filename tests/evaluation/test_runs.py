@@ -3,36 +3,17 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
-import torch
 from conftest import Crash
+from settings import threads, without_seconds
 
-from prism.artifacts.results import NetworkRun, Result
+from prism.artifacts.results import Result
 from prism.errors import Interrupted
 from prism.evaluation.evaluate import evaluate, workers_for
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}
-
-
-@contextmanager
-def threads(num: int) -> Iterator[None]:
-    """Let PyTorch use so many threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(num)
-    try:
-        yield
-        assert torch.get_num_threads() == num
-    finally:
-        torch.set_num_threads(before)
-
-
-def without_seconds(result: Result) -> list[NetworkRun]:
-    return [replace(run, seconds=0.0) for run in result.runs]
 
 
 def train_on_all(store, **options) -> Result:

@@ -2,13 +2,13 @@
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from settings import contents
 
 from prism.artifacts.condensed import CondensedSet
 from prism.errors import ArtifactError, ConfigError, OutputError
@@ -25,24 +25,20 @@ def chosen(store) -> CondensedSet:
     return select(store)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("to", TOS)
 def test_an_export_is_whole_leaves_nothing_beside_it_and_stays_until_it_may_be_overwritten(chosen, tmp_path, to):
     made = export(chosen, tmp_path / "out", to=to)
     assert list(tmp_path.iterdir()) == [made.path]
     assert made.path.is_dir() == (to != "gif")
     assert made.num_videos == 2
-    assert made.num_bytes == sum(map(len, files(tmp_path).values()))
+    assert made.num_bytes == sum(map(len, contents(tmp_path).values()))
     assert str(made).startswith(f"Wrote {tmp_path / 'out'}: ")
-    before = files(tmp_path)
+    before = contents(tmp_path)
     with pytest.raises(OutputError, match=r"exists already\. Choose another path, or pass --overwrite"):
         export(chosen, made.path, to=to)
-    assert files(tmp_path) == before
+    assert contents(tmp_path) == before
     export(chosen, made.path, to=to, overwrite=True)
-    assert files(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_a_folder_that_is_no_export_is_never_overwritten(chosen, tmp_path):
@@ -85,11 +81,11 @@ def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
             yield
 
     export(chosen, tmp_path / "out", to="tensors")
-    before = files(tmp_path)
+    before = contents(tmp_path)
     for path in (tmp_path / "out", tmp_path / "new"):
         with pytest.raises(ArtifactError, match="half-way"):
             export(chosen, path, to=Failing(), overwrite=True)
-    assert files(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):

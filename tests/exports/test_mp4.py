@@ -5,10 +5,10 @@ import math
 import av
 import pytest
 import torch
+from settings import set_of
 
-from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.sparse import Float32, UInt8
+from prism.artifacts.encodings.sparse import UInt8
 from prism.errors import ConfigError
 from prism.exports.export import export
 from prism.exports.videos import decoded
@@ -21,10 +21,7 @@ def flat(storage) -> CondensedSet:
     """A video of each colour, which changes from frame to frame."""
     frames = COLOURS.view(-1, 1, 3, 1, 1) * torch.tensor([1, 0.8, 0.9, 0.7, 1]).view(1, -1, 1, 1, 1)
     frames = frames.expand(-1, -1, -1, 32, 32)
-    encoding = storage.with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool))
-    names = tuple(f"colour{label}" for label in range(len(COLOURS)))
-    normalisation = Normalisation((0.5,) * 3, (0.25,) * 3)
-    return CondensedSet(encoding, torch.arange(len(COLOURS)), names, normalisation, True)
+    return set_of(frames, storage)
 
 
 def test_other_decoders_show_the_same_colours(tmp_path):
@@ -66,9 +63,7 @@ def test_odd_sides_are_refused_with_what_to_do(make_store, tmp_path):
 
 def test_values_outside_the_range_of_pixels_are_clipped(tmp_path):
     frames = torch.linspace(-0.5, 1.5, 32).expand(2, 4, 3, 32, 32)
-    encoding = Float32().with_frames(frames, torch.ones(2, 4, dtype=torch.bool))
-    normalisation = Normalisation((0.5,) * 3, (0.25,) * 3)
-    condensed = CondensedSet(encoding, torch.tensor([0, 1]), ("a", "b"), normalisation, True)
+    condensed = set_of(frames)
     made = export(condensed, tmp_path / "out", lossless=True)
     lost = (frames - frames.clamp(0, 1)).square().mean()
     assert made.loss.psnr == pytest.approx(-10 * math.log10(lost), abs=0.1)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from settings import contents
 from videos import shown_number, write_audio, write_classes, write_numbered, write_numbered_images
 
 from prism.artifacts.store import ClipStore
@@ -42,17 +43,13 @@ def source(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def expected(source, tmp_path_factory) -> dict[str, bytes]:
     """The files of the store that one worker makes of `source`."""
-    return files(make(source, tmp_path_factory.mktemp("expected") / "store", workers=1).path)
+    return contents(make(source, tmp_path_factory.mktemp("expected") / "store", workers=1).path)
 
 
 def make(
     source: Path, output: Path, config: IngestConfig = CONFIG, workers: int = 2, **options: bool
 ) -> ClipStore:
     return ingest(source, output, config, workers=workers, progress=False, **options)
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
 def skipped(store: ClipStore) -> dict[str, str]:
@@ -89,7 +86,7 @@ def test_what_is_done_is_not_decoded_again_nor_copied_where_no_video_failed(
     (slots,) = partial_path(tmp_path / "store").glob("*.u8")
     number = slots.stat().st_ino
     monkeypatch.setattr(pool, "Worker", None)
-    assert files(make(source, tmp_path / "store").path) == expected
+    assert contents(make(source, tmp_path / "store").path) == expected
     assert (tmp_path / "store/frames.u8").stat().st_ino == number
 
 
@@ -128,8 +125,8 @@ def test_an_executor_makes_the_same_bytes(source, expected, tmp_path, monkeypatc
     with ThreadPoolExecutor(2) as executor:
         store = ingest(source, tmp_path / "store", CONFIG, executor=executor, progress=False)
         again = ingest(broken, tmp_path / "again", CONFIG, executor=executor, progress=False)
-    assert files(store.path) == expected
-    assert files(again.path) == files(make(broken, tmp_path / "here").path)
+    assert contents(store.path) == expected
+    assert contents(again.path) == contents(make(broken, tmp_path / "here").path)
     assert len(skipped(again)) == 1
     assert not partial_path(tmp_path / "store").exists()
 
@@ -149,7 +146,7 @@ def test_ctrl_c_leaves_what_is_done_for_the_next_run(source, expected, tmp_path,
     assert not (tmp_path / "store").exists()
     store = ingest(source, tmp_path / "store", CONFIG, workers=1, progress=True)
     assert "3 of 8 videos are done already: going on." in capfd.readouterr().err
-    assert files(store.path) == expected
+    assert contents(store.path) == expected
 
 
 def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +178,7 @@ def test_a_run_that_is_stopped_before_its_store_has_a_name_only_names_it(source,
     assert not (tmp_path / "store").exists()
     monkeypatch.setattr(pool, "Worker", None)
     monkeypatch.setattr(build, "_assemble", None)
-    assert files(make(source, tmp_path / "store").path) == expected
+    assert contents(make(source, tmp_path / "store").path) == expected
     assert leftovers(tmp_path / "store") == []
 
 
@@ -198,7 +195,7 @@ def test_what_a_run_leaves_that_is_stopped_once_its_store_has_a_name_goes(source
     assert len(leftovers(tmp_path / "store")) == 2
     with pytest.raises(OutputError, match="exists already"):
         make(source, tmp_path / "store")
-    assert files(tmp_path / "store") == expected
+    assert contents(tmp_path / "store") == expected
     assert leftovers(tmp_path / "store") == []
 
 
@@ -219,7 +216,7 @@ def test_other_settings_or_a_changed_source_start_again(source, expected, tmp_pa
     write_numbered(video, 20, first=100)
     store = ingest(tmp_path / "source", tmp_path / "store", CONFIG, workers=2, progress=True)
     assert "have changed: starting again." in capfd.readouterr().err
-    assert files(store.path) != expected
+    assert contents(store.path) != expected
     shutil.copy2(source / "jump/v0.mp4", video)
     unfinished(tmp_path / "source", tmp_path / "other", monkeypatch)
     make(tmp_path / "source", tmp_path / "other", IngestConfig(num_frames=5, size=16))
@@ -253,7 +250,7 @@ def test_broken_videos_are_skipped_with_their_reasons(source, tmp_path):
     at = [s.path for s in store.sources].index("walk/v0.mp4")
     first = store.sources[at].start + 50
     assert [shown_number(frame) for frame in frames[at]] == [first, first + 2, first + 4, first + 6]
-    assert files(make(root, tmp_path / "again", config, workers=1).path) == files(store.path)
+    assert contents(make(root, tmp_path / "again", config, workers=1).path) == contents(store.path)
 
 
 def test_damage_is_listed_and_the_kinds_of_reasons_are_summed_up(source, tmp_path, capfd):
@@ -380,7 +377,7 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     assert (mine / "thesis.tex").exists()
     shutil.rmtree(mine)
     make(source, tmp_path / "other", IngestConfig(num_frames=5, size=16))
-    assert files(make(source, tmp_path / "other", overwrite=True).path) == expected
+    assert contents(make(source, tmp_path / "other", overwrite=True).path) == expected
     assert leftovers(tmp_path / "other") == ["store"]
     (tmp_path / "other/set.safetensors").write_bytes(b"days of work")
     with pytest.raises(OutputError, match=r"set\.safetensors' is no part of a clip store, so '.*other' is not"):
@@ -447,10 +444,10 @@ def test_ingest_works_from_a_thread_and_a_script_without_a_main_guard(source, ex
     thread = threading.Thread(target=lambda: stores.append(make(source, tmp_path / "store")))
     thread.start()
     thread.join()
-    assert files(stores[0].path) == expected
+    assert contents(stores[0].path) == expected
     code = (
         "import prism, sys; prism.ingest(*sys.argv[1:], num_frames=4, stride=2, size=32, val_fraction=0.25, "
         "test_fraction=0.25, progress=False)"
     )
     subprocess.run([sys.executable, "-c", code, source, tmp_path / "script"], check=True)
-    assert files(tmp_path / "script") == expected
+    assert contents(tmp_path / "script") == expected

@@ -4,12 +4,11 @@ import pickle
 
 import pytest
 import torch
+from settings import set_of
 from videos import shown_number, write_classes, write_numbered_images
 
 import prism
-from prism.artifacts.clips import Normalisation, as_pixels
-from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings.sparse import Float32
+from prism.artifacts.clips import as_pixels
 from prism.errors import ArtifactError, ConfigError, SourceError
 from prism.ingestion.load import VideoDataset
 from prism.selection.select import select
@@ -87,14 +86,7 @@ def chosen(store):
 )
 def test_every_output_format_holds_the_same_pixels(output_format, shape):
     frames = torch.rand(2, 8, 3, 48, 50, generator=torch.Generator().manual_seed(0))
-    condensed = CondensedSet(
-        Float32().with_frames(frames, torch.ones(2, 8, dtype=torch.bool)),
-        torch.tensor([0, 1]),
-        classes=("a", "b"),
-        normalisation=Normalisation((0.5,) * 3, (0.25,) * 3),
-        flip=True,
-    )
-    video, label = VideoDataset(condensed, output_format=output_format, normalise=False)[1]
+    video, label = VideoDataset(set_of(frames), output_format=output_format, normalise=False)[1]
     assert video.shape == shape
     assert label == 1
     t, c, y, x = 5, 2, 17, 33

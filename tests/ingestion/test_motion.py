@@ -5,10 +5,10 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from settings import contents
 
 from prism.errors import OutputError
 from prism.ingestion.build import make_plan
@@ -41,21 +41,17 @@ def random(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_data_set_has_the_layout_of_any_users_data_and_the_bytes_of_its_seed(tmp_path, kind):
     small = replace(SMALL, kind=kind)
-    first = content(write_motion(tmp_path / "a", small, progress=False))
+    first = contents(write_motion(tmp_path / "a", small, progress=False))
     listing = list_videos(tmp_path / "a")
     counts = Counter((video.label, video.split) for video in listing.videos)
     assert counts == {(label, split): n for label in KINDS[kind][0] for split, n in (("train", 2), ("test", 1))}
     assert (listing.skipped, listing.notes) == ({}, [])
     assert not make_plan(tmp_path / "a", IngestConfig()).flip
-    assert first.items() <= content(write_motion(tmp_path / "b", replace(small, train_per_class=3))).items()
-    other = content(write_motion(tmp_path / "c", replace(small, seed=1), progress=False))
+    assert first.items() <= contents(write_motion(tmp_path / "b", replace(small, train_per_class=3))).items()
+    other = contents(write_motion(tmp_path / "c", replace(small, seed=1), progress=False))
     assert first.keys() == other.keys()
     assert all(first[name] != other[name] for name in first if name.endswith(".mp4"))
     assert len(set(first.values())) == len(first)
@@ -67,13 +63,13 @@ def test_the_bytes_do_not_depend_on_what_was_in_memory(tmp_path):
         "from prism.ingestion.motion import write_motion\n"
         "write_motion(sys.argv[1], train_per_class=1, test_per_class=1, num_frames=12, size=32)"
     )
-    contents = []
+    written = []
     for filling in ("0", "77"):
         # glibc fills fresh memory with this byte; elsewhere the variable does nothing.
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "MALLOC_PERTURB_": filling}
         subprocess.run([sys.executable, "-c", code, tmp_path / filling], env=environment, check=True)
-        contents.append(content(tmp_path / filling))
-    assert contents[0] == contents[1]
+        written.append(contents(tmp_path / filling))
+    assert written[0] == written[1]
 
 
 def test_a_data_set_is_written_over_only_where_it_is_one_of_ours(tmp_path):

@@ -333,12 +333,7 @@ SSV2_TRAIN_FILE = "something-something-v2-train.json"
             "2 (line 3 'a.avi 1', line",
         ),
         ("ucf101", "testlist01.txt", "Archery\n", "has no <class>/<video>.avi: 1 (line 1 'Archery')."),
-        (
-            "ucf101",
-            "testlist01.txt",
-            "Archery/\xff.avi\n",
-            "testlist01.txt' cannot be read: it is not UTF-8 text.",
-        ),
+        ("ucf101", "testlist01.txt", "Archery/\xff.avi\n", "01.txt' cannot be read: it is not UTF-8 text."),
         (
             "hmdb51",
             "clap_test_split1.txt",

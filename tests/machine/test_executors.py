@@ -8,17 +8,16 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from settings import PAPER
+from settings import PAPER, contents, threads, without_seconds
 from videos import write_classes, write_numbered
 
-from prism.artifacts.results import NetworkRun, Result
+from prism.artifacts.results import Result
 from prism.artifacts.telemetry import load_telemetry, telemetry_path
 from prism.cli import main
 from prism.condensation.condense import condense
@@ -107,10 +106,6 @@ def cluster(one_cluster: Cluster) -> Cluster:
     return one_cluster
 
 
-def without_seconds(result: Result) -> list[NetworkRun]:
-    return [replace(run, seconds=0.0) for run in result.runs]
-
-
 @contextmanager
 def beside(function: Callable[[], None]) -> Iterator[None]:
     """Do something in another thread while the block runs, and raise what went wrong there."""
@@ -153,17 +148,13 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
     assert [step["iteration"] for step in steps] == 4 * list(range(TINY["iterations"]))
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules["prism.ingestion.pool"], "SHARD_VIDEOS", 2)
     source, output = write_classes(tmp_path / "source"), tmp_path / "store"
     for k in range(4):
         write_numbered(source / "jump" / f"long{k}.mp4", 1500, options={"preset": "ultrafast", "g": "2000"})
     config = IngestConfig(num_frames=4, stride=2, size=32, val_fraction=0.25, test_fraction=0.25)
-    expected = files(ingest(source, tmp_path / "here", config, progress=False).path)
+    expected = contents(ingest(source, tmp_path / "here", config, progress=False).path)
     victim = cluster.workers[0]
 
     def kill_in_the_midst() -> None:
@@ -174,7 +165,7 @@ def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
     with opened(cluster.address) as executor, beside(kill_in_the_midst):
         store = ingest(source, output, config, executor=executor, progress=False)
     assert victim.returncode == -signal.SIGKILL
-    assert files(store.path) == expected
+    assert contents(store.path) == expected
     assert not partial_path(output).exists()
 
 
@@ -241,14 +232,8 @@ def num_threads(_: int) -> int:
 
 
 def test_a_process_that_was_forked_waits_for_no_thread_that_did_not_come_along():
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as executor:
-            assert list(completed(executor, num_threads, [0])) == [(0, 1)]
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
+    with threads(2), ProcessPoolExecutor(1, mp_context=get_context("fork")) as executor:
+        assert list(completed(executor, num_threads, [0])) == [(0, 1)]
 
 
 def test_a_worker_of_other_versions_is_refused(monkeypatch):

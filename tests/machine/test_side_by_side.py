@@ -4,12 +4,11 @@ import threading
 
 import pytest
 import torch
+from settings import CPU
 from torch import nn
 
 from prism.machine.executors import completed
 from prism.machine.threads import end_where_stopped, side_by_side
-
-CPU = torch.device("cpu")
 
 
 def endless(begun: threading.Event) -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import threads
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -94,14 +95,11 @@ def test_transforms_of_torch_func_and_gradients_of_many_outputs_at_once_work():
 
 def test_threads_change_no_bit_of_a_gradient():
     network = build("convnet3d", num_classes=3, num_frames=8, size=64, width=8).eval().requires_grad_(False)
-    found, threads = [], torch.get_num_threads()
-    try:
-        for num_threads in (1, 2):
-            torch.set_num_threads(num_threads)
-            clips = drawn(4, 3, 8, 64, 64).float().requires_grad_()
+    found = []
+    for number in (1, 2):
+        clips = drawn(4, 3, 8, 64, 64).float().requires_grad_()
+        with threads(number):
             found += torch.autograd.grad(network.embed(clips).square().sum(), clips)
-    finally:
-        torch.set_num_threads(threads)
     assert torch.equal(*found)
 
 

@@ -10,6 +10,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from conftest import Crash
+from settings import contents
 
 from prism.artifacts.estimates import of_mean
 from prism.artifacts.results import Data, NetworkRun, Result, Subject
@@ -148,10 +150,6 @@ def made(made_once, tmp_path) -> None:
     shutil.copytree(made_once, tmp_path / "out")
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
-
-
 @pytest.mark.usefixtures("made")
 def test_a_table_is_written_as_markdown_and_page_with_both_numbers_in_each(store, tmp_path, tiny):
     found = reproduced(store, tmp_path / "out", tiny)
@@ -258,10 +256,6 @@ def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny)
         ArtifactError, match=r"prism-vpc1-seed0.safetensors' belongs to another run: its .*iterations is 3"
     ):
         reproduced(store, tmp_path / "out", tiny)
-
-
-class Crash(BaseException):
-    """What a test stops a run with."""
 
 
 def test_a_run_that_dies_again_and_again_ends_with_the_same_sets_and_numbers(
