@@ -1,6 +1,8 @@
 """Settings that many tests share, runs and sets with them, and what is left of them."""
 
+import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -65,6 +67,14 @@ def threads(number: int) -> Iterator[None]:
         assert torch.get_num_threads() == number
     finally:
         torch.set_num_threads(before)
+
+
+def load_telemetry(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Records by kind, without a last line that was cut off."""
+    found = defaultdict[str, list[dict[str, Any]]](list)
+    for record in map(json.loads, path.read_text(encoding="utf-8").split("\n")[:-1]):
+        found[record["kind"]].append(record)
+    return found
 
 
 def either(short: T, long: T) -> T:

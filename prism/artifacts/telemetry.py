@@ -10,13 +10,12 @@ The clock and the host belong here and nowhere else, so that the set itself is r
 """
 
 import os
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from prism.errors import ArtifactError, DivergedError
+from prism.errors import DivergedError
 from prism.machine.files import beside, writing
-from prism.machine.text_io import canonical_json, parse_json, read_text
+from prism.machine.text_io import canonical_json
 
 
 def telemetry_path(output: str | Path) -> Path:
@@ -59,18 +58,3 @@ class TelemetryWriter:
         """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
         with writing(self.path):
             self._file.close()
-
-
-def load_telemetry(path: str | Path) -> dict[str, list[dict[str, Any]]]:
-    """Records of a telemetry file by kind, in their order; a last line that was cut off is left out.
-
-    Raises:
-        ArtifactError: the file is missing or not telemetry.
-    """
-    found = defaultdict[str, list[dict[str, Any]]](list)
-    try:
-        for record in map(parse_json, read_text(Path(path)).split("\n")[:-1]):
-            found[record["kind"]].append(record)
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ArtifactError(f"'{path}' is not a telemetry file: {error}.") from None
-    return found

@@ -37,6 +37,7 @@ from PIL import Image
 from prism.errors import VideoError
 from prism.ingestion.listing import few, frame_files
 from prism.ingestion.sampling import Window
+from prism.machine.text_io import reason
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -291,7 +292,7 @@ class _Video:
             # Threads of its own, one for each processor, would cost more than the work.
             return fit(self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray(), self.size)
         except (FFmpegError, ValueError, OSError) as error:
-            raise VideoError(f"a frame cannot be turned into RGB: {_reason(error)}.") from None
+            raise VideoError(f"a frame cannot be turned into RGB: {reason(error)}.") from None
 
 
 class _Images:
@@ -389,7 +390,7 @@ def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
     try:
         container = av.open(local, options=options, metadata_errors="replace")
     except (FFmpegError, OSError) as error:
-        raise VideoError(f"it cannot be opened as a video: {_reason(error)}.") from None
+        raise VideoError(f"it cannot be opened as a video: {reason(error)}.") from None
     with container:
         pictures = [s for s in container.streams.video if s.disposition & Disposition.attached_pic]
         streams = [stream for stream in container.streams.video if stream not in pictures]
@@ -441,11 +442,6 @@ def _as_shown(frame: Array, matrix: Sequence[int]) -> Array:
     return np.ascontiguousarray(frame[:, :: -1 if down < 0 else 1, :: -1 if right < 0 else 1])
 
 
-def _reason(error: Exception) -> str:
-    text = getattr(error, "strerror", None) or str(error)
-    return text[:1].lower() + text[1:].rstrip(".")
-
-
 def _read_image(path: Path, size: int, root: Path) -> Array:
     if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root.resolve()):
         raise VideoError(f"frame '{path.name}' is a link that leaves the source.")
@@ -461,7 +457,7 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
                 _check_jpeg(path.read_bytes())
             return frame
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise VideoError(f"frame '{path.name}' cannot be read: {_reason(error)}.") from None
+        raise VideoError(f"frame '{path.name}' cannot be read: {reason(error)}.") from None
 
 
 def _check_jpeg(data: bytes) -> None:

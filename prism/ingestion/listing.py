@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import SourceError
-from prism.machine.text_io import as_text, delimiter_of, read_text
+from prism.machine.text_io import as_text, delimiter_of, read_text, reason
 
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
 """A source that is no folder: items with frames and a label, or those of each split by its name."""
@@ -190,7 +190,7 @@ def read_list(path: Path) -> str:
     try:
         return read_text(path)
     except (ValueError, OSError) as error:
-        raise SourceError(f"'{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise SourceError(f"'{path}' cannot be read: {reason(error)}.") from None
 
 
 def csv_rows(path: Path, needed: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:

@@ -28,6 +28,7 @@ from prism.ingestion.sampling import choose_windows
 from prism.ingestion.working import sync_slots
 from prism.machine.executors import completed
 from prism.machine.files import writing
+from prism.machine.text_io import reason
 
 COMMAND = (sys.executable, "-P", "-m", "prism.ingestion.pool")
 READY = "ready"
@@ -65,7 +66,7 @@ def decode(task: Task) -> Outcome:
     except VideoError as error:
         return Outcome(reason=str(error))
     except OSError as error:
-        return Outcome(reason=f"it cannot be read: {error.strerror}.")
+        return Outcome(reason=f"it cannot be read: {reason(error)}.")
     except MemoryError:
         return Outcome(reason="it takes more memory than there is, or than max_decode_bytes allows.")
     with writing(Path(task.slots)), open(task.slots, "r+b") as file:

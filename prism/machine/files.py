@@ -181,7 +181,7 @@ def lock(output: str | Path | None) -> Iterator[None]:
             held.acquire()
         except Timeout:
             if not path.exists():
-                raise OutputError(f"output '{output}' cannot be written: no file can lie beside it. {ELSEWHERE}") from None
+                raise OutputError(f"output '{output}' has no room for a file beside it. {ELSEWHERE}") from None
             raise BusyError(f"another run is writing '{output}'. Wait for it, or choose another output.") from None
     try:
         yield

@@ -61,6 +61,12 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
     return "nothing differs"
 
 
+def reason(error: Exception) -> str:
+    """Message of an error within a sentence, without its number and file."""
+    text = getattr(error, "strerror", None) or str(error)
+    return text[:1].lower() + text[1:].rstrip(".")
+
+
 MAX_TEXT_BYTES = 2**28
 """Of a file; the longest official list has 30 MB."""
 

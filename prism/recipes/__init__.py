@@ -12,7 +12,7 @@ from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig
-from prism.machine.text_io import read_text
+from prism.machine.text_io import read_text, reason
 from prism.selection.options import SelectConfig
 
 RECIPES = Path(__file__).parent
@@ -75,7 +75,7 @@ def _extended(path: Path, below: tuple[Path, ...]) -> dict[str, Any]:
     try:
         own = tomllib.loads(read_text(path))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"recipe '{path}' cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise ConfigError(f"recipe '{path}' cannot be read: {reason(error)}.") from None
     if "extends" not in own:
         return own
     if not isinstance(base := own.pop("extends"), str):

@@ -8,10 +8,10 @@ import pytest
 from conftest import Crash
 from hypothesis import given
 from hypothesis import strategies as st
-from settings import PAPER
+from settings import PAPER, load_telemetry
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.telemetry import load_telemetry, telemetry_path
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.by_class import ClassOrder, shares
 from prism.condensation.condense import condense, condense_classes, resolve
 from prism.condensation.loop import Step

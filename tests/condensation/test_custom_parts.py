@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import pytest
 import torch
 from conftest import CrashingAt
-from settings import PAPER
+from settings import PAPER, load_telemetry
 from torch import nn
 
 from prism.artifacts.encodings.sparse import Float32
-from prism.artifacts.telemetry import load_telemetry, telemetry_path
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.condense import condense
 from prism.condensation.loop import Condensation
 from prism.condensation.objectives import DistributionMatching, MatchLoss, Objective

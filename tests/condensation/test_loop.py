@@ -13,14 +13,14 @@ import safetensors
 import safetensors.torch
 import torch
 from conftest import CrashingAt
-from settings import CPU, PAPER, setup_of, threads
+from settings import CPU, PAPER, load_telemetry, setup_of, threads
 from settings import started as started_with
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import load_telemetry, telemetry_path
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import recorder
 from prism.condensation.condense import check_finite, condense, finished_set

@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import CPU, PAPER, setup_of, started
+from settings import CPU, PAPER, load_telemetry, setup_of, started
 from torch import nn
 
-from prism.artifacts.telemetry import load_telemetry, telemetry_path
+from prism.artifacts.telemetry import telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of

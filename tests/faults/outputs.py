@@ -34,7 +34,7 @@ def _values(path: Path) -> Any:
         case ".json":
             return json.loads(path.read_text(encoding="utf-8"))
         case ".jsonl":
-            # As `load_telemetry` does, without a last line that was cut off.
+            # Without a last line that was cut off.
             return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
         case ".csv":
             with path.open(encoding="utf-8", newline="") as file:

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from settings import PAPER, contents, threads, without_seconds
+from settings import PAPER, contents, load_telemetry, threads, without_seconds
 from videos import write_classes, write_numbered
 
 from prism.artifacts.results import Result
-from prism.artifacts.telemetry import load_telemetry, telemetry_path
+from prism.artifacts.telemetry import telemetry_path
 from prism.cli import main
 from prism.condensation.condense import condense
 from prism.condensation.recorder import checkpoint_path, shards_path

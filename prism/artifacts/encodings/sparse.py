@@ -22,6 +22,7 @@ from prism.artifacts.encodings import Encoding, as_numbers, from_numbers, level_
 from prism.artifacts.keyframes import enlarge, render
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.devices import deterministic
+from prism.machine.text_io import reason
 
 MAX_SCALE = 16
 ENCODER, DECODER = "libx264", "h264"
@@ -221,7 +222,7 @@ def compress(levels: Tensor, quality: int) -> list[bytes]:
             packets += context.encode(frame)
         packets += context.encode(None)
     except FFmpegError as error:
-        raise ConfigError(f"{ENCODER} fails: {_reason(error)}. Choose another storage.") from None
+        raise ConfigError(f"{ENCODER} fails: {reason(error)}. Choose another storage.") from None
     assert len(packets) == len(levels)
     # NAL units of type 6 are left out: supplemental information, in which x264 writes its version.
     units = (re.split(b"\0*\0\0\1", bytes(packet))[1:] for packet in packets)
@@ -240,7 +241,7 @@ def decompress(packets: Sequence[bytes], size: tuple[int, int]) -> Tensor:
         frames = [frame for data in packets for frame in context.decode(av.Packet(data))]
         frames += context.decode(None)
     except (FFmpegError, OSError, ValueError) as error:
-        raise ArtifactError(f"a video cannot be decoded as h264: FFmpeg says '{_reason(error)}'.") from None
+        raise ArtifactError(f"a video cannot be decoded as h264: FFmpeg says '{reason(error)}'.") from None
     kinds = {(frame.height, frame.width, frame.format.name) for frame in frames}
     if len(frames) != len(packets) or kinds != {(height, width, "yuv420p")}:
         raise ArtifactError("a video cannot be decoded as h264: its pictures are of another size or number.")
@@ -257,10 +258,6 @@ def _context(name: str, mode: Literal["r", "w"]) -> VideoCodecContext:
     # One thread gives the same bytes every time, and clips are too small to gain from more.
     context.thread_count, context.thread_type = 1, ThreadType.NONE
     return context
-
-
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
 
 
 def _padded(side: int) -> int:
