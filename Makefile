@@ -30,11 +30,17 @@ install: $(VENV)/.installed
 
 # Three steps, because pip checks all hashes of a command or none, and torch has another file on every index that
 # builds it. The first runs no package's code; the last may fetch nothing, so what the lock lacks is an error.
-$(VENV)/.installed: pyproject.toml constraints.txt requirements-dev.txt
+$(VENV)/.runs: pyproject.toml constraints.txt requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "PRISM needs Python 3.11 or newer; try make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
+	$(PIP) --require-hashes --only-binary :all: -r requirements.txt
 	$(PIP) -c constraints.txt torch
+	$(PIP) --no-index --no-build-isolation -e .
+	@touch $@
+
+# What the tests need beside.
+$(VENV)/.installed: $(VENV)/.runs requirements-dev.txt
+	$(PIP) --require-hashes --only-binary :all: -r requirements-dev.txt
 	$(PIP) --no-index --no-build-isolation -e '.[dev]'
 	@touch $@
 
@@ -43,7 +49,7 @@ $(VENV)/.release: $(VENV)/.installed constraints-release.txt requirements-releas
 	$(PIP) --require-hashes --no-deps --only-binary :all: -r requirements-release.txt
 	@touch $@
 
-demo: install
+demo: $(VENV)/.runs
 	@PRISM=$(RUN)/prism sh examples/demo.sh $(DEMO)
 
 test: install
@@ -75,6 +81,8 @@ lock:
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) uv
 	$(LOCK) --no-emit-package torch -o requirements-dev.txt constraints.txt
+	printf 'hatchling\neditables\n' | $(RUN)/uv pip compile --quiet --universal --python-version 3.11 --no-header \
+		--no-annotate -c constraints.txt pyproject.toml - | grep -Ev '^(torch|triton|nvidia|cuda)' | $(LOCK) -o requirements.txt -
 	$(LOCK) -o requirements-release.txt constraints-release.txt
 
 check: install

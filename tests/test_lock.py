@@ -72,12 +72,21 @@ def test_whatever_the_project_asks_for_is_pinned():
     assert needs(extras, "docs", "release") <= pins(PAIRS["releases"][0]).keys()
 
 
+def test_what_runs_is_a_part_of_what_is_tested():
+    runs, tests = text("requirements.txt"), text("requirements-dev.txt")
+    lines = [line.strip(" \\") for line in runs.splitlines() if not line.startswith("#")]
+    assert set(lines) <= {line.strip(" \\") for line in tests.splitlines()}
+    project = tomllib.loads(text("pyproject.toml"))
+    asked = needs(project["build-system"], "requires") | needs(project["project"], "dependencies")
+    assert asked - {WITHOUT_HASHES} <= pins(runs).keys()
+
+
 def test_make_install_fetches_only_torch_without_a_hash():
     commands = subprocess.run(
         ["make", "--dry-run", "--always-make", "install"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    locked, torch, project = [line for line in commands.splitlines() if "pip install" in line]
-    assert "--require-hashes" in locked
-    assert locked.endswith("-r requirements-dev.txt")
+    runs, torch, project, tests, again = [line for line in commands.splitlines() if "pip install" in line]
+    assert all("--require-hashes" in locked for locked in (runs, tests))
+    assert (runs.split()[-1], tests.split()[-1]) == ("requirements.txt", "requirements-dev.txt")
     assert torch.endswith(f"-c constraints.txt {WITHOUT_HASHES}")
-    assert "--no-index --no-build-isolation" in project
+    assert all("--no-index --no-build-isolation" in line for line in (project, again))
