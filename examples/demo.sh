@@ -27,7 +27,7 @@ step condense "$out/store" -o "$out/paper.safetensors" --recipe paper --recipe "
 step select "$out/store" -o "$out/random.safetensors" --recipe "$recipe"
 step select "$out/store" -o "$out/herding.safetensors" --recipe "$recipe" --method herding --epochs 5
 step evaluate "$out/prism.safetensors" --data "$out/store" -o "$out/prism.json" --recipe "$recipe" \
-    --seeds 14 --label "condensed"
+    --seeds 16 --label "condensed"
 step evaluate "$out/paper.safetensors" --data "$out/store" -o "$out/paper.json" --recipe "$recipe" \
     --label "PRISM as published"
 step evaluate "$out/random.safetensors" --data "$out/store" -o "$out/random.json" --recipe "$recipe" \

@@ -443,6 +443,14 @@ def without_frames(path: Path) -> None:
     path.write_bytes(data[: at + 4] + bytes(end - at - 8) + data[end - 4 :])
 
 
+def only_sound(path: Path) -> None:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+        frame.sample_rate = 8000
+        container.mux([*stream.encode(frame), *stream.encode(None)])
+
+
 PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
 
 
@@ -451,6 +459,8 @@ PLAY_LIST = "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n"
     [
         (without_frames, "no frame can be decoded."),
         (lambda path: path.write_text(PLAY_LIST), "it cannot be opened as a video"),
+        (only_sound, "there is no video in it, only audio."),
+        (Path.touch, "the file is empty."),
         (lambda path: None, "there is no such file."),
         (lambda path: path.symlink_to(path.name), "there is no such file."),
         (lambda path: path.mkdir(), "no frame can be decoded."),
