@@ -4,6 +4,8 @@ import pickle
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ import torch
 import prism
 from prism.artifacts.clips import Clips
 from prism.artifacts.results import Result
+from prism.artifacts.store import ClipStore
 from prism.cli import run
 from prism.condensation.by_class import run_path
 from prism.condensation.objectives import Objective
 from prism.condensation.options import OBJECTIVES
 from prism.errors import PrismError
+from prism.ingestion.load import VideoDataset
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
 from prism.machine import executors
@@ -27,7 +31,10 @@ from prism.networks.network import Network
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import plan
 
-FRAMES = torch.zeros(2, 4, 3, 8, 8)
+FRAMES, LABELS, NAMES = torch.zeros(2, 4, 3, 8, 8), torch.tensor([0, 1]), ("a", "b")
+BY_RATE = IngestConfig(sampling="fps")
+POOL = ThreadPoolExecutor(1)
+BY_CLASS = {"method": "static-dynamic", "executor": POOL}
 
 
 class Unfinished(Network):
@@ -36,67 +43,66 @@ class Unfinished(Network):
     embed = forward = lambda _, clips: clips
 
 
-def of_layout(make_store: Any, layout: str) -> Any:
-    store = make_store()
-    store.header.settings["layout"] = layout
-    return store
+def of_layout(store: ClipStore, layout: str) -> ClipStore:
+    header = replace(store.header, settings=store.header.settings | {"layout": layout})
+    return ClipStore(store.path, header, store.sources)
 
 
-def unfinished(make_store: Any, at: Path) -> None:
-    run_path(at / "set").parent.mkdir()
-    run_path(at / "set").write_text("{")
-    with ThreadPoolExecutor(1) as executor:
-        prism.condense(make_store(), output=at / "set", resume=True, executor=executor, iterations=1)
+def unfinished(store: ClipStore, at: Path) -> None:
+    run_path(at / "out").parent.mkdir()
+    run_path(at / "out").write_text("{")
+    prism.condense(store, output=at / "out", resume=True, executor=POOL, iterations=1)
 
 
-CASES: dict[str, tuple[Callable[[Any, Any], object], str]] = {
-    "channels first": (
-        lambda *_: Clips(FRAMES.transpose(1, 2), torch.tensor([0, 1]), ("a", "b")),
-        "(N, C, T, H, W)?",
-    ),
-    "one label too few": (lambda *_: Clips(FRAMES, torch.tensor([0]), ("a",)), "labels must be (2,) to match"),
-    "a label without a name": (lambda *_: Clips(FRAMES, torch.tensor([0, 2]), ("a", "b")), "must lie in 0..1"),
-    "no result": (lambda _, at: Result.load(at / "r.json"), "r.json' does not exist."),
-    "no split": (lambda store, _: store().positions("dev"), "split = 'dev', but it must be one of train"),
-    "memories as pictures": (
-        lambda store, _: prism.condense(store(), method="static-dynamic", storage="h264"),
-        "whose memories are no pictures",
-    ),
-    "a rate that is not known": (
-        lambda *_: choose_windows(IngestConfig(sampling="fps"), 9, "a", "train", None, [range(9)]),
-        "its frame rate is not known",
-    ),
-    "an output format": (lambda store, _: prism.load(store().path, output_format="THWC1"), "must be one of CTHW"),
-    "a set of other data than a table's": (
-        lambda store, at: plan(exhibit("figure3"), [of_layout(store, "ssv2")], at),
-        "but store",
-    ),
-    "an executor": (
-        lambda store, _: prism.evaluate(None, store(), executor=3),
-        "must be a concurrent.futures.Exec",
-    ),
-    "a class without a signature": (lambda store, _: prism.condense(store(), objective=dict), "has no match(…)"),
-    "a name with half of its options": (
-        lambda *_: OBJECTIVES.resolve("distribution(a=1"),
-        "objective = 'distribution(a=1', but it must be",
-    ),
-    "a run that was cut off": (unfinished, "run.json' is damaged"),
-    "an objective without a loss": (
-        lambda store, _: prism.condense(store(), objective=Objective(), iterations=1),
-        "the objective has neither loss(…) nor match(…).",
-    ),
-    "a network without embed_dim": (
-        lambda store, _: prism.condense(store(), model=Unfinished, iterations=1),
-        "has no embed_dim",
-    ),
-}
+one_step = partial(prism.condense, iterations=1)
+CASES: list[tuple[Callable[[Any, Any], object], str]] = [
+    (lambda *_: Clips(FRAMES.transpose(1, 2), LABELS, NAMES), "(N, C, T, H, W)?"),
+    (lambda *_: Clips(FRAMES.long(), LABELS, NAMES), "got torch.int64"),
+    (lambda *_: Clips(FRAMES.numpy(), LABELS, NAMES), "got a ndarray"),
+    (lambda *_: Clips(FRAMES, LABELS[:1], NAMES), "labels must be (2,) to match"),
+    (lambda *_: Clips(FRAMES, LABELS.int(), NAMES), "labels must be a tensor of int64, got torch.int32"),
+    (lambda *_: Clips(FRAMES, [0, 1], NAMES), "labels must be a tensor of int64, got a list"),
+    (lambda *_: Clips(FRAMES, LABELS, NAMES[:1]), "must lie in 0..0"),
+    (lambda _, at: Result.load(at / "r.json"), "r.json' does not exist."),
+    (lambda *_: ClipStore.open(__file__), ", not a clip store."),
+    (lambda store, _: store.positions("dev"), "split = 'dev', but it must be one of train"),
+    (lambda store, at: plan(exhibit("figure3"), [of_layout(store, "ssv2")], at), "but store"),
+    (lambda *_: pick_device("cuda:x"), "device = 'cuda:x', but it must be auto, cpu, cuda, or a GPU"),
+    (lambda *_: OBJECTIVES.resolve("distribution(a=1"), "objective = 'distribution(a=1', but it must be"),
+    (lambda *_: choose_windows(BY_RATE, 9, "a", "train", None, [range(9)]), "its frame rate is not known"),
+    (lambda _, at: prism.ingest(at, at / "out", workers=0), "workers = 0, but it must be a whole number, at"),
+    (lambda _, at: prism.load(at / "out"), "does not exist"),
+    (lambda _, at: prism.load(at), "has no videos. Expected <class>"),
+    (lambda _, at: prism.load(at, num_frames=1), "ingest.num_frames = 1, but it must be between 2 and 4096"),
+    (lambda _, at: prism.load(at, output_fromat=1), "key 'load.output_fromat'. Did you mean 'output_format'?"),
+    (lambda store, _: prism.load(store.path, num_frames=8), "num_frames is an option for videos, but '"),
+    (lambda store, _: prism.load(store.path, output_format="THWC1"), "must be one of CTHW"),
+    (lambda store, _: VideoDataset(store)[0:2], "one video at a time: data[0]"),
+    (lambda store, _: VideoDataset(prism.select(store), split="test"), "has training videos alone"),
+    (lambda store, at: prism.export(prism.select(store), at / "out", to="gfi"), "Did you mean 'gif'?"),
+    (lambda store, at: prism.export(prism.select(store), at / "sheet.gif"), "would be a folder. Pass --to gif"),
+    (lambda store, at: prism.export(store, at / "out"), "not as 'videofolder'. Pass --to gif."),
+    (lambda store, at: prism.export(store, at / "e.png", to="gif"), "e.png' would be a GIF"),
+    (lambda _, at: prism.report([], at / "out"), "at least one result"),
+    (lambda _, at: prism.report([3], at / "out"), "the file of a result is wanted"),
+    (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
+    (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
+    (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
+    (unfinished, "run.json' is damaged"),
+    (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
+    (lambda store, _: one_step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
+    (lambda store, _: one_step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
+    (lambda store, _: one_step(store, objective=dict), "has no match(…)"),
+    (lambda store, _: one_step(store, objective=Objective()), "the objective has neither loss(…) nor match(…)."),
+    (lambda store, _: one_step(store, model=Unfinished), "has no embed_dim"),
+]
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_wrong_value_gets_one_sentence(make_store, tmp_path, name):
-    call, says = CASES[name]
+@pytest.mark.parametrize(("call", "says"), CASES)
+def test_a_wrong_value_gets_one_sentence_and_leaves_no_output(store, tmp_path, call, says):
     with pytest.raises(PrismError, match=re.escape(says)):
-        call(make_store, tmp_path)
+        call(store, tmp_path)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_text_that_nobody_wrote_is_not_read(tmp_path):

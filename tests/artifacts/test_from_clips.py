@@ -69,23 +69,6 @@ def test_what_no_verb_could_use_is_refused_at_once(store, chosen, change, error,
         prism.CondensedSet.from_clips(clips, store, **({"method": "mine"} | change))
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"frames": torch.zeros(2, 8, 3, 48, 48, dtype=torch.int64)}, r"frames must be .*, got torch\.int64"),
-        ({"frames": torch.zeros(2, 8, 3, 48, 48).numpy()}, r"frames must be a tensor of uint8 .*, got a ndarray"),
-        (
-            {"labels": torch.tensor([1, 0], dtype=torch.int32)},
-            r"labels must be a tensor of int64, got torch\.int32",
-        ),
-        ({"labels": [1, 0]}, "labels must be a tensor of int64, got a list"),
-    ],
-)
-def test_clips_of_another_type_are_refused(chosen, change, says):
-    with pytest.raises(ClipError, match=says):
-        replace(chosen, **change)
-
-
 @pytest.mark.parametrize("storage", [Float32(), UInt8(), H264(quality=50)])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_what_was_trained_in_any_type_of_floats_becomes_a_set(store, chosen, tmp_path, storage, dtype):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
-from prism.errors import ArtifactError, ConfigError
+from prism.errors import ArtifactError
 from prism.machine.files import file_sha256
 from prism.machine.randomness import generator
 
@@ -201,14 +201,6 @@ def test_a_damaged_store_is_refused_in_one_sentence_that_names_the_part(tmp_path
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_no_store_is_refused(tmp_path):
-    (tmp_path / "file").write_text("hello")
-    (tmp_path / "empty").mkdir()
-    for name, says in [("missing", "does not exist"), ("file", "not a clip store"), ("empty", "not a clip store")]:
-        with pytest.raises(ArtifactError, match=says):
-            ClipStore.open(tmp_path / name)
-
-
 @pytest.mark.parametrize(
     "change", [{"mean": [0.1] * 3}, {"std": [0.1] * 3}, {"flip": False}, {"classes": ["a", "b"]}]
 )
@@ -257,12 +249,6 @@ def test_every_clip_of_a_class_is_drawn_equally_often(ragged):
     assert (counts[:5] - 200).abs().max() < 55
     assert counts[5] == 500
     assert (counts[6:] - 1000 / 3).abs().max() < 55
-
-
-def test_too_many_videos_per_class_names_the_class_that_has_fewer(ragged):
-    ragged.require_vpc(1, "condense.vpc")
-    with pytest.raises(ConfigError, match=r"condense\.vpc = 2, but class 'class1' has 1 training clips"):
-        ragged.require_vpc(2, "condense.vpc")
 
 
 @pytest.mark.parametrize(

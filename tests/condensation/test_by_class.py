@@ -179,11 +179,3 @@ def test_a_class_of_another_run_is_not_merged(uneven, executor, unfinished):
     with pytest.raises(ArtifactError, match=r"00002\.safetensors' belongs to another run: its classes is None"):
         condense(uneven, output=unfinished, executor=executor, resume=True, **TINY)
     assert not unfinished.exists()
-
-
-def test_a_method_whose_classes_depend_on_each_other_is_refused(uneven, executor, tmp_path):
-    with pytest.raises(ConfigError, match="insertion rule condenses all classes together"):
-        condense(uneven, method="static-dynamic", output=tmp_path / "set", executor=executor, device="cpu")
-    with pytest.raises(ConfigError, match="an executor needs an output"):
-        condense(uneven, executor=executor, **TINY)
-    assert not list(tmp_path.iterdir())

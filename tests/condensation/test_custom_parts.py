@@ -181,19 +181,6 @@ def test_a_rule_that_proposes_something_else_is_refused_at_its_first_use(store, 
         condense(store, insertion=Proposing(given), **TINY)
 
 
-@pytest.mark.parametrize(
-    ("option", "has_no"), [("method", "start"), ("insertion", "propose"), ("objective", "match")]
-)
-def test_a_class_of_another_kind_is_refused_by_its_name(store, option, has_no):
-    with pytest.raises(ConfigError, match=rf"the .* 'builtins:dict' has no {has_no}\(…\)"):
-        condense(store, **(TINY | {option: "builtins:dict"}))
-
-
-def test_an_objective_without_a_loss_is_refused(store):
-    with pytest.raises(ConfigError, match=r"the objective has neither loss\(…\) nor match\(…\)"):
-        condense(store, objective=Objective(), **TINY)
-
-
 # Methods.
 
 

@@ -5,7 +5,6 @@ import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,9 +15,9 @@ from settings import CPU, PAPER, setup_of, started
 
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
-from prism.condensation import Precision, prepare
+from prism.condensation import prepare
 from prism.condensation.condense import condense
-from prism.condensation.networks import BLOCK, PRECISIONS, Chunk, RandomNetworks, between_class_energy
+from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, between_class_energy
 from prism.condensation.objectives import DistributionMatching
 from prism.errors import ConfigError, Interrupted
 from prism.machine.run import Run
@@ -36,10 +35,6 @@ def numbered(store: ClipStore, **options: object) -> RandomNetworks:
 
 def weights(network: Network) -> torch.Tensor:
     return torch.cat([parameter.flatten() for parameter in network.parameters()]).clone()
-
-
-def test_the_number_formats_are_those_that_the_option_names():
-    assert set(get_args(Precision)) == {"auto", *PRECISIONS}
 
 
 # Which networks.

@@ -103,14 +103,6 @@ def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
     assert np.array_equal(np.load(tmp_path / "out" / "1.npy"), chosen.render()[1].numpy())
 
 
-def test_a_wrong_option_is_refused_before_anything_is_written(chosen, tmp_path):
-    with pytest.raises(ConfigError, match=r"export.to = 'gfi', but it must be .* Did you mean 'gif'\?"):
-        export(chosen, tmp_path / "out", to="gfi")
-    with pytest.raises(ConfigError, match=r"sheet.gif' would be a folder. Pass --to gif"):
-        export(chosen, tmp_path / "sheet.gif")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen, tmp_path):
     hub = pytest.importorskip("huggingface_hub")
     hostile = '"]\n```\n---\nlicense: mit'

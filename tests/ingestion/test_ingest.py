@@ -20,7 +20,7 @@ from settings import contents
 from videos import shown_number, write_audio, write_classes, write_numbered, write_numbered_images
 
 from prism.artifacts.store import ClipStore
-from prism.errors import ConfigError, Interrupted, OutputError, SourceError
+from prism.errors import Interrupted, OutputError, SourceError
 from prism.ingestion import build, pool
 from prism.ingestion.build import ingest, mean_and_std
 from prism.ingestion.decode import Outcome
@@ -382,14 +382,6 @@ def test_an_output_that_is_there_is_kept(source, expected, tmp_path):
     (tmp_path / "other/set.safetensors").write_bytes(b"days of work")
     with pytest.raises(OutputError, match=r"set\.safetensors' is no part of a clip store, so '.*other' is not"):
         make(source, tmp_path / "other", overwrite=True)
-
-
-def test_wrong_options_are_refused_before_anything_is_made(source, tmp_path):
-    with pytest.raises(ConfigError, match="workers = 0, but it must be a whole number, at least 1"):
-        make(source, tmp_path / "store", workers=0)
-    with pytest.raises(SourceError, match="does not exist"):
-        make(tmp_path / "missing", tmp_path / "store")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("option", "text", "flip"), [

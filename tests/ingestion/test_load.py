@@ -9,7 +9,6 @@ from videos import shown_number, write_classes, write_numbered_images
 
 import prism
 from prism.artifacts.clips import as_pixels
-from prism.errors import ArtifactError, ConfigError, SourceError
 from prism.ingestion.load import VideoDataset
 from prism.selection.select import select
 
@@ -23,7 +22,7 @@ def videos(tmp_path_factory):
 
 def test_a_file_or_a_store_is_opened(store, tmp_path):
     select(store, vpc=2).save(tmp_path / "set.safetensors")
-    assert len(prism.load(tmp_path / "set.safetensors")) == 4
+    assert len(prism.load(tmp_path / "set.safetensors", split="train")) == 4
     assert len(prism.load(str(store.path), split="test")) == 4
 
 
@@ -57,23 +56,6 @@ def test_an_exported_set_is_loaded_again(store, tmp_path):
     assert loaded.targets == chosen.labels.tolist()
     clips = torch.stack([video for video, _ in loaded])
     assert torch.equal((255 * clips).round(), (255 * chosen.render()).round())
-
-
-def test_what_is_neither_is_refused(store, tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ArtifactError, match="does not exist"):
-        prism.load(tmp_path / "missing.safetensors")
-    with pytest.raises(SourceError, match=r"has no videos\. Expected <class>"):
-        prism.load(tmp_path / "empty")
-    with pytest.raises(ConfigError, match=r"num_frames is an option for videos, but '.*' is a store\."):
-        prism.load(store.path, num_frames=8)
-    for path in (store.path, tmp_path / "missing.safetensors", tmp_path / "empty"):
-        with pytest.raises(
-            ConfigError, match=r"unknown key 'load\.output_fromat'\. Did you mean 'output_format'\?"
-        ):
-            prism.load(path, output_fromat="TCHW")
-    with pytest.raises(ConfigError, match=r"ingest.num_frames = 1, but it must be between 2 and 4096"):
-        prism.load(tmp_path / "empty", num_frames=1)
 
 
 @pytest.fixture
@@ -114,16 +96,3 @@ def test_a_store_gives_the_clips_of_the_asked_split(make_store):
         dataset = VideoDataset(store, split=split, normalise=False, output_format="TCHW")
         assert len(dataset) == count
         assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))
-
-
-@pytest.mark.parametrize("split", ["test", "nonsense", None])
-def test_a_set_has_no_split_but_train(chosen, tmp_path, split):
-    chosen.save(tmp_path / "set")
-    with pytest.raises(ConfigError, match=rf"split = {split!r}, but a condensed set has training videos alone"):
-        prism.load(tmp_path / "set", split=split)
-    assert len(prism.load(tmp_path / "set", split="train")) == 4
-
-
-def test_a_slice_is_refused_in_one_sentence(chosen):
-    with pytest.raises(ConfigError, match=r"one video at a time: data\[0\]"):
-        VideoDataset(chosen)[0:2]

@@ -179,13 +179,6 @@ def test_width_scales_a_network_and_zero_leaves_it_as_published(name):
     assert count(width=2) < count(width=4) < count() == count(width=0, hidden=0) == count(width=published)
 
 
-def test_an_option_of_other_networks_is_refused():
-    with pytest.raises(ConfigError, match=r"hidden = 5, but convnet3d does not have that option\.$"):
-        build("convnet3d", "meta", **CLIP, hidden=5)
-    with pytest.raises(ConfigError, match=r"depth = 5, but cnn-gru does not have that option\.$"):
-        build("cnn-gru", "meta", **CLIP, depth=5)
-
-
 @every_model
 def test_neither_draws_nor_embeddings_depend_on_the_layout_in_memory(name):
     with torch.device("meta"):

@@ -17,7 +17,7 @@ from rich.console import Console
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
 from prism.artifacts.results import Result, Subject
-from prism.errors import ConfigError, OutputError
+from prism.errors import OutputError
 from prism.reports import plots
 from prism.reports.page import report, summary_tables
 from prism.reports.rows import columns_of, notes_on, role_of, rows_of
@@ -272,10 +272,3 @@ def test_an_existing_page_is_kept(exhibit):
     with pytest.raises(OutputError, match="exists already"):
         report(paths, page)
     assert page.read_text(encoding="utf-8") == "mine"
-
-
-def test_no_results_and_a_result_in_place_of_its_file_are_refused(exhibit, tmp_path):
-    with pytest.raises(ConfigError, match="at least one result"):
-        report([], tmp_path / "page.html")
-    with pytest.raises(ConfigError, match="the file of a result is wanted"):
-        report([Result.load(exhibit.of_store("full", 8))], tmp_path / "page.html")  # type: ignore[list-item]
