@@ -30,7 +30,6 @@ settings.load_profile("prism")
 MakeStore = Callable[..., ClipStore]
 
 UNDIVIDED = {
-    "tests/ingestion/test_pairs.py",
     "tests/reports/test_browser.py",
     "tests/test_extending.py",
 }

@@ -27,6 +27,10 @@ HOSTILE_NAMES = sorted(
 )
 
 
+def load(paths: list[Path]) -> list[Result]:
+    return [Result.load(path) for path in paths]
+
+
 @dataclass
 class Exhibit:
     """A folder with a store and the results that were scored on it."""

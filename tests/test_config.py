@@ -2,8 +2,7 @@
 
 import math
 import re
-from dataclasses import fields, replace
-from itertools import pairwise
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,21 +29,6 @@ def test_every_short_name_stands_for_a_part_with_the_methods_of_its_kind(kind):
 def test_the_defaults_of_every_verb_are_allowed_and_survive_a_round_trip(section):
     defaults = SECTIONS[section]()
     assert with_options(SECTIONS[section](), as_dict(defaults)) == defaults
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_every_option_has_a_docstring_for_its_help(section):
-    import ast
-    import inspect
-
-    bodies = [ast.parse(inspect.getsource(base)).body[0].body for base in SECTIONS[section].__mro__[:-2]]
-    documented = {
-        before.target.id
-        for body in bodies
-        for before, after in pairwise(body)
-        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr)
-    }
-    assert documented == {field.name for field in fields(SECTIONS[section])}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 
 import prism
 from prism.artifacts.estimates import Estimate, Sample, of_mean, over_recordings, t_quantile
-from prism.artifacts.results import Data, NetworkRun, Result, Subject
+from prism.artifacts.results import Result
 from prism.errors import ArtifactError
+from tests.artifacts.test_results import a_result as result_of
 
 DRUG = (1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4)
 OTHER_DRUG = (0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0)
@@ -123,20 +124,11 @@ def by_network(sample: Sample) -> Sample:
 
 def a_result(seed: int | None, *scores: float, **changes) -> Result:
     made_with = {"vpc": 1} if seed is None else {"vpc": 1, "seed": seed}
+    whole = result_of(scores)
+    subject = replace(whole.subject, config=made_with, fingerprint=f"{seed}, {scores}, {changes.get('label')}")
     # Each set is scored by networks of its own.
-    first = 10 * (seed or 0)
-    fingerprint = f"{seed}, {scores}, {changes.get('label')}"
-    whole = Result(
-        label="takes",
-        task="classification",
-        protocol="clean",
-        subject=Subject("condensed", "set.safetensors", "prism", 2, 5, 1000, 4000, made_with, fingerprint, 2),
-        data=Data("store", "0" * 64, "test", 20, 6, {"top1": 0.25, "top5": 1.0}, 16000, 6),
-        config={"epochs": 3, "lr": 0.01},
-        runs=tuple(NetworkRun(k, {"top1": one, "top5": 1 - one}, 0.5, 2.0) for k, one in enumerate(scores, first)),
-        provenance={},
-    )
-    return replace(whole, **changes)
+    runs = tuple(replace(run, seed=10 * (seed or 0) + run.seed) for run in whole.runs)
+    return replace(whole, **({"label": "takes", "subject": subject, "runs": runs} | changes))
 
 
 OURS = [a_result(0, 0.2, 0.4), a_result(1, 0.4), a_result(2, 0.6)]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import write_store
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -225,8 +226,6 @@ def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change)
 @pytest.fixture(scope="module")
 def ragged(tmp_path_factory: pytest.TempPathFactory) -> ClipStore:
     """A store of classes with 5, 1 and 3 training clips."""
-    from conftest import write_store
-
     return write_store(
         tmp_path_factory.mktemp("ragged") / "store", classes=3, train=[5, 1, 3], num_frames=2, size=2
     )

@@ -8,39 +8,24 @@ from unicodedata import normalize
 
 import pytest
 
-from prism.errors import SourceError
 from prism.ingestion.listing import MISSING, Listing, VideoSource
 from prism.ingestion.official import MINIUCF, VALIDATION_IS_TEST
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.splits import list_videos, recording
 from prism.recipes import read_recipe
+from tests.ingestion.test_listing import found, refused, touch
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
-    """Files with their texts, to the byte; a video is empty."""
+    """Files with their texts, to the byte."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(text.encode())
     return root
 
 
-def touch(root: Path, *names: str) -> Path:
-    return write(root, dict.fromkeys(names, ""))
-
-
 def listing(source: Path, layout: str, **options: object) -> Listing:
     return list_videos(source, IngestConfig(layout=layout, **options))  # type: ignore[arg-type]
-
-
-def found(source: Path, layout: str, **options: object) -> list[tuple[str, str, str]]:
-    return [(v.relative, v.label, v.split) for v in listing(source, layout, **options).videos]
-
-
-def refused(source: Path, layout: str, **options: object) -> str:
-    with pytest.raises(SourceError) as error:
-        found(source, layout, **options)
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 # UCF101 and MiniUCF

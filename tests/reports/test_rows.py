@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exhibits import Exhibit
+from exhibits import Exhibit, load
 
 import prism
 from prism.artifacts.condensed import CondensedSet
@@ -36,10 +36,6 @@ def made(exhibit: Exhibit, method: str, scores: dict[int, tuple[float, ...]], **
         for seed, shares in scores.items()
         for names in [("condensed", f"{method}{seed}")]
     ]
-
-
-def load(paths: list[Path]) -> list[Result]:
-    return [Result.load(path) for path in paths]
 
 
 def test_a_set_counts_once_and_leads_by_what_prism_lead_says(exhibit):
