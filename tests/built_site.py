@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Page, chromium_or_skip
+from chromium import Page, chromium_or_skip, complaints
 
 SITE = Path(__file__).parent.parent / "build" / "docs"
 PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if path.name != "404.html")
@@ -30,12 +30,6 @@ def browser(tmp_path_factory) -> Iterator[Page]:
     with Page(chromium_or_skip(), tmp_path_factory.mktemp("profile")) as page:
         page.size(1280, 900)
         yield page
-
-
-def complaints(page: Page) -> list[str]:
-    """Everything that the console has to say."""
-    said = page.named("Runtime.consoleAPICalled") + page.named("Runtime.exceptionThrown")
-    return [str(entry) for entry in said + page.named("Log.entryAdded")]
 
 
 def asked(page: Page) -> set[str]:

@@ -138,3 +138,9 @@ class Page:
     def screenshot(self, whole: bool = False) -> bytes:
         """The view, or the whole page, as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"])
+
+
+def complaints(page: Page) -> list[str]:
+    """Everything that the console or the content-security policy has to say."""
+    said = page.named("Runtime.consoleAPICalled") + page.named("Runtime.exceptionThrown")
+    return [str(entry) for entry in said + page.named("Log.entryAdded")]

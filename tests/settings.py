@@ -1,5 +1,6 @@
 """Settings that many tests share, runs and sets with them, and what is left of them."""
 
+import csv
 import json
 import os
 from collections import defaultdict
@@ -50,6 +51,12 @@ def set_of(frames: torch.Tensor, storage: Encoding | None = None, **changes: Any
 def contents(folder: Path) -> dict[str, bytes]:
     """The bytes of every file below a folder, by its path from there."""
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def skipped(store: ClipStore) -> dict[str, str]:
+    """Why each video was passed over when a store was made."""
+    with (store.path / "skipped.csv").open(newline="") as file:
+        return {row["path"]: row["reason"] for row in csv.DictReader(file)}
 
 
 def without_seconds(result: Result) -> list[NetworkRun]:

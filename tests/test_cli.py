@@ -206,6 +206,7 @@ def test_every_verb_makes_what_the_next_one_reads(prism, tmp_path):
     scored = ["--data", store, "-o", tmp_path / "r.json", "--width", 4, "--epochs", 1, "--seeds", 1]
     prism.succeeds("evaluate", made, *scored)
     assert "page.html" in prism.succeeds("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
+    assert "exists already" in prism.refuses("report", tmp_path / "r.json", "-o", tmp_path / "page.html")
     assert "table1" in prism.succeeds("reproduce", "--list")
     assert "needs --data" in prism.refuses("reproduce", "table1")
     said = prism.succeeds("reproduce", "table1", "--data", store, "--vpc", 1, "--scale", "small", "--dry-run")

@@ -7,7 +7,6 @@ import pytest
 import torch
 from conftest import CrashingAt
 from settings import PAPER, load_telemetry
-from torch import nn
 
 from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.telemetry import telemetry_path
@@ -17,7 +16,7 @@ from prism.condensation.objectives import DistributionMatching, MatchLoss, Objec
 from prism.condensation.rules import InsertionRule
 from prism.condensation.videos import Method, Videos
 from prism.errors import ArtifactError, ConfigError, DivergedError
-from prism.networks.network import Network
+from tests.test_testing import Overflowing
 
 TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | {
     "iterations": 6,
@@ -137,22 +136,6 @@ def test_an_objective_that_is_not_finite_is_named_with_what_is_not(store, tmp_pa
     with pytest.raises(DivergedError, match=sentence) as caught:
         condense(store, objective=Given(given), output=tmp_path / "set", **(TINY | options))
     assert "learning rate is too high" not in str(caught.value)
-
-
-class Overflowing(Network):
-    """The mean colour of a clip, which is no number."""
-
-    embed_dim = 3
-
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.classifier = nn.Linear(3, self.num_classes)
-
-    def embed(self, clips):
-        return clips.mean(dim=(2, 3, 4)) * NAN
-
-    def forward(self, clips):
-        return self.classifier(self.embed(clips))
 
 
 def test_a_network_whose_embeddings_are_not_finite_is_refused_in_one_sentence(store):

@@ -1,6 +1,5 @@
 """Videos that cost too much, and decoding processes that fail: one video is lost at most, with its reason."""
 
-import csv
 import struct
 import sys
 from collections import Counter
@@ -8,9 +7,9 @@ from pathlib import Path
 
 import av
 import pytest
+from settings import skipped
 from videos import write_classes, write_numbered
 
-from prism.artifacts.store import ClipStore
 from prism.ingestion import decode, pool
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
@@ -22,11 +21,6 @@ CONFIG = {"num_frames": 4, "stride": 1, "size": 16, "val_fraction": 0.0, "test_f
 @pytest.fixture
 def source(tmp_path) -> Path:
     return write_classes(tmp_path / "source", videos=3, num_frames=8)
-
-
-def skipped(store: ClipStore) -> dict[str, str]:
-    with (store.path / "skipped.csv").open(newline="") as file:
-        return {row["path"]: row["reason"] for row in csv.DictReader(file)}
 
 
 def claim_frames(path: Path, box: bytes, claims: dict[int, int]) -> None:

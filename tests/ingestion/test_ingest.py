@@ -1,6 +1,5 @@
 """Ingest as a whole: the same bytes whatever happens on the way, and a sentence where it cannot go on."""
 
-import csv
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from settings import contents
+from settings import contents, skipped
 from videos import shown_number, write_audio, write_classes, write_numbered, write_numbered_images
 
 from prism.artifacts.store import ClipStore
@@ -50,11 +49,6 @@ def make(
     source: Path, output: Path, config: IngestConfig = CONFIG, workers: int = 2, **options: bool
 ) -> ClipStore:
     return ingest(source, output, config, workers=workers, progress=False, **options)
-
-
-def skipped(store: ClipStore) -> dict[str, str]:
-    with (store.path / "skipped.csv").open(newline="") as file:
-        return {row["path"]: row["reason"] for row in csv.DictReader(file)}
 
 
 def leftovers(output: Path) -> list[str]:

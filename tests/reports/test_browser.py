@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from chromium import Page, chromium_or_skip
+from chromium import Page, chromium_or_skip, complaints
 from exhibits import HOSTILE, HOSTILE_NAMES, Exhibit
 
 from prism.reports.page import report
@@ -41,12 +41,6 @@ def opened(browser, hostile_page) -> Page:
     browser.size(1280, 900)
     browser.open(hostile_page)
     return browser
-
-
-def complaints(page: Page) -> list[str]:
-    """Everything that the console or the content-security policy has to say."""
-    said = page.named("Runtime.consoleAPICalled") + page.named("Runtime.exceptionThrown")
-    return [str(entry) for entry in said + page.named("Log.entryAdded")]
 
 
 def test_the_page_shows_and_plays_every_clip_asks_for_nothing_and_runs_no_ones_code(opened, hostile_page):

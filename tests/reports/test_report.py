@@ -17,7 +17,6 @@ from rich.console import Console
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings.static_dynamic import KERNEL, StaticDynamicEncoding
 from prism.artifacts.results import Result, Subject
-from prism.errors import OutputError
 from prism.reports import plots
 from prism.reports.page import report, summary_tables
 from prism.reports.rows import columns_of, notes_on, role_of, rows_of
@@ -255,12 +254,3 @@ def test_strips_keep_within_the_budget_and_the_first_of_each_class_goes_last(bud
     assert sum(len(tile.source) * 3 / 4 for tile in kept) <= budget + 400
     assert (len(kept) == 10) == (budget == 10**9)
     assert [tile.rank for tile in kept] == sorted(tile.rank for tile in tiles)[: len(kept)]
-
-
-def test_an_existing_page_is_kept(exhibit):
-    paths = exhibit.everything()
-    page = exhibit.folder / "page.html"
-    page.write_text("mine", encoding="utf-8")
-    with pytest.raises(OutputError, match="exists already"):
-        report(paths, page)
-    assert page.read_text(encoding="utf-8") == "mine"
