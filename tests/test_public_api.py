@@ -27,6 +27,7 @@ def run(program: str) -> str:
 @pytest.mark.parametrize("name", prism.__all__)
 def test_every_public_name_can_be_imported_and_has_a_docstring(name):
     value = getattr(prism, name)
+    assert name in dir(prism)
     assert inspect.getdoc(value)
     assert not inspect.getdoc(value).startswith(f"{name}(")
 

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,11 +22,14 @@ from prism.condensation.by_class import run_path
 from prism.condensation.objectives import Objective
 from prism.condensation.options import OBJECTIVES
 from prism.errors import PrismError
+from prism.ingestion import pool
 from prism.ingestion.load import VideoDataset
 from prism.ingestion.options import IngestConfig
+from prism.ingestion.pool import Task
 from prism.ingestion.sampling import choose_windows
 from prism.machine import executors
 from prism.machine.devices import pick_device
+from prism.machine.files import check_output, check_output_folder
 from prism.machine.text_io import MAX_TEXT_BYTES, read_text
 from prism.networks.network import Network
 from prism.reproduction.paper import exhibit
@@ -54,6 +58,16 @@ def unfinished(store: ClipStore, at: Path) -> None:
     prism.condense(store, output=at / "out", resume=True, executor=POOL, iterations=1)
 
 
+def of_text(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def link(path: Path) -> Path:
+    path.symlink_to(path.parent)
+    return path
+
+
 one_step = partial(prism.condense, iterations=1)
 CASES: list[tuple[Callable[[Any, Any], object], str]] = [
     (lambda *_: Clips(FRAMES.transpose(1, 2), LABELS, NAMES), "(N, C, T, H, W)?"),
@@ -71,6 +85,12 @@ CASES: list[tuple[Callable[[Any, Any], object], str]] = [
     (lambda *_: OBJECTIVES.resolve("distribution(a=1"), "objective = 'distribution(a=1', but it must be"),
     (lambda *_: choose_windows(BY_RATE, 9, "a", "train", None, [range(9)]), "its frame rate is not known"),
     (lambda _, at: prism.ingest(at, at / "out", workers=0), "workers = 0, but it must be a whole number, at"),
+    (lambda _, at: check_output(of_text(at / "file", "") / "a" / "b"), "cannot be written: Not a directory"),
+    (lambda _, at: check_output_folder(link(at / "link"), True, "", "", ()), "is a link. Name the folder"),
+    (
+        lambda _, at: prism.ingest(of_text(at / "list.csv", "path,label\n" + 200_000 * "a"), at / "out"),
+        "is not a CSV file",
+    ),
     (lambda _, at: prism.load(at / "out"), "does not exist"),
     (lambda _, at: prism.load(at), "has no videos. Expected <class>"),
     (lambda _, at: prism.load(at, num_frames=1), "ingest.num_frames = 1, but it must be between 2 and 4096"),
@@ -85,6 +105,7 @@ CASES: list[tuple[Callable[[Any, Any], object], str]] = [
     (lambda store, at: prism.export(store, at / "e.png", to="gif"), "e.png' would be a GIF"),
     (lambda _, at: prism.report([], at / "out"), "at least one result"),
     (lambda _, at: prism.report([3], at / "out"), "the file of a result is wanted"),
+    (lambda store, _: prism.evaluate(prism.select(store), store, train_vpc=1), "needs a store to --train on"),
     (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
     (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
     (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
@@ -92,7 +113,7 @@ CASES: list[tuple[Callable[[Any, Any], object], str]] = [
     (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
     (lambda store, _: one_step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
     (lambda store, _: one_step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
-    (lambda store, _: one_step(store, objective=dict), "has no match(…)"),
+    (lambda store, _: one_step(store, objective=partial(dict, 1)), "has no match(…)"),
     (lambda store, _: one_step(store, objective=Objective()), "the objective has neither loss(…) nor match(…)."),
     (lambda store, _: one_step(store, model=Unfinished), "has no embed_dim"),
 ]
@@ -113,11 +134,28 @@ def test_a_text_that_nobody_wrote_is_not_read(tmp_path):
 
 
 def test_a_store_that_differs_where_it_arrives_is_refused(make_store):
-    store = make_store()
+    store, other = make_store(), make_store(seed=1)
     sent = pickle.dumps(store)
-    (store.path / "frames.u8").write_bytes(bytes((store.path / "frames.u8").stat().st_size))
-    with pytest.raises(PrismError, match=r"must see the same files|frames\.u8"):
+    shutil.rmtree(store.path)
+    other.path.rename(store.path)
+    with pytest.raises(PrismError, match="must see the same files"):
         pickle.loads(sent)
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(5, "Input/output error"), "it cannot be read: input/output error."),
+        (MemoryError(), "it takes more memory than there is, or than max_decode_bytes allows."),
+    ],
+)
+def test_a_video_that_the_system_cannot_give_is_skipped_with_its_reason(monkeypatch, tmp_path, error, says):
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(pool, "read_clips", failing)
+    task = Task(0, str(tmp_path / "a.mp4"), "a.mp4", "train", str(tmp_path / "slots"), 0, IngestConfig())
+    assert pool.decode(task).reason == says
 
 
 def test_a_gpu_is_taken_by_its_number(monkeypatch):
@@ -142,6 +180,11 @@ def test_the_end_of_a_command_is_a_sentence_and_a_code(capsys, error, code, says
 
     assert run(command) == code
     assert capsys.readouterr().err == f"prism: {says}\n"
+
+
+def test_an_error_of_our_own_comes_out_of_a_command():
+    with pytest.raises(OSError, match="its own"):
+        run(partial(exec, "raise OSError('its own')"))
 
 
 def test_a_cluster_without_dask_is_refused(monkeypatch):

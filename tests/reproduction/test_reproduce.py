@@ -156,6 +156,7 @@ def test_a_table_is_written_as_markdown_and_page_with_both_numbers_in_each(store
     written = contents(tmp_path / "out")
     assert [line.cell.label for line in found.lines] == [FLOOR, "with insertion", "without insertion", CEILING]
     assert all(line.ours and "(2)" in line.score for line in found.lines)
+    assert found.summary_table().row_count == 4
     ours = f"{100 * found.lines[2].ours.mean:.1f} ± {100 * found.lines[2].ours.spread:.1f} (2)"
     for suffix in ("md", "html"):
         text = written[found.file(f".{suffix}").name].decode()
