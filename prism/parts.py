@@ -96,7 +96,7 @@ class Parts:
         for name in () if self.are_classes else self.required:
             if not callable(getattr(part, name, None)):
                 raise ConfigError(
-                    f"the {self.kind} '{_home(part)}' has no {name}(…). docs/extending.md shows one."
+                    f"the {self.kind} '{_home(part)}' has no {name}(…). See docs/extending.md or docs/api.md."
                 )
 
     def unmade(self, value: Any, error: Exception) -> PrismError:

@@ -1,4 +1,4 @@
-"""Checks for custom parts: `check_rule(MyRule())` fails with a sentence where the part breaks a promise.
+"""Checks for custom parts: `check_rule(MyRule(), store)` fails with a sentence where the part breaks a promise.
 
     from prism.testing import check_network, check_rule, tiny_store
 

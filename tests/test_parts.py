@@ -198,12 +198,12 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
         (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),
         (functools.partial(Moody, 1), "Moody(mood=1)' cannot be made: KeyError: 'no such mood'."),
         (functools.partial(Moody, 2), "there is no mood 2."),
-        (Without, f"the rule '{HERE}:Without' has no propose(…). docs/extending.md shows one."),
+        (Without, f"the rule '{HERE}:Without' has no propose(…). See docs/extending.md or docs/api.md."),
         (
             torch.nn.Linear(3, 3),
-            "the rule 'torch.nn.modules.linear:Linear' has no propose(…). docs/extending.md shows one.",
+            "the rule 'torch.nn.modules.linear:Linear' has no propose(…). See docs/extending.md or docs/api.md.",
         ),
-        (function, f"the rule '{HERE}:function' has no propose(…). docs/extending.md shows one."),
+        (function, f"the rule '{HERE}:function' has no propose(…). See docs/extending.md or docs/api.md."),
         (f"{HERE}:INSTANCE(threshold=1)", "takes no options, as it is not a class."),
     ],
 )

@@ -49,7 +49,7 @@ def condense(
         store: a clip store, or its folder.
         config: the method.
         run: the file to write and how: telemetry goes beside it, and a checkpoint while the run lasts. An executor
-            condenses the classes side by side, each by itself, to the same set within rounding.
+            condenses at most 16 shares of the classes side by side, to the same set within rounding.
         checkpoint_seconds: time between two checkpoints; a kill loses no more than that.
         options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
 
@@ -62,7 +62,7 @@ def condense(
         ArtifactError: `resume` finds the checkpoint or the set of another run, or the store was changed meanwhile;
             the last checkpoint stays.
         DivergedError: a loss, or a value for the checkpoint, is not finite; the last checkpoint stays.
-        EngineError: the executor lost an item that it was to compute; finished classes stay.
+        EngineError: the executor lost an item that it was to compute; finished shares stay.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.
     """
     store = ClipStore.of(store)

@@ -27,7 +27,7 @@ class MatchLoss:
     Attributes:
         losses: (C,) one for each class; the telemetry has their sum.
         gradients: of that sum with respect to the clips, of the same shape and number format.
-        recorded: further numbers for the telemetry. The page draws `between_class` beside the loss.
+        recorded: further numbers for the telemetry.
     """
 
     losses: Tensor

@@ -54,7 +54,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     listing = LAYOUTS.make(config.layout, config).videos_of(source)
     if not isinstance(listing, Listing):
         given = f"layout {LAYOUTS.name_of(config.layout)} gives a {type(listing).__name__}"
-        raise ConfigError(f"{given}, not a Listing. docs/extending.md shows one.")
+        raise ConfigError(f"{given}, not a Listing. docs/api.md shows one.")
     _keep_files(listing, config.follow_links)
     if lost := sorted(listing.labels.keys() - {video.label for video in listing.videos}):
         path = min(listing.labels[label] for label in lost)

@@ -331,7 +331,7 @@ class Broken(Layout):
         ("label=3", "gives 'a.mp4' the class 3 and the split 'train', but they must be a text"),
         ("video=''", "finds no videos in source"),
         ("video='/etc/a.mp4'", "'/etc/a.mp4' is listed, but lies outside the source"),
-        ("gives='a list'", "gives a str, not a Listing. docs/extending.md shows one."),
+        ("gives='a list'", "gives a str, not a Listing. docs/api.md shows one."),
     ],
 )
 def test_a_custom_layout_that_lists_wrongly_is_named(tmp_path, options, message):

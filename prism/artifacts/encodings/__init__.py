@@ -37,7 +37,7 @@ class Encoding(ABC):
                 levels = self.tensors["levels"][videos] / 255
                 return levels.repeat_interleave(2, dim=1)[:, : self.num_frames]
 
-        prism.condense(store, "set.safetensors", storage=EverySecond())
+        prism.condense(store, output="set.safetensors", storage=EverySecond())
         prism.CondensedSet.load("set.safetensors", encodings=[EverySecond])
 
     No file makes PRISM import code, so the reader names the encoding. No tensor is called `labels`. Names,
