@@ -27,10 +27,10 @@ from prism.ingestion.load import VideoDataset
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task
 from prism.ingestion.sampling import choose_windows
-from prism.machine import executors
+from prism.machine import executors, provenance
 from prism.machine.devices import pick_device
 from prism.machine.files import check_output, check_output_folder
-from prism.machine.text_io import MAX_TEXT_BYTES, read_text
+from prism.machine.text_io import MAX_TEXT_BYTES, count, first_difference, read_text
 from prism.networks.network import Network
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import plan
@@ -124,6 +124,24 @@ def test_a_wrong_value_gets_one_sentence_and_leaves_no_output(store, tmp_path, c
     with pytest.raises(PrismError, match=re.escape(says)):
         call(store, tmp_path)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_store_of_the_papers_data_is_set_against_its_numbers(store, tmp_path):
+    for layout, is_same in (("miniucf", True), ("folders", False)):
+        places = plan(exhibit("table6a"), [of_layout(store, layout)], tmp_path)
+        assert {(place.data, place.is_same_data) for place in places} == {("MiniUCF", is_same)}
+
+
+def test_numbers_and_differences_of_files_are_said_in_words():
+    assert first_difference({"a": 1}, {"a": 1}) == "nothing differs"
+    for wrong in (-1, 1.0, True):
+        with pytest.raises(ValueError, match="is not a count"):
+            count(wrong)
+
+
+def test_a_machine_without_git_records_no_commit(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert provenance._commit.__wrapped__() is None
 
 
 def test_a_text_that_nobody_wrote_is_not_read(tmp_path):
