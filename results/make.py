@@ -121,8 +121,10 @@ def table(court: str) -> str:
             said = leads.get((row, other))
             cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
+    if level := lead(*(every.get(row, []) for row in ("two-quarter", "small"))):
+        lines += ["", f"Default over every frame: {level}."]
     if leads:
-        lines += ["", f"\\* at a level of 5 % for the {len(leads)} leads of this table together (Holm)."]
+        lines += ["", f"\\* at 5 % for all {len(leads)} leads (Holm)."]
     return "\n".join(lines) + "\n"
 
 
