@@ -39,6 +39,10 @@ ROWS = {
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "two-inserting": ("two, then more where gradients conflict", f"{KEYFRAMES.format(1, 2)} --insertion gradient"),
+    "quarter-inserting": (
+        "the default, then more where gradients conflict",
+        f"{KEYFRAMES.format(4, 2)} --insertion gradient",
+    ),
     "small": ("every frame, of a quarter of the size", KEYFRAMES.format(4, 0)),
     "all": ("all clips, 20 epochs", ""),
 }

@@ -273,6 +273,9 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
         said = f"Used {len(damaged):,} of {len(done):,} videos that are cut short or damaged outside of their"
         first = f"such as '{damaged[0]}': {used[damaged[0]].damage}"
         yield f"{said} clips, see damaged.csv, {first} --damaged skip leaves them out."
+    if sought := sum(outcome.is_sought for outcome in used.values()):
+        what = "Long videos of which only what their clips need was decoded"
+        yield f"{what}: {sought:,} of {len(done):,}. --damaged skip looks at the rest of them."
 
 
 def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -63,12 +63,16 @@ MOST_KEPT = 2**26
 
 @dataclass(frozen=True)
 class Outcome:
-    """The windows of a video, its number of frames, and the damage outside of them; or why it is skipped."""
+    """The windows of a video, its number of frames, and the damage outside of them; or why it is skipped.
+
+    Where it is sought, nothing but what its windows need was decoded.
+    """
 
     windows: tuple[Window, ...] = ()
     video_frames: int = 0
     reason: str = ""
     damage: str = ""
+    is_sought: bool = False
 
 
 def read_clips(
@@ -109,7 +113,7 @@ def read_clips(
                 pixels = [
                     np.stack([_as_shown(scan.frames[index], video.matrix) for index in clip]) for clip in clips
                 ]
-                return Outcome(tuple(windows), scan.video_frames, damage=scan.damage), pixels
+                return Outcome(tuple(windows), scan.video_frames, "", scan.damage, is_sought), pixels
             found = video.read_by_time(wanted) if is_sought and isinstance(video, _Video) else None
             is_sought = found is not None
             scan = video.read_in_order(wanted) if found is None else _Scan(guess, scan.runs, found)

@@ -22,7 +22,7 @@ from prism.artifacts.store import ClipStore
 from prism.errors import Interrupted, OutputError, SourceError
 from prism.ingestion import build, pool
 from prism.ingestion.build import ingest, mean_and_std
-from prism.ingestion.decode import Outcome
+from prism.ingestion.decode import LONG_VIDEO, Outcome
 from prism.ingestion.listing import LINKED_OUT
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task
@@ -269,6 +269,16 @@ def test_damage_is_listed_and_the_kinds_of_reasons_are_summed_up(source, tmp_pat
     again = ingest(root, store.path, **options, damaged="skip", overwrite=True)
     assert skipped(again)["jump/0.mp4"].startswith("it ends after ")
     assert not (again.path / "damaged.csv").exists()
+
+
+def test_videos_that_were_not_looked_at_as_a_whole_are_counted(tmp_path, capfd):
+    root = write_classes(tmp_path / "root", videos=1)
+    write_numbered(root / "walk/long.mp4", LONG_VIDEO, options={"preset": "ultrafast"})
+    options = {"num_frames": 4, "stride": 1, "size": 32, "val_fraction": 0, "test_fraction": 0, "progress": False}
+    for damaged, num in (("use", 1), ("skip", 0)):
+        ingest(root, tmp_path / damaged, **options, damaged=damaged)
+        text = " ".join(capfd.readouterr().err.split())
+        assert text.count("only what their clips need was decoded: 1 of 3. --damaged skip looks at") == num
 
 
 def test_a_class_left_without_test_videos_is_named_with_the_first_reason_and_keeps_its_split(tmp_path, capfd):
