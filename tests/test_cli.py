@@ -196,6 +196,10 @@ def test_every_mistake_gets_one_line_that_says_what_is_wrong_and_leaves_nothing(
     assert (tmp_path / "file").read_text() == "precious"
 
 
+def test_a_wrong_option_ends_with_code_2(prism, store, tmp_path):
+    assert prism("select", store.path, "-o", tmp_path / "set", "--method", "herdng")[0] == 2
+
+
 def test_every_verb_makes_what_the_next_one_reads(prism, tmp_path):
     videos, store, made = (tmp_path / name for name in ("videos", "store", "set"))
     prism.succeeds("motion", "-o", videos, "--kind", "glyphs", "--train-per-class", 1, "--test-per-class", 1)

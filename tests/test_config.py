@@ -33,7 +33,15 @@ def test_the_defaults_of_every_verb_are_allowed_and_survive_a_round_trip(section
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("vpc", "3"), ("vpc", np.float64(2)), ("vpc", True), ("lr", "1"), ("insertion", 1), ("fully_learnable", 1)],
+    [
+        ("vpc", "3"),
+        ("vpc", 1.5),
+        ("vpc", np.float64(2)),
+        ("vpc", True),
+        ("lr", "1"),
+        ("insertion", 1),
+        ("fully_learnable", 1),
+    ],
 )
 def test_a_value_of_the_wrong_type_is_refused(key, value):
     with pytest.raises(ConfigError, match=rf"condense\.{key} = .*must be of type"):

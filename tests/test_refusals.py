@@ -3,6 +3,7 @@
 import pickle
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,7 +22,15 @@ from prism.cli import run
 from prism.condensation.by_class import run_path
 from prism.condensation.objectives import Objective
 from prism.condensation.options import OBJECTIVES
-from prism.errors import PrismError
+from prism.errors import (
+    ArtifactError,
+    ClipError,
+    ConfigError,
+    OutputError,
+    PrismError,
+    SourceError,
+    VideoError,
+)
 from prism.ingestion import pool
 from prism.ingestion.load import VideoDataset
 from prism.ingestion.options import IngestConfig
@@ -69,59 +78,80 @@ def link(path: Path) -> Path:
 
 
 one_step = partial(prism.condense, iterations=1)
-CASES: list[tuple[Callable[[Any, Any], object], str]] = [
-    (lambda *_: Clips(FRAMES.transpose(1, 2), LABELS, NAMES), "(N, C, T, H, W)?"),
-    (lambda *_: Clips(FRAMES.long(), LABELS, NAMES), "got torch.int64"),
-    (lambda *_: Clips(FRAMES.numpy(), LABELS, NAMES), "got a ndarray"),
-    (lambda *_: Clips(FRAMES, LABELS[:1], NAMES), "labels must be (2,) to match"),
-    (lambda *_: Clips(FRAMES, LABELS.int(), NAMES), "labels must be a tensor of int64, got torch.int32"),
-    (lambda *_: Clips(FRAMES, [0, 1], NAMES), "labels must be a tensor of int64, got a list"),
-    (lambda *_: Clips(FRAMES, LABELS, NAMES[:1]), "must lie in 0..0"),
-    (lambda _, at: Result.load(at / "r.json"), "r.json' does not exist."),
-    (lambda *_: ClipStore.open(__file__), ", not a clip store."),
-    (lambda store, _: store.positions("dev"), "split = 'dev', but it must be one of train"),
-    (lambda store, at: plan(exhibit("figure3"), [of_layout(store, "ssv2")], at), "but store"),
-    (lambda *_: pick_device("cuda:x"), "device = 'cuda:x', but it must be auto, cpu, cuda, or a GPU"),
-    (lambda *_: OBJECTIVES.resolve("distribution(a=1"), "objective = 'distribution(a=1', but it must be"),
-    (lambda *_: choose_windows(BY_RATE, 9, "a", "train", None, [range(9)]), "its frame rate is not known"),
-    (lambda _, at: prism.ingest(at, at / "out", workers=0), "workers = 0, but it must be a whole number, at"),
-    (lambda _, at: check_output(of_text(at / "file", "") / "a" / "b"), "cannot be written: Not a directory"),
-    (lambda _, at: check_output_folder(link(at / "link"), True, "", "", ()), "is a link. Name the folder"),
-    (
-        lambda _, at: prism.ingest(of_text(at / "list.csv", "path,label\n" + 200_000 * "a"), at / "out"),
-        "is not a CSV file",
-    ),
-    (lambda _, at: prism.load(at / "out"), "does not exist"),
-    (lambda _, at: prism.load(at), "has no videos. Expected <class>"),
-    (lambda _, at: prism.load(at, num_frames=1), "ingest.num_frames = 1, but it must be between 2 and 4096"),
-    (lambda _, at: prism.load(at, output_fromat=1), "key 'load.output_fromat'. Did you mean 'output_format'?"),
-    (lambda store, _: prism.load(store.path, num_frames=8), "num_frames is an option for videos, but '"),
-    (lambda store, _: prism.load(store.path, output_format="THWC1"), "must be one of CTHW"),
-    (lambda store, _: VideoDataset(store)[0:2], "one video at a time: data[0]"),
-    (lambda store, _: VideoDataset(prism.select(store), split="test"), "has training videos alone"),
-    (lambda store, at: prism.export(prism.select(store), at / "out", to="gfi"), "Did you mean 'gif'?"),
-    (lambda store, at: prism.export(prism.select(store), at / "sheet.gif"), "would be a folder. Pass --to gif"),
-    (lambda store, at: prism.export(store, at / "out"), "not as 'videofolder'. Pass --to gif."),
-    (lambda store, at: prism.export(store, at / "e.png", to="gif"), "e.png' would be a GIF"),
-    (lambda _, at: prism.report([], at / "out"), "at least one result"),
-    (lambda _, at: prism.report([3], at / "out"), "the file of a result is wanted"),
-    (lambda store, _: prism.evaluate(prism.select(store), store, train_vpc=1), "needs a store to --train on"),
-    (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
-    (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
-    (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
-    (unfinished, "run.json' is damaged"),
-    (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
-    (lambda store, _: one_step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
-    (lambda store, _: one_step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
-    (lambda store, _: one_step(store, objective=partial(dict, 1)), "has no match(…)"),
-    (lambda store, _: one_step(store, objective=Objective()), "the objective has neither loss(…) nor match(…)."),
-    (lambda store, _: one_step(store, model=Unfinished), "has no embed_dim"),
-]
+Case = tuple[Callable[[Any, Any], object], str]
+CASES: dict[type[PrismError], list[Case]] = {
+    ClipError: [
+        (lambda *_: Clips(FRAMES.transpose(1, 2), LABELS, NAMES), "(N, C, T, H, W)?"),
+        (lambda *_: Clips(FRAMES.long(), LABELS, NAMES), "got torch.int64"),
+        (lambda *_: Clips(FRAMES.numpy(), LABELS, NAMES), "got a ndarray"),
+        (lambda *_: Clips(FRAMES, LABELS[:1], NAMES), "labels must be (2,) to match"),
+        (lambda *_: Clips(FRAMES, LABELS.int(), NAMES), "labels must be a tensor of int64, got torch.int32"),
+        (lambda *_: Clips(FRAMES, [0, 1], NAMES), "labels must be a tensor of int64, got a list"),
+        (lambda *_: Clips(FRAMES, LABELS, NAMES[:1]), "must lie in 0..0"),
+    ],
+    ArtifactError: [
+        (lambda _, at: Result.load(at / "r.json"), "r.json' does not exist."),
+        (lambda *_: ClipStore.open(__file__), ", not a clip store."),
+        (lambda _, at: prism.load(at / "out"), "does not exist"),
+        (unfinished, "run.json' is damaged"),
+    ],
+    OutputError: [
+        (lambda _, at: check_output(of_text(at / "file", "") / "a" / "b"), "cannot be written: Not a directory"),
+        (lambda _, at: check_output_folder(link(at / "link"), True, "", "", ()), "is a link. Name the folder"),
+    ],
+    SourceError: [
+        (
+            lambda _, at: prism.ingest(of_text(at / "list.csv", "path,label\n" + 200_000 * "a"), at / "out"),
+            "is not a CSV file",
+        ),
+        (lambda _, at: prism.load(at), "has no videos. Expected <class>"),
+    ],
+    VideoError: [
+        (lambda *_: choose_windows(BY_RATE, 9, "a", "train", None, [range(9)]), "its frame rate is not known"),
+    ],
+    ConfigError: [
+        (lambda store, _: store.positions("dev"), "split = 'dev', but it must be one of train"),
+        (lambda store, at: plan(exhibit("figure3"), [of_layout(store, "ssv2")], at), "but store"),
+        (lambda *_: pick_device("cuda:x"), "device = 'cuda:x', but it must be auto, cpu, cuda, or a GPU"),
+        (lambda *_: OBJECTIVES.resolve("distribution(a=1"), "objective = 'distribution(a=1', but it must be"),
+        (lambda _, at: prism.ingest(at, at / "out", workers=0), "workers = 0, but it must be a whole number, at"),
+        (lambda _, at: prism.load(at, num_frames=1), "ingest.num_frames = 1, but it must be between 2 and 4096"),
+        (lambda _, at: prism.load(at, output_fromat=1), "key 'load.output_fromat'. Did you mean 'output_format'?"),
+        (lambda store, _: prism.load(store.path, num_frames=8), "num_frames is an option for videos, but '"),
+        (lambda store, _: prism.load(store.path, output_format="THWC1"), "must be one of CTHW"),
+        (lambda store, _: VideoDataset(store)[0:2], "one video at a time: data[0]"),
+        (lambda store, _: VideoDataset(prism.select(store), split="test"), "has training videos alone"),
+        (lambda store, _: VideoDataset(prism.select(store), split="nonsense"), "has training videos alone"),
+        (lambda store, _: VideoDataset(prism.select(store), split=None), "has training videos alone"),
+        (lambda store, at: prism.export(prism.select(store), at / "out", to="gfi"), "Did you mean 'gif'?"),
+        (
+            lambda store, at: prism.export(prism.select(store), at / "sheet.gif"),
+            "would be a folder. Pass --to gif",
+        ),
+        (lambda store, at: prism.export(store, at / "out"), "not as 'videofolder'. Pass --to gif."),
+        (lambda store, at: prism.export(store, at / "e.png", to="gif"), "e.png' would be a GIF"),
+        (lambda _, at: prism.report([], at / "out"), "at least one result"),
+        (lambda _, at: prism.report([3], at / "out"), "the file of a result is wanted"),
+        (lambda store, _: prism.evaluate(prism.select(store), store, train_vpc=1), "needs a store to --train on"),
+        (lambda store, _: prism.evaluate(None, store, executor=3), "must be a concurrent.futures.Exec"),
+        (lambda store, _: prism.condense(store, executor=POOL), "an executor needs an output"),
+        (lambda store, at: prism.condense(store, **BY_CLASS, output=at / "out"), "condenses all classes together"),
+        (lambda store, _: prism.condense(store, **BY_CLASS, storage="h264"), "whose memories are no pictures"),
+        (lambda store, _: one_step(store, method="builtins:dict"), "'builtins:dict' has no start(…)"),
+        (lambda store, _: one_step(store, insertion="builtins:dict"), "'builtins:dict' has no propose(…)"),
+        (lambda store, _: one_step(store, objective=partial(dict, 1)), "has no match(…)"),
+        (
+            lambda store, _: one_step(store, objective=Objective()),
+            "the objective has neither loss(…) nor match(…).",
+        ),
+        (lambda store, _: one_step(store, model=Unfinished), "has no embed_dim"),
+    ],
+}
 
 
-@pytest.mark.parametrize(("call", "says"), CASES)
-def test_a_wrong_value_gets_one_sentence_and_leaves_no_output(store, tmp_path, call, says):
-    with pytest.raises(PrismError, match=re.escape(says)):
+@pytest.mark.parametrize(("kind", "call", "says"), [(kind, *case) for kind in CASES for case in CASES[kind]])
+def test_a_wrong_value_gets_one_sentence_and_leaves_no_output(store, tmp_path, kind, call, says):
+    with pytest.raises(kind, match=re.escape(says)):
         call(store, tmp_path)
     assert not (tmp_path / "out").exists()
 
@@ -206,6 +236,6 @@ def test_an_error_of_our_own_comes_out_of_a_command():
 
 
 def test_a_cluster_without_dask_is_refused(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(PrismError, match="Dask is not installed"), executors.opened("tcp://127.0.0.1:9"):
         pass

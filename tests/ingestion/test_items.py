@@ -13,7 +13,7 @@ from PIL import Image
 from videos import numbered, shown_number
 
 from prism.artifacts.store import ClipStore
-from prism.errors import PrismError
+from prism.errors import ClipError, ConfigError, SourceError
 from prism.ingestion.build import ingest
 
 CLIP = {"num_frames": 4, "stride": 1, "size": 32, "progress": False, "workers": 1}
@@ -114,7 +114,7 @@ GOOD = pairs(2)
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("items", "says"),
     [
         ([*GOOD, (video(0), None)], "item 4 of the whole data set must be (frames, label), or a table"),
         ({"train": [{"label": 1}]}, "item 0 of the train data set must be (frames, label)"),
@@ -133,27 +133,27 @@ GOOD = pairs(2)
         ([(video(0) > 100, "a")], "has frames of bool"),
         ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64"),
         ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
-        ({"testing": GOOD}, "has the split 'testing', but it must be one of train, val, valid"),
-        (7, "the source is of type int, but it must be a folder, a list or a data set."),
-        ([], "has no videos"),
     ],
 )
-def test_what_cannot_be_used_is_named_and_nothing_is_left(tmp_path, source, says):
-    with pytest.raises(PrismError, match=re.escape(says)):
-        ingest(source, tmp_path / "store", **CLIP)
+def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, items, says):
+    with pytest.raises(ClipError, match=re.escape(says)):
+        ingest(items, tmp_path / "store", **CLIP)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("source", "options", "error", "says"),
     [
-        ({"layout": "ssv2"}, "ingest.layout = 'ssv2', but it must be auto"),
-        ({"sampling": "fps", "stride": 4}, "its frame rate is not known"),
+        ({"testing": GOOD}, {}, SourceError, "has the split 'testing', but it must be one of train, val, valid"),
+        (7, {}, SourceError, "the source is of type int, but it must be a folder, a list or a data set."),
+        ([], {}, SourceError, "has no videos"),
+        (GOOD, {"layout": "ssv2"}, ConfigError, "ingest.layout = 'ssv2', but it must be auto"),
+        (GOOD, {"sampling": "fps", "stride": 4}, SourceError, "its frame rate is not known"),
     ],
 )
-def test_options_that_need_a_folder_are_refused(tmp_path, options, says):
-    with pytest.raises(PrismError, match=re.escape(says)):
-        ingest(GOOD, tmp_path / "store", **(CLIP | options))
+def test_a_source_that_cannot_be_used_gets_one_sentence(tmp_path, source, options, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        ingest(source, tmp_path / "store", **(CLIP | options))
     assert list(tmp_path.iterdir()) == []
 
 
