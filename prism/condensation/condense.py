@@ -31,7 +31,7 @@ from prism.machine.provenance import check_same_run, versions
 from prism.machine.run import Run, split_options
 from prism.machine.threads import Stopped, stop_signal
 
-LOW_ALIGNMENT, GOOD_ALIGNMENT = 0.3, 0.7
+LOW_ALIGNMENT, GOOD_ALIGNMENT, LARGE_ALIGNMENT = 0.3, 0.7, 2.0
 """Of 1, where the videos differ between classes as far as the real clips, and the same way."""
 
 
@@ -173,13 +173,15 @@ def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
 def sentence_of(condensed: CondensedSet) -> str:
     """The score of a finished set on networks that it was not trained on, with a caution where it is low."""
     score = MatchScore(**condensed.source["unseen"])
-    reading = "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
+    is_low, is_large = score.alignment < LOW_ALIGNMENT, score.alignment > LARGE_ALIGNMENT
+    reading = "poor" if is_low or is_large else "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
     said = (
-        f"On {NUM_HELD_OUT} networks that it was not trained on: alignment {score.alignment:.2f} "
-        f"({reading if score.alignment >= LOW_ALIGNMENT else 'poor'}), "
+        f"On {NUM_HELD_OUT} networks that it was not trained on: alignment {score.alignment:.2f} ({reading}), "
         f"{score.nearest:.0%} of the classes nearest to themselves, loss {score.loss:.2f}× between-class."
     )
-    if score.alignment >= LOW_ALIGNMENT:
+    if is_large:
+        return f"{said}\nCaution: the videos differ far more than their classes. Try a smaller learning rate."
+    if not is_low:
         return said
     rates = METHODS.resolve(condensed.source["method"])[0].other_rates
     if condensed.source["config"]["lr"]:
