@@ -193,4 +193,5 @@ def test_a_low_alignment_names_the_options_that_the_method_has(store, method, lr
     assert advice in sentence_of(replace(made, source=made.source | {"method": method, "unseen": low}))
     assert "Try" not in sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 0.3}}))
     grown = sentence_of(replace(made, source=made.source | {"unseen": low | {"alignment": 3e8}}))
-    assert "(poor)" in grown and "smaller learning rate" in grown
+    assert "(poor)" in grown
+    assert "smaller learning rate" in grown
