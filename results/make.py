@@ -1,17 +1,20 @@
-"""Results of small data sets: make the sets and scores that are missing, or the tables of docs/results.md.
+"""Results of small data sets: make the sets and scores that are missing, or the tables of the pages.
 
-    python results/make.py COURT --store STORE [--sets 2] [--rows two four]
+    python results/make.py COURT --store STORE [--sets 2] [--rows two four] [--vpc 5] [--model cnn-gru]
     python results/make.py --page
 
-Sets are kept under runs/results, scores as results/COURT/ROW-SET.json. Set s has the seeds s of videos and of
-random networks, and is scored by four networks of width 32 with the seeds 4s to 4s + 3, which all rows share.
+Sets are kept under runs/results, scores as results/COURT/ROW-SET.json, or COURT-vpc5 and COURT-cnn-gru. Set s has
+the seeds s of videos and of random networks, and is scored by four networks of width 32 with the seeds 4s to
+4s + 3, which all rows share.
 """
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from itertools import count, takewhile
 from pathlib import Path
 
@@ -19,46 +22,70 @@ from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
-PAGE = RESULTS.parent / "docs" / "results.md"
+PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md")]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
+EPOCHS = {1: 125, 5: 30, 10: 15}
+"""Epochs by videos of each class: about as many training steps for each."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
+DEFAULT = KEYFRAMES.format(4, 2)
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
+DM = "condense --recipe small --method dm"
+STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 800"
 ROWS = {
     "random": ("random clips", "select --recipe small"),
     "herding": ("herding", "select --recipe small --method herding"),
-    "dm": ("DM", "condense --recipe small --method dm"),
+    "k-center": ("k-center", "select --recipe small --method k-center"),
+    "dm": ("DM", DM),
+    "dm-0.05": ("DM at a relative rate of 0.05", f"{DM} --relative-lr 0.05"),
+    "dm-0.8": ("DM at a relative rate of 0.8", f"{DM} --relative-lr 0.8"),
+    "static-dynamic": ("static/dynamic", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
+    "static-dynamic-1e-4": ("static/dynamic, memories at the published rate of 0.0001", STATIC_DYNAMIC),
+    "static-dynamic-1": ("static/dynamic, memories at a rate of 1", f"{STATIC_DYNAMIC} --dynamic-lr 1"),
+    "static-dynamic-1000": ("static/dynamic, memories at a rate of 1000", f"{STATIC_DYNAMIC} --dynamic-lr 1000"),
     "published": ("PRISM as published", PUBLISHED),
+    "published-0.05": ("PRISM as published at a relative rate of 0.05", f"{PUBLISHED} --relative-lr 0.05"),
+    "published-0.8": ("PRISM as published at a relative rate of 0.8", f"{PUBLISHED} --relative-lr 0.8"),
     "published-clip": ("the same in the metric of the clip", PUBLISHED.replace("parameter", "clip")),
     "two-noise": ("two key-frames from noise", f"{KEYFRAMES.format(1, 2)} --init noise"),
     "two-parameter": ("two key-frames, metric of the key-frames", f"{KEYFRAMES.format(1, 2)} --metric parameter"),
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
-    "two-quarter": ("**two key-frames of a quarter of the size** (default)", KEYFRAMES.format(4, 2)),
+    "two-quarter": ("**two key-frames of a quarter of the size** (default)", DEFAULT),
+    "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
+    "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "three": ("three key-frames", KEYFRAMES.format(1, 3)),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
+    "eight": ("every frame", KEYFRAMES.format(1, 0)),
+    "quarter-three": ("three key-frames of a quarter of the size", KEYFRAMES.format(4, 3)),
+    "quarter-four": ("four key-frames of a quarter of the size", KEYFRAMES.format(4, 4)),
+    "quarter-noise": ("the default from noise", f"{DEFAULT} --init noise"),
+    "quarter-real": ("the default from real clips", f"{DEFAULT} --init real"),
     "two-inserting": ("two, then more where gradients conflict", f"{KEYFRAMES.format(1, 2)} --insertion gradient"),
-    "quarter-inserting": (
-        "the default, then more where gradients conflict",
-        f"{KEYFRAMES.format(4, 2)} --insertion gradient",
-    ),
+    "quarter-inserting": ("the default, then more where gradients conflict", f"{DEFAULT} --insertion gradient"),
+    "quarter-random": ("the default, then as many more at random", f"{DEFAULT} --insertion random"),
+    "quarter-l2": ("the default, then more where gradients are far apart", f"{DEFAULT} --insertion l2"),
     "small": ("every frame, of a quarter of the size", KEYFRAMES.format(4, 0)),
     "all": ("all clips, 20 epochs", ""),
 }
 """Name of a row, and the command that makes its sets; without one networks are trained on all clips."""
-CORESETS = ("random", "herding")
+CORESETS = ("random", "herding", "k-center")
+MAIN = (*CORESETS, "dm", "static-dynamic", "published", "two-quarter", "small", "all")
 
 
 def run(command: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "prism", *shlex.split(command), *map(str, arguments)], check=True)
 
 
-def make(court: str, store: Path, rows: list[str], num_sets: int) -> None:
+def make(court: str, store: Path, rows: list[str], num_sets: int, vpc: int, evaluate: str, model: str) -> None:
     """Do what is missing, set by set, so that all rows have as many when it is stopped."""
+    court += f"-vpc{vpc}" if vpc > 1 else ""
+    scores = RESULTS / (f"{court}-{model}" if model else court)
+    evaluate += f" --model {model}" if model else ""
     for number in range(num_sets):
         for row in rows:
-            made, score = Path("runs/results", court, f"{row}-{number}"), RESULTS / court / f"{row}-{number}.json"
+            made, score = Path("runs/results", court, f"{row}-{number}"), scores / f"{row}-{number}.json"
             if score.exists() and not Result.load(score).num_missing:
                 continue
             made.parent.mkdir(parents=True, exist_ok=True)
@@ -66,12 +93,12 @@ def make(court: str, store: Path, rows: list[str], num_sets: int) -> None:
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
             label += ["--resume"] if score.exists() else []
             if not (command := ROWS[row][1]):
-                run(EVALUATE.format("20 --train"), store, "--data", store, "-o", score, *label)
+                run(evaluate.format("20 --train"), store, "--data", store, "-o", score, *label)
                 continue
             if not made.exists():
                 command += f" --network-seed {number}" if command.startswith("condense") else ""
-                run(f"{command} --seed {number} --no-progress", store, "-o", made)
-            run(EVALUATE.format(125), made, "--data", store, "-o", score, *label)
+                run(f"{command} --vpc {vpc} --seed {number} --no-progress", store, "-o", made)
+            run(evaluate.format(EPOCHS[vpc]), made, "--data", store, "-o", score, *label)
 
 
 def results_of(court: str, row: str) -> list[Result]:
@@ -98,38 +125,50 @@ def certain(leads: list[Estimate]) -> list[bool]:
     return [i in found for i in range(len(leads))]
 
 
-def table(court: str) -> str:
-    """Scores, sizes, and the leads over random clips and over the best coreset."""
-    every = {row: found for row in ROWS if (found := results_of(court, row))}
-    best = max((row for row in CORESETS if row in every), key=lambda row: sample_of(every[row]).mean)
-    others = dict.fromkeys(("random", best)) if len(every[best]) > 1 else {}
+def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
+    """Scores and sizes of rows of a court, and their leads over those of `beside`, which names their columns."""
+    every = {row: found for row in rows if (found := results_of(court, row))}
     leads = {
         (row, other): found
         for row in every
-        for other in others
-        if row not in CORESETS and (found := lead(every[row], every[other]))
+        for other in beside
+        if row not in (*CORESETS, other) and (found := lead(every[row], every[other]))
     }
     marks = dict(zip(leads, certain([*leads.values()]), strict=True))
-    heads = [
-        "one video of each class",
-        "key-frames",
-        "kB",
-        "top-1",
-        *(f"over {ROWS[other][0]}" for other in others),
-    ]
+    some = next(iter(every.values()))[0]
+    vpc = some.subject.num_videos // some.data.num_classes
+    videos = "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
+    heads = [videos, "key-frames", "kB", "top-1", *beside.values()]
     lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(heads) - 1)}|"]
     for row, found in every.items():
         subject, top1 = found[0].subject, sample_of(found).in_percent
         cells = [f"{subject.num_keyframes / subject.num_videos:.1f}", f"{subject.float32_bytes / 1000:,.0f}", top1]
-        for other in others:
+        for other in beside:
             said = leads.get((row, other))
             cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
-    if level := lead(*(every.get(row, []) for row in ("two-quarter", "small"))):
+    if "random" in beside and (level := lead(*(every.get(row, []) for row in ("two-quarter", "small")))):
         lines += ["", f"Default over every frame: {level}."]
     if leads:
-        lines += ["", f"\\* at 5 % for all {len(leads)} leads (Holm)."]
+        over = "the only lead" if len(leads) == 1 else f"all {len(leads)} leads of the table (Holm)"
+        lines += ["", f"\\* at 5 % for {over}."]
     return "\n".join(lines) + "\n"
+
+
+def main_table(court: str) -> str:
+    """The main rows, with their leads over random clips and the best coreset; or all rows of a sweep."""
+    found = {row: sample_of(results).mean for row in ROWS if (results := results_of(court, row))}
+    if "random" not in found:
+        return table(court, found, {})
+    best = max((row for row in CORESETS if row in found), key=lambda row: found[row])
+    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best)}
+    return table(court, MAIN, beside if len(results_of(court, best)) > 1 else {}) + as_others_count(court)
+
+
+def ablations(court: str) -> str:
+    """The default, and what differs from it, with the lead of each over the default."""
+    rows = [row for row in ROWS if row == "two-quarter" or row not in MAIN]
+    return table(court, rows, {"two-quarter": "over the default"})
 
 
 def as_others_count(court: str) -> str:
@@ -148,13 +187,13 @@ def as_others_count(court: str) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its tables made again, each between two comments that name its court."""
-    for court in sorted(path.name for path in RESULTS.iterdir() if path.is_dir()):
-        start, end = f"<!-- {court} -->\n", f"<!-- /{court} -->"
-        if start in text:
-            before, rest = text.split(start, 1)
-            text = before + start + table(court) + as_others_count(court) + end + rest.split(end, 1)[1]
-    return text
+    """A page with its tables made again, each between two comments that name its court."""
+
+    def again(found: re.Match[str]) -> str:
+        start, court, which, end = found.groups()
+        return start + (ablations if which else main_table)(court) + end
+
+    return re.sub(r"(<!-- ([\w.-]+)( ablations|) -->\n).*?(<!-- /\2\3 -->)", again, text, flags=re.DOTALL)
 
 
 if __name__ == "__main__":
@@ -163,11 +202,16 @@ if __name__ == "__main__":
     parser.add_argument("--store", type=Path)
     parser.add_argument("--sets", type=int, default=2)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--page", action="store_true", help="write the tables of docs/results.md again")
+    parser.add_argument("--vpc", type=int, choices=EPOCHS, default=1)
+    parser.add_argument("--model", default="", help="network that scores the sets; by default convnet3d")
+    parser.add_argument("--split", default="test", help="clips to score on; rates are chosen on val")
+    parser.add_argument("--page", action="store_true", help="write the tables of the pages again")
     given = parser.parse_args()
     if given.page:
-        PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+        for path in PAGES:
+            path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
     elif given.court and given.store:
-        make(given.court, given.store, given.rows, given.sets)
+        evaluate = f"{EVALUATE} --split {given.split}"
+        make(given.court, given.store, given.rows, given.sets, given.vpc, evaluate, given.model)
     else:
         parser.error("name a court and its --store, or pass --page")

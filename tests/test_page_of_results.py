@@ -1,6 +1,7 @@
-"""The page of results says what the result files say."""
+"""The pages of results and of ablations say what the result files say."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -14,13 +15,19 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "results"))
 import make  # noqa: E402
 
-PAGE = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-COURTS = [path.name for path in (ROOT / "results").iterdir() if path.is_dir() and f"<!-- {path.name} -->" in PAGE]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in make.PAGES}
+COURTS = sorted(set(re.findall(r"<!-- ([\w.-]+)", "".join(PAGES.values()))))
 
 
-def test_the_tables_of_the_page_are_those_of_the_files():
-    assert make.page(PAGE) == PAGE, "run: python results/make.py --page"
-    assert sum(any(map(str.isalnum, word)) for word in PAGE.split()) <= 1500
+@pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
+def test_the_tables_of_a_page_are_those_of_the_files(page):
+    assert make.page(page) == page, "run: python results/make.py --page"
+    assert sum(any(map(str.isalnum, word)) for word in page.split()) <= 1500
+
+
+def test_every_folder_of_results_is_shown_on_a_page():
+    folders = {path.name for path in (ROOT / "results").iterdir() if path.is_dir()}
+    assert {*COURTS, "gpu", "metric", "sets", "__pycache__"} >= folders
 
 
 @pytest.mark.parametrize("court", COURTS)
@@ -30,7 +37,7 @@ def test_every_result_is_read_and_the_rows_of_a_table_share_their_networks(court
         row, _, number = file.stem.rpartition("-")
         result = Result.load(file)
         assert row in make.ROWS
-        assert result.data.split == "test"
+        assert result.data.split == "test" or court.startswith("rates-")
         assert json.loads(file.read_text())["provenance"]["commit"]
         assert seeds.setdefault(number, [one.seed for one in result.runs]) == [one.seed for one in result.runs]
     assert seeds
