@@ -171,7 +171,7 @@ def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
 
 
 def sentence_of(condensed: CondensedSet) -> str:
-    """The score of a finished set on networks that it was not trained on, with a caution where it is low."""
+    """The score of a finished set on networks that it was not trained on, with a caution where it is poor."""
     score = MatchScore(**condensed.source["unseen"])
     is_low, is_large = score.alignment < LOW_ALIGNMENT, score.alignment > LARGE_ALIGNMENT
     reading = "poor" if is_low or is_large else "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
