@@ -170,7 +170,10 @@ class RandomNetworks:
         holds_frames: whether an iteration shows single frames of real clips, held for the length of a clip.
         name: networks of different names have nothing in common.
         kept: the file of the class means of a block of networks; None where they are not kept.
+        trained: gives the networks that the objective has trained on all training clips, from 0, frozen.
     """
+
+    trained: Callable[[int], Network]
 
     def __init__(
         self,
@@ -204,6 +207,11 @@ class RandomNetworks:
         other = copy.copy(self)
         other.classes, other._block = classes, None
         return other
+
+    @cached_property
+    def whole(self) -> "RandomNetworks":
+        """The same networks for all classes, whichever are condensed."""
+        return self.of_classes(range(self.network.num_classes))
 
     def draw(self, iteration: int) -> Network:
         """The network of an iteration, with fresh random values, frozen, in eval mode; until the next is drawn."""

@@ -4,15 +4,17 @@ Videos have more pixels than the networks of a training have features, so they c
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
 from prism.errors import ConfigError, DivergedError
-from prism.machine.devices import deterministic
+from prism.machine.devices import deterministic, send
 from prism.networks.network import Network
 
 NUM_HELD_OUT = 6
@@ -44,9 +46,15 @@ class Objective:
     Attributes:
         independent_classes: whether the loss of a class depends on the clips of that class only. Then the classes
             can be condensed on many machines.
+        reads_class_means: whether its own `real` reads those of every iteration; they are computed ahead then.
+        trained: number of networks that are trained on all training clips ahead, for `networks.trained(number)`.
+        epochs: of their training.
     """
 
     independent_classes: ClassVar[bool] = True
+    reads_class_means: ClassVar[bool] = False
+    trained: int = 0
+    epochs: int = 0
 
     def real(self, networks: RandomNetworks, iteration: int) -> Any:
         """Statistics of the real clips of an iteration, (C, …); by default their mean embeddings (C, D).
@@ -78,18 +86,31 @@ class Objective:
                 to be changed.
             chunk: how many clips go through the network together.
         """
-        vpc = len(clips) // len(real)
 
-        # The loss of a class needs all its clips, and no other's, so classes go through the network apart.
-        def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
-            part = clips[first * vpc : last * vpc].detach().requires_grad_()
-            embeddings = network.embed(part.transpose(1, 2))
-            losses = self.loss(real[first:last], embeddings.view(last - first, vpc, -1))
-            (gradient,) = torch.autograd.grad(losses.sum(), part)
-            return losses.detach(), gradient
+        def losses(classes: slice, shown: Tensor) -> Tensor:
+            embeddings = network.embed(shown)
+            return self.loss(real[classes], embeddings.view(classes.stop - classes.start, -1, embeddings.shape[1]))
 
-        losses, gradients = zip(*chunk.map(len(real), of_classes, clips=vpc), strict=True)
-        return MatchLoss(torch.cat(losses), torch.cat(gradients))
+        return by_class(len(real), losses, clips, chunk)
+
+
+def by_class(num: int, losses: Callable[[slice, Tensor], Tensor], clips: Tensor, chunk: Chunk) -> MatchLoss:
+    """Losses and gradients of clips (V, T, C, H, W), where the loss of a class needs its own clips alone.
+
+    Args:
+        num: of classes (C).
+        losses: gets some classes and their clips as a network takes them, (n, C, T, H, W), and gives (c,) losses.
+    """
+    vpc = len(clips) // num
+
+    def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
+        part = clips[first * vpc : last * vpc].detach().requires_grad_()
+        found = losses(slice(first, last), part.transpose(1, 2))
+        (gradient,) = torch.autograd.grad(found.sum(), part)
+        return found.detach(), gradient
+
+    found, gradients = zip(*chunk.map(num, of_classes, clips=vpc), strict=True)
+    return MatchLoss(torch.cat(found), torch.cat(gradients))
 
 
 class DistributionMatching(Objective):
@@ -98,10 +119,56 @@ class DistributionMatching(Objective):
     def loss(self, real: Tensor, embeddings: Tensor) -> Tensor:
         return (real - embeddings.mean(dim=1)).square().sum(dim=1)
 
-    def match(self, network: Network, real: Tensor, clips: Tensor, chunk: Chunk) -> MatchLoss:
+    def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
         found, is_whole = super().match(network, real, clips, chunk), len(real) == network.num_classes
         recorded = {"between_class": between_class_energy(real) if is_whole else None}
         return MatchLoss(found.losses, found.gradients, recorded)
+
+
+class RealMeans(NamedTuple):
+    """Real side of `CrossEntropy`: means (C, D) and labels (C,), the energy of all classes, a trained network."""
+
+    means: Tensor
+    labels: Tensor
+    energy: Tensor
+    trained: Network
+
+
+@dataclass(frozen=True)
+class CrossEntropy(DistributionMatching):
+    """Class means under random networks, and cross-entropy under networks that were trained on the real clips.
+
+        ‖mean f(x) − mean f(s)‖² + weight · E · mean CE(g(s), c)
+
+    f is the random network of an iteration, E the between-class energy of its real class means, so that one weight
+    suits every network, and g one of a few networks trained on all training clips, in turn.
+
+    Attributes:
+        weight: 0 leaves the class means alone.
+    """
+
+    weight: float = 1.0
+    trained: int = 4
+    epochs: int = 20
+    reads_class_means: ClassVar[bool] = True
+
+    def real(self, networks: RandomNetworks, iteration: int) -> RealMeans:
+        means, own = networks.whole.class_means(iteration), networks.classes
+        labels = send(torch.arange(own.start, own.stop), networks.device)
+        trained = networks.trained(networks.number_of(iteration) % self.trained)
+        return RealMeans(means[own.start : own.stop], labels, between_class_energy(means), trained)
+
+    def match(self, network: Network, real: RealMeans, clips: Tensor, chunk: Chunk) -> MatchLoss:
+        matched = super().match(network, real.means, clips, chunk)
+
+        def losses(classes: slice, shown: Tensor) -> Tensor:
+            labels = real.labels[classes, None].expand(-1, len(shown) // (classes.stop - classes.start))
+            found = functional.cross_entropy(real.trained(shown), labels.flatten(), reduction="none")
+            return self.weight * real.energy * found.view(labels.shape).mean(dim=1)
+
+        entropy = by_class(len(real.labels), losses, clips, chunk)
+        recorded = matched.recorded | {"cross_entropy": entropy.losses.sum()}
+        return MatchLoss(matched.losses + entropy.losses, matched.gradients + entropy.gradients, recorded)
 
 
 @dataclass(frozen=True)

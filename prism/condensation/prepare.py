@@ -35,8 +35,9 @@ from prism.machine.run import Run
 from prism.machine.threads import stoppable
 from prism.networks.build import allocate, build_for
 from prism.networks.feed import Feed
-from prism.networks.network import check_output
+from prism.networks.network import Network, check_output
 from prism.networks.options import NETWORKS
+from prism.networks.trained import trained_network
 from prism.parts import Parts
 
 VIDEO_COPIES = 5
@@ -63,6 +64,8 @@ class Setup:
         store.require_vpc(config.vpc, "condense.vpc")
         self.network = build_for(store, config.model, "meta", width=config.width)
         self.feeds: dict[torch.device, Feed] = {}
+        self.all_trained: dict[tuple[torch.device, int], Network] = {}
+        self.progress = False
         self.method: Method = METHODS.make(config.method, config)
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
@@ -118,10 +121,21 @@ class Setup:
             named = key | {"view": "held_frames" if held else "whole_clips", "block": block}
             return CacheFile.of(store, "means", named, device, shape)
 
+        networks.trained = partial(self.trained, device)
         # The code of a custom network may change under one name.
         if NETWORKS.is_builtin(config.model):
             networks.kept = kept
         return networks
+
+    def trained(self, device: torch.device, number: int) -> Network:
+        """A network that was trained on all training clips; the store keeps its values."""
+        if (device, number) not in self.all_trained:
+            # With the networks of other seeds, of sets that are compared, it has nothing in common.
+            seed = self.config.network_seed * self.objective.trained + number
+            how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed}
+            network = trained_network(self.store, self.config.model, device, **how, progress=self.progress)
+            self.all_trained[device, number] = network
+        return self.all_trained[device, number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:
         """Networks outside those of any training, with their class means."""
@@ -132,9 +146,12 @@ class Setup:
         return HeldOutNetworks(networks)
 
     def precompute(self, run: Run) -> None:
-        """Compute the class means of all iterations, which later runs share, if the objective reads them."""
-        if type(self.objective).real is Objective.real:
-            networks, first = self.networks(pick_device(run.device)), self.method.preparation(self.config)
+        """Compute the trained networks and the class means that the objective reads, which later runs share."""
+        device, first, self.progress = pick_device(run.device), self.method.preparation(self.config), run.progress
+        for number in range(self.objective.trained):
+            self.trained(device, number)
+        networks = self.networks(device)
+        if type(self.objective).real is Objective.real or self.objective.reads_class_means:
             iterations = range(first + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
             precompute_class_means(networks, self.config, blocks, run)

@@ -46,6 +46,19 @@ def copy_values(source: nn.Module, target: nn.Module) -> None:
         value.copy_(given, non_blocking=True)
 
 
+def values_of(network: nn.Module) -> torch.Tensor:
+    """All values of a network, buffers included, as one float32 vector (P,) on the CPU."""
+    return torch.cat([value.detach().flatten().float().cpu() for value in _held(network)])
+
+
+@torch.no_grad()
+def set_values(network: nn.Module, values: torch.Tensor) -> None:
+    """Give a network the values (P,) that `values_of` took from one of its kind."""
+    held = _held(network)
+    for value, given in zip(held, values.split([value.numel() for value in held]), strict=True):
+        value.copy_(given.view(value.shape))
+
+
 def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
     """Give the weights of 3D convolutions a layout in memory, which their outputs then have as well."""
     for weight in network.parameters():

@@ -18,7 +18,7 @@ from prism.machine.files import check_output_file, discard, lock
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
-from prism.networks.embeddings import train_embeddings
+from prism.networks.trained import trained_embeddings
 from prism.selection.methods import Selection
 from prism.selection.options import SELECTIONS, SelectConfig
 
@@ -83,7 +83,7 @@ def choose(
     embeddings = torch.empty(sum(counts), 0)
     if method.needs_embeddings:
         how = {"width": config.width, "epochs": config.epochs, "seed": config.embedder_seed}
-        embeddings = train_embeddings(store, config.model, device, **how, progress=progress)
+        embeddings = trained_embeddings(store, config.model, device, **how, progress=progress)
     chosen = list[int]()
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
         found = torch.as_tensor(

@@ -158,7 +158,7 @@ def test_a_scale_that_does_not_fit_is_refused(tmp_path, storage, scale):
 @pytest.mark.parametrize("verb", ["select", "condense"])
 def test_a_missing_encoder_is_named_before_the_first_step(store, tmp_path, monkeypatch, verb):
     monkeypatch.setattr(sparse, "ENCODER", "libnone")
-    monkeypatch.setattr("prism.networks.embeddings.train", None)
+    monkeypatch.setattr("prism.networks.trained.train", None)
     monkeypatch.setattr(Condensation, "step", None)
     run = {
         "select": lambda **o: select(store, method="herding", **o),

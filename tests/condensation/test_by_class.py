@@ -46,6 +46,7 @@ VARIANTS = {
     "prism": {},
     "dm": {"method": "dm"},
     "random insertion": {"insertion": "random"},
+    "cross-entropy": {"objective": "cross-entropy(trained=1, epochs=1)"},
     "small frames": {"storage": "h264", "keyframe_scale": 2, "init": "real", "vpc": 1},
 }
 

@@ -243,6 +243,7 @@ VARIANTS: dict[str, dict[str, object]] = {
     **{f"insertion {name}": {"insertion": name} for name in RULES.registry},
     "a relative rate that falls": {"lr": 0.0, "relative_lr": 0.3, "decay": "cosine"},
     "bfloat16, all real clips": {"precision": "bfloat16", "batch_real": 0},
+    "cross-entropy": {"objective": "cross-entropy(trained=2, epochs=1)", "lr": 0.0},
     "dm": {"method": "dm", "storage": "h264"},
     "fully learnable": {"fully_learnable": True, "initial_keyframes": 3},
     "two videos of half size": {"keyframe_scale": 2, "vpc": 2, "init": "real"},

@@ -15,8 +15,8 @@ from prism.artifacts.telemetry import telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of
-from prism.condensation.networks import Chunk
-from prism.condensation.objectives import NUM_HELD_OUT, DistributionMatching, MatchScore
+from prism.condensation.networks import Chunk, between_class_energy
+from prism.condensation.objectives import NUM_HELD_OUT, CrossEntropy, DistributionMatching, MatchScore
 from prism.condensation.prepare import largest_curvature
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
@@ -74,6 +74,45 @@ def test_the_gradient_of_match_equals_finite_differences():
         direction = random_clips(4, seed=100 + seed)
         slope = (total(clips + step * direction) - total(clips - step * direction)) / (2 * step)
         assert (gradient * direction).sum().item() == pytest.approx(slope, rel=1e-6, abs=1e-6)
+
+
+# Cross-entropy under trained networks.
+
+
+RECOGNISED = CrossEntropy(weight=0.5, trained=2, epochs=1)
+
+
+def test_cross_entropy_is_that_under_a_trained_network_times_the_energy_between_classes(store):
+    run = started(store, **(TINY | {"objective": RECOGNISED, "vpc": 2}))
+    clips, network, real = run.render().detach(), run.networks.draw(3), RECOGNISED.real(run.networks, 3)
+    found = RECOGNISED.match(network, real, clips, run.chunk)
+    logits = run.networks.trained(run.networks.number_of(3) % 2)(clips.transpose(1, 2)).numpy()
+    shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    entropy = -np.log(shares[range(len(logits)), run.videos.labels])
+    means = run.networks.class_means(3)
+    added = 0.5 * float(between_class_energy(means)) * entropy.reshape(len(means), 2).mean(axis=1)
+    plain = MATCHING.match(network, means, clips, run.chunk).losses.numpy()
+    np.testing.assert_allclose(found.losses.numpy(), plain + added, rtol=1e-4)
+
+
+def test_classes_are_compared_with_cross_entropy_alike_whichever_are_condensed(store):
+    losses = list[torch.Tensor]()
+    for classes in (None, range(1, 2)):
+        run = started(store, classes, **(TINY | {"objective": RECOGNISED}))
+        real = RECOGNISED.real(run.networks, 1)
+        losses.append(RECOGNISED.match(run.networks.draw(1), real, run.render(), run.chunk).losses)
+    torch.testing.assert_close(losses[0][1:], losses[1])
+
+
+def test_networks_are_trained_once_for_a_store_and_those_of_every_seed_are_its_own(make_store, monkeypatch):
+    store = make_store()
+    first = started(store, **(TINY | {"objective": RECOGNISED})).networks.trained(1)
+    assert len([*(store.path / "cache").glob("trained-*")]) == 2
+    other = started(store, **(TINY | {"objective": RECOGNISED, "network_seed": 1})).networks
+    assert not any(torch.equal(other.trained(i).classifier.weight, first.classifier.weight) for i in range(2))
+    monkeypatch.setattr("prism.networks.trained.train", None)
+    again = started(store, **(TINY | {"objective": RECOGNISED})).networks.trained(1)
+    assert all(torch.equal(*pair) for pair in zip(again.parameters(), first.parameters(), strict=True))
 
 
 # The learning rate.

@@ -1,6 +1,7 @@
-"""Embeddings of a store's training clips, computed once for each network and kept beside the clips."""
+"""Networks trained on a store's training clips, and the embeddings of these, kept beside them."""
 
 from contextlib import suppress
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from prism.machine.devices import deterministic
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
 from prism.networks.build import Model, allocate, build_for
+from prism.networks.initial import set_values, values_of
+from prism.networks.network import Network
 from prism.networks.options import NETWORKS, Schedule
 from prism.networks.training import outputs_of, train, within_memory
 
@@ -21,43 +24,54 @@ DRAWS = 10
 """Networks that are drawn one after the other, until one tells clips apart."""
 
 
-def train_embeddings(
+def trained_network(
     store: ClipStore, model: Model, device: torch.device, *, width: int, epochs: int, seed: int, progress: bool
-) -> Tensor:
-    """Embeddings of all training clips, from the store's cache if they are there.
+) -> Network:
+    """A network trained on all training clips, in eval mode, with values from the store's cache if they are there.
 
     A small network may die while it is trained. It then embeds all clips alike, and another one takes its place.
 
     Args:
-        model: a custom network embeds the clips every time: its code may have changed under the same name.
+        model: a custom network is trained every time: its code may have changed under the same name.
         width: channels of its first block; 0 for the published number.
-        epochs: passes over all training clips that it is trained for; 0 leaves it random.
+        epochs: passes over all training clips; 0 leaves it random.
         seed: of its initial values and its training.
 
-    Returns:
-        (N, D) float32 on the CPU, in the order of the training split; a DivergedError if ten networks have died.
+    Raises:
+        DivergedError: ten networks have died.
     """
-    network, clips = build_for(store, model, "meta", width=width), store.clips("train")
+    network, clips = allocate(build_for(store, model, "meta", width=width), device), store.clips("train")
 
     def compute() -> Tensor:
         with deterministic(device), within_memory():
-            allocate(network, device)
             for draw in range(DRAWS):
-                # Not the seed itself: it would choose clips by a network that an evaluation then trains.
+                # Not the seed itself: an evaluation then trains the network of that one.
                 drawn = derive_seed(seed, "embedder", draw)
                 bar = progress_bar("Training", epochs, "epochs", enabled=progress and epochs > 0)
                 with suppress(DivergedError):
                     with bar as advance:
                         how = {"seed": drawn, "flip": store.flip, "advance": advance}
                         train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
-                    embeddings = outputs_of(network, clips, store.normalisation, BATCH_SIZE, None, "embed")
+                    embeddings = _embeddings(network, store)
                     if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
-                        return embeddings
+                        return values_of(network)
         raise DivergedError(
             f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."
         )
 
-    if not NETWORKS.is_builtin(model):
-        return compute()
-    key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
-    return CacheFile.of(store, "embeddings", key, device, (len(clips), network.embed_dim)).get(compute)
+    if NETWORKS.is_builtin(model):
+        key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
+        set_values(network, CacheFile.of(store, "trained", key, device, values_of(network).shape).get(compute))
+    else:
+        compute()
+    return network.eval().requires_grad_(False)
+
+
+def trained_embeddings(store: ClipStore, model: Model, device: torch.device, **how: Any) -> Tensor:
+    """Embeddings (N, D) of all training clips under `trained_network`, float32 on the CPU, in their order."""
+    with deterministic(device), within_memory():
+        return _embeddings(trained_network(store, model, device, **how), store)
+
+
+def _embeddings(network: Network, store: ClipStore) -> Tensor:
+    return outputs_of(network, store.clips("train"), store.normalisation, BATCH_SIZE, None, "embed")
