@@ -147,9 +147,9 @@ class CrossEntropy(DistributionMatching):
         weight: 0 leaves the class means alone.
     """
 
-    weight: float = 1.0
+    weight: float = 0.3
     trained: int = 4
-    epochs: int = 20
+    epochs: int = 32
     reads_class_means: ClassVar[bool] = True
 
     def real(self, networks: RandomNetworks, iteration: int) -> RealMeans:
