@@ -152,6 +152,12 @@ class CrossEntropy(DistributionMatching):
     epochs: int = 32
     reads_class_means: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):
+            raise ConfigError(
+                "cross-entropy wants a weight from 0 on, and at least one trained network and epoch."
+            )
+
     def real(self, networks: RandomNetworks, iteration: int) -> RealMeans:
         means, own = networks.whole.class_means(iteration), networks.classes
         labels = send(torch.arange(own.start, own.stop), networks.device)

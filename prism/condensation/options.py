@@ -49,7 +49,7 @@ each video with one hallucinator for all (Wang et al.). The last two fix what wo
 and say so."""
     objective: Annotated[str, OBJECTIVES, OmitDefault()] = "distribution"
     """How the real and the synthetic clips of a class compare: `distribution`, by the distance between their \
-mean embeddings (the paper); `cross-entropy`, by that and by how networks trained on the real clips classify them."""
+mean embeddings (the paper); `cross-entropy`, by that and by what networks trained on real clips make of them."""
     insertion: Annotated[str, Group("When frames are inserted"), RULES] = "never"
     """Which frames become key-frames: where gradients conflict (the paper), never, as many at random, \
 or where gradients are far apart."""
