@@ -29,7 +29,6 @@ EPOCHS = {1: 125, 5: 90}
 """Epochs by videos of each class: real clips are not learned in fewer."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
-TRAINED = "--objective cross-entropy"
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
 DM = "condense --recipe small --method dm"
 STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 800"
@@ -51,7 +50,12 @@ ROWS = {
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
     "two-quarter": ("**two key-frames of a quarter of the size** (default)", DEFAULT),
-    "cross-entropy": ("**the default with cross-entropy** under trained networks", f"{DEFAULT} {TRAINED}"),
+    "cross-entropy": (
+        "**the default with cross-entropy** under trained networks",
+        f"{DEFAULT} --objective cross-entropy",
+    ),
+    "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
+    "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
     "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
     "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
