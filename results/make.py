@@ -25,13 +25,14 @@ RESULTS = Path(os.path.relpath(Path(__file__).parent))
 PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md")]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
-EPOCHS = {1: 125, 5: 90}
+EPOCHS = {1: 125, 5: 90, 16: 30}
 """Epochs by videos of each class: real clips are not learned in fewer."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
 DM = "condense --recipe small --method dm"
 STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 800"
+PACKED = "condense --recipe small --recipe packed"
 ROWS = {
     "random": ("random clips", "select --recipe small"),
     "herding": ("herding", "select --recipe small --method herding"),
@@ -69,11 +70,25 @@ ROWS = {
     "quarter-random": ("the default, then as many more at random", f"{DEFAULT} --insertion random"),
     "quarter-l2": ("the default, then more where gradients are far apart", f"{DEFAULT} --insertion l2"),
     "small": ("every frame, of a quarter of the size", KEYFRAMES.format(4, 0)),
+    "packed-start": ("small real clips, as `packed` starts", f"{PACKED} --iterations 0"),
+    "packed": ("`packed`", PACKED),
+    "packed-cross-entropy": ("**`packed` with cross-entropy**", f"{PACKED} --objective cross-entropy"),
     "all": ("all clips, 20 epochs", ""),
 }
 """Name of a row, and the command that makes its sets; without one networks are trained on all clips."""
 CORESETS = ("random", "herding", "k-center")
-MAIN = (*CORESETS, "dm", "static-dynamic", "published", "two-quarter", "cross-entropy", "small", "all")
+PACKED_ROWS = ("packed-start", "packed", "packed-cross-entropy")
+MAIN = (
+    *CORESETS,
+    "dm",
+    "static-dynamic",
+    "published",
+    "two-quarter",
+    "cross-entropy",
+    "small",
+    *PACKED_ROWS,
+    "all",
+)
 
 
 PAIRS = (
