@@ -152,6 +152,8 @@ def certain(leads: list[Estimate]) -> list[bool]:
 def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
     """Scores and sizes of rows of a court, and their leads over those of `beside`, which names their columns."""
     every = {row: found for row in rows if (found := results_of(court, row))}
+    if not every:
+        raise SystemExit(f"make.py: results/{court} has no results of {', '.join(rows) or 'any row'}.")
     leads = {
         (row, other): found
         for row in every
