@@ -132,9 +132,16 @@ class Setup:
         if (device, number) not in self.all_trained:
             # With the networks of other seeds, of sets that are compared, it has nothing in common.
             seed = self.config.network_seed * self.objective.trained + number
-            how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed}
-            network = trained_network(self.store, self.config.model, device, **how, progress=self.progress)
-            self.all_trained[device, number] = network
+            self.all_trained[device, number] = trained_network(
+                self.store,
+                self.config.model,
+                device,
+                width=self.config.width,
+                epochs=self.objective.epochs,
+                seed=seed,
+                progress=self.progress,
+                what=f"Training network {number + 1} of {self.objective.trained}",
+            )
         return self.all_trained[device, number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:
@@ -148,8 +155,12 @@ class Setup:
     def precompute(self, run: Run) -> None:
         """Compute the trained networks and the class means that the objective reads, which later runs share."""
         device, first, self.progress = pick_device(run.device), self.method.preparation(self.config), run.progress
-        for number in range(self.objective.trained):
-            self.trained(device, number)
+        train: Callable[[int], Any] = partial(self.trained, device)
+        if run.executor is not None:
+            train = partial(_train, self.store, self.config, run.device)
+        with stoppable("stopped; networks that are trained are kept. Run the same command to continue."):
+            for _ in completed(run.executor, train, range(self.objective.trained)):
+                pass
         networks = self.networks(device)
         if type(self.objective).real is Objective.real or self.objective.reads_class_means:
             iterations = range(first + self.config.iterations)
@@ -209,6 +220,10 @@ class Setup:
             hint = f"Look at {self.scoring}; a larger --width may help."
             raise DivergedError(f"{said} before the first iteration. {hint}")
         return 1 / curvature
+
+
+def _train(store: ClipStore, config: CondenseConfig, device: str, number: int) -> None:
+    Setup(store, config).trained(pick_device(device), number)
 
 
 def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:

@@ -25,7 +25,15 @@ DRAWS = 10
 
 
 def trained_network(
-    store: ClipStore, model: Model, device: torch.device, *, width: int, epochs: int, seed: int, progress: bool
+    store: ClipStore,
+    model: Model,
+    device: torch.device,
+    *,
+    width: int,
+    epochs: int,
+    seed: int,
+    progress: bool,
+    what: str = "Training",
 ) -> Network:
     """A network trained on all training clips, in eval mode, with values from the store's cache if they are there.
 
@@ -36,6 +44,7 @@ def trained_network(
         width: channels of its first block; 0 for the published number.
         epochs: passes over all training clips; 0 leaves it random.
         seed: of its initial values and its training.
+        what: the start of the line that shows progress.
 
     Raises:
         DivergedError: ten networks have died.
@@ -47,7 +56,7 @@ def trained_network(
             for draw in range(DRAWS):
                 # Not the seed itself: an evaluation then trains the network of that one.
                 drawn = derive_seed(seed, "embedder", draw)
-                bar = progress_bar("Training", epochs, "epochs", enabled=progress and epochs > 0)
+                bar = progress_bar(what, epochs, "epochs", enabled=progress and epochs > 0)
                 with suppress(DivergedError):
                     with bar as advance:
                         how = {"seed": drawn, "flip": store.flip, "advance": advance}
