@@ -91,10 +91,12 @@ class Objective:
             embeddings = network.embed(shown)
             return self.loss(real[classes], embeddings.view(classes.stop - classes.start, -1, embeddings.shape[1]))
 
-        return by_class(len(real), losses, clips, chunk)
+        return matched_by_class(len(real), losses, clips, chunk)
 
 
-def by_class(num: int, losses: Callable[[slice, Tensor], Tensor], clips: Tensor, chunk: Chunk) -> MatchLoss:
+def matched_by_class(
+    num: int, losses: Callable[[slice, Tensor], Tensor], clips: Tensor, chunk: Chunk
+) -> MatchLoss:
     """Losses and gradients of clips (V, T, C, H, W), where the loss of a class needs its own clips alone.
 
     Args:
@@ -172,7 +174,7 @@ class CrossEntropy(DistributionMatching):
             found = functional.cross_entropy(real.trained(shown), labels.flatten(), reduction="none")
             return self.weight * real.energy * found.view(labels.shape).mean(dim=1)
 
-        entropy = by_class(len(real.labels), losses, clips, chunk)
+        entropy = matched_by_class(len(real.labels), losses, clips, chunk)
         recorded = matched.recorded | {"cross_entropy": entropy.losses.sum()}
         return MatchLoss(matched.losses + entropy.losses, matched.gradients + entropy.gradients, recorded)
 
