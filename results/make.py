@@ -77,7 +77,6 @@ ROWS = {
 }
 """Name of a row, and the command that makes its sets; without one networks are trained on all clips."""
 CORESETS = ("random", "herding", "k-center")
-PACKED_ROWS = ("packed-start", "packed", "packed-cross-entropy")
 MAIN = (
     *CORESETS,
     "dm",
@@ -86,11 +85,11 @@ MAIN = (
     "two-quarter",
     "cross-entropy",
     "small",
-    *PACKED_ROWS,
+    "packed-start",
+    "packed",
+    "packed-cross-entropy",
     "all",
 )
-
-
 PAIRS = (
     ("Default over every frame", "two-quarter", "small"),
     ("With cross-entropy over the default", "cross-entropy", "two-quarter"),

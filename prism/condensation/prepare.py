@@ -65,7 +65,6 @@ class Setup:
         self.network = build_for(store, config.model, "meta", width=config.width)
         self.feeds: dict[torch.device, Feed] = {}
         self.all_trained: dict[tuple[torch.device, int], Network] = {}
-        self.progress = False
         self.method: Method = METHODS.make(config.method, config)
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
@@ -127,7 +126,7 @@ class Setup:
             networks.kept = kept
         return networks
 
-    def trained(self, device: torch.device, number: int) -> Network:
+    def trained(self, device: torch.device, number: int, progress: bool = False) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
         if (device, number) not in self.all_trained:
             # With the networks of other seeds, of sets that are compared, it has nothing in common.
@@ -139,7 +138,7 @@ class Setup:
                 width=self.config.width,
                 epochs=self.objective.epochs,
                 seed=seed,
-                progress=self.progress,
+                progress=progress,
                 what=f"Training network {number + 1} of {self.objective.trained}",
             )
         return self.all_trained[device, number]
@@ -154,8 +153,8 @@ class Setup:
 
     def precompute(self, run: Run) -> None:
         """Compute the trained networks and the class means that the objective reads, which later runs share."""
-        device, first, self.progress = pick_device(run.device), self.method.preparation(self.config), run.progress
-        train: Callable[[int], Any] = partial(self.trained, device)
+        device, first = pick_device(run.device), self.method.preparation(self.config)
+        train: Callable[[int], Any] = partial(self.trained, device, progress=run.progress)
         if run.executor is not None:
             train = partial(_train, self.store, self.config, run.device)
         with stoppable("stopped; networks that are trained are kept. Run the same command to continue."):

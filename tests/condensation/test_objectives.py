@@ -79,13 +79,13 @@ def test_the_gradient_of_match_equals_finite_differences():
 # Cross-entropy under trained networks.
 
 
-RECOGNISED = CrossEntropy(weight=0.5, trained=2, epochs=1)
+CROSS_ENTROPY = CrossEntropy(weight=0.5, trained=2, epochs=1)
 
 
 def test_cross_entropy_is_that_under_a_trained_network_times_the_energy_between_classes(store):
-    run = started(store, **(TINY | {"objective": RECOGNISED, "vpc": 2}))
-    clips, network, real = run.render().detach(), run.networks.draw(3), RECOGNISED.real(run.networks, 3)
-    found = RECOGNISED.match(network, real, clips, run.chunk)
+    run = started(store, **(TINY | {"objective": CROSS_ENTROPY, "vpc": 2}))
+    clips, network, real = run.render().detach(), run.networks.draw(3), CROSS_ENTROPY.real(run.networks, 3)
+    found = CROSS_ENTROPY.match(network, real, clips, run.chunk)
     logits = run.networks.trained(run.networks.number_of(3) % 2)(clips.transpose(1, 2)).numpy()
     shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     entropy = -np.log(shares[range(len(logits)), run.videos.labels])
@@ -98,20 +98,20 @@ def test_cross_entropy_is_that_under_a_trained_network_times_the_energy_between_
 def test_classes_are_compared_with_cross_entropy_alike_whichever_are_condensed(store):
     losses = list[torch.Tensor]()
     for classes in (None, range(1, 2)):
-        run = started(store, classes, **(TINY | {"objective": RECOGNISED}))
-        real = RECOGNISED.real(run.networks, 1)
-        losses.append(RECOGNISED.match(run.networks.draw(1), real, run.render(), run.chunk).losses)
+        run = started(store, classes, **(TINY | {"objective": CROSS_ENTROPY}))
+        real = CROSS_ENTROPY.real(run.networks, 1)
+        losses.append(CROSS_ENTROPY.match(run.networks.draw(1), real, run.render(), run.chunk).losses)
     torch.testing.assert_close(losses[0][1:], losses[1])
 
 
 def test_networks_are_trained_once_for_a_store_and_those_of_every_seed_are_its_own(make_store, monkeypatch):
     store = make_store()
-    first = started(store, **(TINY | {"objective": RECOGNISED})).networks.trained(1)
+    first = started(store, **(TINY | {"objective": CROSS_ENTROPY})).networks.trained(1)
     assert len([*(store.path / "cache").glob("trained-*")]) == 2
-    other = started(store, **(TINY | {"objective": RECOGNISED, "network_seed": 1})).networks
+    other = started(store, **(TINY | {"objective": CROSS_ENTROPY, "network_seed": 1})).networks
     assert not any(torch.equal(other.trained(i).classifier.weight, first.classifier.weight) for i in range(2))
     monkeypatch.setattr("prism.networks.trained.train", None)
-    again = started(store, **(TINY | {"objective": RECOGNISED})).networks.trained(1)
+    again = started(store, **(TINY | {"objective": CROSS_ENTROPY})).networks.trained(1)
     assert all(torch.equal(*pair) for pair in zip(again.parameters(), first.parameters(), strict=True))
 
 
