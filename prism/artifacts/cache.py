@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,14 +51,6 @@ class CacheFile:
         except (OSError, safetensors.SafetensorError):
             return None
         return found if digest == _digest(found) else None
-
-    def get(self, compute: Callable[[], Tensor]) -> Tensor:
-        """The tensor on the CPU, the same bits from the cache as from `compute`, whose result is kept."""
-        found = self.load()
-        if found is None:
-            found = compute().cpu()
-            self.save(found)
-        return found
 
     def save(self, tensor: Tensor) -> None:
         """Keep the tensor where that is possible; the oldest of its kind go where they are too many."""

@@ -29,10 +29,10 @@ from prism.condensation.videos import Method, Trainable, Videos, check_storable
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed
-from prism.machine.progress import note, progress_bar
+from prism.machine.progress import Advance, no_progress, note, progress_bar
 from prism.machine.randomness import generator
 from prism.machine.run import Run
-from prism.machine.threads import stoppable
+from prism.machine.threads import computing, stoppable
 from prism.networks.build import allocate, build_for
 from prism.networks.feed import Feed
 from prism.networks.network import Network, check_output
@@ -126,7 +126,7 @@ class Setup:
             networks.kept = kept
         return networks
 
-    def trained(self, device: torch.device, number: int, progress: bool = False) -> Network:
+    def trained(self, device: torch.device, number: int, advance: Advance = no_progress) -> Network:
         """A network that was trained on all training clips; the store keeps its values."""
         if (device, number) not in self.all_trained:
             # With the networks of other seeds, of sets that are compared, it has nothing in common.
@@ -138,8 +138,7 @@ class Setup:
                 width=self.config.width,
                 epochs=self.objective.epochs,
                 seed=seed,
-                progress=progress,
-                what=f"Training network {number + 1} of {self.objective.trained}",
+                advance=advance,
             )
         return self.all_trained[device, number]
 
@@ -152,19 +151,28 @@ class Setup:
         return HeldOutNetworks(networks)
 
     def precompute(self, run: Run) -> None:
-        """Compute the trained networks and the class means that the objective reads, which later runs share."""
+        """Compute the trained networks and the class means that the objective reads; later runs share them."""
         device, first = pick_device(run.device), self.method.preparation(self.config)
-        train: Callable[[int], Any] = partial(self.trained, device, progress=run.progress)
-        if run.executor is not None:
-            train = partial(_train, self.store, self.config, run.device)
-        with stoppable("stopped; networks that are trained are kept. Run the same command to continue."):
-            for _ in completed(run.executor, train, range(self.objective.trained)):
-                pass
+        self.train(run)
         networks = self.networks(device)
         if type(self.objective).real is Objective.real or self.objective.reads_class_means:
             iterations = range(first + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
             precompute_class_means(networks, self.config, blocks, run)
+
+    def train(self, run: Run) -> None:
+        """Train the networks of the objective, side by side; later runs share them."""
+        num, device = self.objective.trained, pick_device(run.device)
+        if not num:
+            return
+        bar = progress_bar("Training networks", num * self.objective.epochs, "epochs", enabled=run.progress)
+        said = "stopped; networks that are trained are kept. Run the same command to continue."
+        with stoppable(said), bar as advance, computing(run.executor, num, device) as executor:
+            train = partial(self.trained, device, advance=advance)
+            if run.executor is not None:
+                train = partial(_train, self.store, self.config, run.device)
+            for _ in completed(executor, train, range(num)):
+                advance(self.objective.epochs if run.executor else 0)
 
     def begin(self, device: torch.device, classes: range | None = None) -> Condensation:
         """A condensation of some classes, all by default, whose learning rates are not measured yet."""

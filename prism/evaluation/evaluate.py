@@ -1,7 +1,6 @@
 """Evaluation: fresh networks are trained on a set, and guess the classes of real clips."""
 
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -35,7 +34,7 @@ from prism.machine.provenance import check_same_run, provenance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
 from prism.machine.text_io import as_text
-from prism.machine.threads import end_where_stopped, side_by_side, stoppable
+from prism.machine.threads import computing, end_where_stopped, stoppable
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
 from prism.networks.training import Draw, check_outputs, guessed_right, outputs_of, train, within_memory
@@ -114,14 +113,9 @@ def evaluate(
         done, diverged = every - config.epochs * len(seeds), list[DivergedError]()
         with progress_bar("Evaluating", every, "epochs", enabled=run.progress, done=done) as advance:
             # The epochs of an executor are not seen here: those of a network are counted when it is done.
-            where, steps = nullcontext(run.executor), config.epochs
-            if run.executor is None:
-                # A GPU is busy with one network; a CPU is not, since each of them computes in one thread.
-                device = pick_device(run.device)
-                most = (workers or workers_for(len(seeds), torch.get_num_threads())) if device.type == "cpu" else 1
-                where, steps = side_by_side(min(most, len(seeds)), device), 0
-                task = replace(task, advance=advance)
-            with where as executor:
+            steps = config.epochs if run.executor else 0
+            task = task if run.executor else replace(task, advance=advance)
+            with computing(run.executor, len(seeds), pick_device(run.device), workers) as executor:
                 for _, one in completed(executor, task, seeds):
                     if isinstance(one, DivergedError):
                         diverged.append(one)
@@ -335,12 +329,6 @@ class Evaluation:
         )
         name, config = as_text(label or subject.method), as_dict(self.config)
         return Result(name, TASK, self.config.protocol, subject, data, config, (), provenance(), output)
-
-
-def workers_for(num_networks: int, num_threads: int) -> int:
-    """Networks to train side by side: in rounds of equal size (three on two cores are one); no core idles."""
-    rounds = max(1, num_networks // num_threads)
-    return -(-num_networks // rounds)
 
 
 def _missing(result: Result, config: EvaluateConfig) -> list[int]:

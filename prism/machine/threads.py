@@ -59,6 +59,27 @@ _HERE = threading.local()
 """`stopped`, in the threads of `side_by_side`."""
 
 
+def computing(
+    executor: Executor | None, num: int, device: "torch.device", workers: int | None = None
+) -> contextlib.AbstractContextManager[Executor | None]:
+    """What computes `num` networks: the executor, or threads of this process, or its own thread (None).
+
+    A GPU is busy with one network. A CPU is not, since each of them computes in one thread: without a number of
+    `workers` as many are computed side by side as keep all cores busy.
+    """
+    import torch
+
+    if executor is not None or device.type != "cpu":
+        return contextlib.nullcontext(executor)
+    return side_by_side(min(workers or workers_for(num, torch.get_num_threads()), num), device)
+
+
+def workers_for(num_networks: int, num_threads: int) -> int:
+    """Networks to train side by side: in rounds of equal size (three on two cores are one); no core idles."""
+    rounds = max(1, num_networks // num_threads)
+    return -(-num_networks // rounds)
+
+
 @contextlib.contextmanager
 def side_by_side(num: int, device: "torch.device") -> Iterator[Executor | None]:
     """Threads for `num` networks at a time; None for one, which the caller's thread computes.

@@ -10,8 +10,9 @@ from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
 from prism.machine.devices import deterministic
-from prism.machine.progress import progress_bar
+from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import derive_seed
+from prism.machine.threads import end_where_stopped
 from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import set_values, values_of
 from prism.networks.network import Network
@@ -32,8 +33,7 @@ def trained_network(
     width: int,
     epochs: int,
     seed: int,
-    progress: bool,
-    what: str = "Training",
+    advance: Advance = no_progress,
 ) -> Network:
     """A network trained on all training clips, in eval mode, with values from the store's cache if they are there.
 
@@ -44,23 +44,23 @@ def trained_network(
         width: channels of its first block; 0 for the published number.
         epochs: passes over all training clips; 0 leaves it random.
         seed: of its initial values and its training.
-        what: the start of the line that shows progress.
+        advance: called with the epochs that are done.
 
     Raises:
         DivergedError: ten networks have died.
     """
     network, clips = allocate(build_for(store, model, "meta", width=width), device), store.clips("train")
 
+    end_where_stopped(network, "stopped.")
+
     def compute() -> Tensor:
         with deterministic(device), within_memory():
             for draw in range(DRAWS):
                 # Not the seed itself: an evaluation then trains the network of that one.
                 drawn = derive_seed(seed, "embedder", draw)
-                bar = progress_bar(what, epochs, "epochs", enabled=progress and epochs > 0)
                 with suppress(DivergedError):
-                    with bar as advance:
-                        how = {"seed": drawn, "flip": store.flip, "advance": advance}
-                        train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
+                    how = {"seed": drawn, "flip": store.flip, "advance": no_progress if draw else advance}
+                    train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
                     embeddings = _embeddings(network, store)
                     if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
                         return values_of(network)
@@ -70,7 +70,12 @@ def trained_network(
 
     if NETWORKS.is_builtin(model):
         key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
-        set_values(network, CacheFile.of(store, "trained", key, device, values_of(network).shape).get(compute))
+        file = CacheFile.of(store, "trained", key, device, values_of(network).shape)
+        if (values := file.load()) is None:
+            file.save(compute())
+        else:
+            set_values(network, values)
+            advance(epochs)
     else:
         compute()
     return network.eval().requires_grad_(False)

@@ -15,6 +15,7 @@ from prism.config import as_dict
 from prism.errors import ConfigError
 from prism.machine.devices import pick_device
 from prism.machine.files import check_output_file, discard, lock
+from prism.machine.progress import progress_bar
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
@@ -83,7 +84,8 @@ def choose(
     embeddings = torch.empty(sum(counts), 0)
     if method.needs_embeddings:
         how = {"width": config.width, "epochs": config.epochs, "seed": config.embedder_seed}
-        embeddings = trained_embeddings(store, config.model, device, **how, progress=progress)
+        with progress_bar("Training", config.epochs, "epochs", enabled=progress and config.epochs > 0) as advance:
+            embeddings = trained_embeddings(store, config.model, device, **how, advance=advance)
     chosen = list[int]()
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
         found = torch.as_tensor(

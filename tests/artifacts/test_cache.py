@@ -23,7 +23,10 @@ class Computing:
 
 
 def remembered(store, kind, key, device, shape, compute):
-    return CacheFile.of(store, kind, key, device, shape).get(compute)
+    file = CacheFile.of(store, kind, key, device, shape)
+    if (found := file.load()) is None:
+        file.save(found := compute())
+    return found
 
 
 def kept(make_store):

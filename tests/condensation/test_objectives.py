@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import CPU, PAPER, load_telemetry, setup_of, started
+from settings import CPU, PAPER, load_telemetry, setup_of, started, threads
 from torch import nn
 
 from prism.artifacts.telemetry import telemetry_path
@@ -113,6 +113,17 @@ def test_networks_are_trained_once_for_a_store_and_those_of_every_seed_are_its_o
     monkeypatch.setattr("prism.networks.trained.train", None)
     again = started(store, **(TINY | {"objective": CROSS_ENTROPY})).networks.trained(1)
     assert all(torch.equal(*pair) for pair in zip(again.parameters(), first.parameters(), strict=True))
+
+
+def test_networks_trained_side_by_side_are_those_trained_alone(make_store):
+    stores = {number: make_store() for number in (1, 2)}
+    for number, store in stores.items():
+        with threads(number):
+            setup_of(store, **(TINY | {"objective": CROSS_ENTROPY})).train(Run(progress=False))
+    files = [sorted((store.path / "cache").iterdir()) for store in stores.values()]
+    kept = [{file.name: file.read_bytes() for file in some} for some in files]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 2
 
 
 # The learning rate.

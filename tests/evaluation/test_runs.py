@@ -10,7 +10,8 @@ from settings import threads, without_seconds
 
 from prism.artifacts.results import Result
 from prism.errors import Interrupted
-from prism.evaluation.evaluate import evaluate, workers_for
+from prism.evaluation.evaluate import evaluate
+from prism.machine.threads import workers_for
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}

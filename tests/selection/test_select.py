@@ -81,7 +81,7 @@ def test_a_smaller_choice_is_the_beginning_of_a_larger_one(store, method):
 
 
 def embeddings_of(store, **how):
-    return trained_embeddings(store, "convnet3d", torch.device("cpu"), **({"width": 2, "progress": False} | how))
+    return trained_embeddings(store, "convnet3d", torch.device("cpu"), **({"width": 2} | how))
 
 
 @pytest.mark.parametrize("epochs", [0, 1])
