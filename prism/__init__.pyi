@@ -29,7 +29,7 @@ def condense(
     checkpoint_seconds: float = 60.0,
     vpc: int = 1,
     method: Any = "prism",
-    init: Literal["noise", "real", "mean"] = "mean",
+    init: str = "mean",
     initial_keyframes: int = 2,
     keyframe_scale: int = 4,
     fully_learnable: bool = False,

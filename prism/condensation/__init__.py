@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from prism.config import RATE, SHARE, Group, Options, Range, at_least, between
 
-Init = Literal["noise", "real", "mean"]
 Decay = Literal["cosine", "constant"]
 Metric = Literal["clip", "parameter"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
+STARTS = "mean", "noise", "real"
+INIT = Range(f"{', '.join(STARTS)}, or the file of a set", bool)
 LR = Range("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
 INITIAL = Range("at least 2, or 0 for every frame", lambda value: value == 0 or value >= 2)
 
@@ -22,9 +23,10 @@ class Settings(Options, section="condense"):
     vpc: Annotated[int, Group("What the videos are"), at_least(1)] = 1
     """Synthetic videos per class."""
     method: str = "prism"
-    init: Init = "mean"
+    init: Annotated[str, INIT] = "mean"
     """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
-among them; Gaussian noise (the paper); or frames of random real clips."""
+among them; Gaussian noise (the paper); frames of random real clips; or those of the videos of a set, as of one \
+that `prism select --method herding` has made of the same store."""
     initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4

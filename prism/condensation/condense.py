@@ -70,7 +70,8 @@ def condense(
     config = resolve(config, note)
     if not (isinstance(checkpoint_seconds, int | float) and checkpoint_seconds >= 0):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0.")
-    setup, source = Setup(store, config), source_of(store, config)
+    setup = Setup(store, config)
+    source = source_of(setup)
     if run.resume and not run.overwrite and (done := finished(run.path, source, setup.example)):
         return done
     if run.executor is None:
@@ -85,7 +86,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
     """Condense some classes, given by their labels, in this process; errors like in `condense`."""
     store, device = setup.store, pick_device(run.device)
     check_memory(store, setup.config, device, len(classes))
-    source = source_of(store, setup.config) | {"device": device.type}
+    source = source_of(setup) | {"device": device.type}
     is_whole = len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
@@ -189,10 +190,14 @@ def sentence_of(condensed: CondensedSet) -> str:
     return f"{said}\nCaution: the videos say little of their classes. Try more --iterations or {rates}."
 
 
-def source_of(store: ClipStore, config: CondenseConfig) -> dict[str, Any]:
+def source_of(setup: Setup) -> dict[str, Any]:
     """The record in a set of how it was made, but for the device."""
-    recorded = as_dict(config)
-    return {"method": recorded["method"], "config": recorded, "versions": versions(), "store": store.fingerprint}
+    recorded, fingerprint = as_dict(setup.config), setup.store.fingerprint
+    source = {"method": recorded["method"], "config": recorded, "versions": versions(), "store": fingerprint}
+    if (given := setup.method.given) is not None:
+        # Its method in place of its path, which another machine has not.
+        source |= {"config": recorded | {"init": given.source["method"]}, "init": given.fingerprint}
+    return source
 
 
 def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> CondensedSet | None:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,15 +18,18 @@ from torch import Tensor
 
 from prism.artifacts import STORAGES
 from prism.artifacts.cache import KEPT_BYTES, CacheFile
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
+from prism.condensation import INIT, STARTS
 from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
 from prism.condensation.objectives import NUM_HELD_OUT, HeldOutNetworks, MatchLoss, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Trainable, Videos, check_storable
+from prism.config import nearest
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed
@@ -69,6 +73,8 @@ class Setup:
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
         self.storage: Encoding = STORAGES.make(config.storage, config)
+        if config.init not in STARTS:
+            self.method = self.method.starting_as(given_videos(store, config))
         self.method.check(store, config)
         self.example: Encoding = self.method.example(store, config, self.encode)
         parts = [self.method, self.objective] + [self.rule] * self.rule.inserts
@@ -227,6 +233,25 @@ class Setup:
             hint = f"Look at {self.scoring}; a larger --width may help."
             raise DivergedError(f"{said} before the first iteration. {hint}")
         return 1 / curvature
+
+
+def given_videos(store: ClipStore, config: CondenseConfig) -> CondensedSet:
+    """The set that `config.init` names, for videos to start as.
+
+    Raises:
+        ConfigError: there is none, it was made of other clips, or it has not `config.vpc` videos of each class.
+    """
+    path = Path(config.init)
+    if not path.is_file():
+        guess = nearest(config.init, STARTS)
+        raise ConfigError(f"condense.init = {config.init!r}, but it must be {INIT.text}: no such file.{guess}")
+    found, per_class = CondensedSet.load(path), torch.arange(len(store.classes)).repeat_interleave(config.vpc)
+    if found.source.get("store") != store.fingerprint:
+        raise ConfigError(f"'{path}' was made of other clips than '{store.path}' has. Name a set of this store.")
+    if found.is_random or not torch.equal(found.labels, per_class):
+        held = f"{found.stored_clips} clips of {len(store.classes)} classes"
+        raise ConfigError(f"'{path}' has {held}, but --vpc {config.vpc} starts from as many of each.")
+    return found
 
 
 def _train(store: ClipStore, config: CondenseConfig, device: str, number: int) -> None:

@@ -93,6 +93,44 @@ def test_the_videos_of_a_class_share_its_clips_out_among_their_means(store):
     torch.testing.assert_close(two.unflatten(0, (2, 2)).mean(dim=1), one, atol=1e-5, rtol=0)
 
 
+def test_videos_start_as_those_of_a_set_and_the_record_names_its_method_but_no_path(store, tmp_path):
+    chosen, path = select(store, method="herding", vpc=2, width=4, epochs=0), tmp_path / "herding"
+    chosen.save(path)
+    given = {"init": str(path), "vpc": 2, "initial_keyframes": 8, "insertion": "never"}
+    made = run_tiny(store, iterations=0, **given)
+    torch.testing.assert_close(made.render(), chosen.render(), atol=1e-6, rtol=0)
+    assert made.source["config"]["init"] == "herding"
+    assert made.source["init"] == chosen.fingerprint
+    assert str(tmp_path).encode() not in made.to_bytes()
+    # Those of its own classes, whichever are condensed.
+    second = started_with(store, range(1, 2), **(TINY | given)).videos
+    torch.testing.assert_close(store.normalisation.invert(second.render()), chosen.render()[2:], atol=1e-5, rtol=0)
+
+
+def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
+    store, path = make_store(), tmp_path / "set"
+    select(store, output=path)
+    with pytest.raises(ConfigError, match=r"'meen', but .* mean, noise, real, or .* Did you mean 'mean'\?$"):
+        run_tiny(store, init="meen")
+    with pytest.raises(ConfigError, match=r"has 2 clips of 2 classes, but --vpc 2 starts from as many of each"):
+        run_tiny(store, init=str(path), vpc=2)
+    with pytest.raises(ConfigError, match="made of other clips than"):
+        run_tiny(make_store(seed=1), init=str(path))
+    select(store, output=path, takes=2, overwrite=True)
+    with pytest.raises(ConfigError, match=r"has 4 clips of 2 classes, but --vpc 1"):
+        run_tiny(store, init=str(path))
+
+
+def test_a_run_from_a_set_that_has_changed_is_another_one(store, tmp_path):
+    path, output = tmp_path / "set", tmp_path / "out"
+    select(store, output=path)
+    run_tiny(store, output, init=str(path))
+    assert run_tiny(store, output, init=str(path), resume=True) == CondensedSet.load(output)
+    select(store, output=path, seed=1, overwrite=True)
+    with pytest.raises(ArtifactError, match="init"):
+        run_tiny(store, output, init=str(path), resume=True)
+
+
 def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store):
     sparse = first_videos(store)
     learnable = first_videos(store, fully_learnable=True)
