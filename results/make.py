@@ -25,13 +25,15 @@ RESULTS = Path(os.path.relpath(Path(__file__).parent))
 PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md")]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
-EPOCHS = {1: 125, 5: 90, 16: 30}
+EPOCHS = {1: 125, 5: 90, 10: 60, 16: 30}
 """Epochs by videos of each class: real clips are not learned in fewer."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
 DM = "condense --recipe small --method dm"
 STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 800"
+REAL_START = "condense --recipe small --recipe real-start"
+HERDING_START = f"{REAL_START} --init HERDING"
 PACKED = "condense --recipe small --recipe packed"
 ROWS = {
     "random": ("random clips", "select --recipe small"),
@@ -70,12 +72,20 @@ ROWS = {
     "quarter-random": ("the default, then as many more at random", f"{DEFAULT} --insertion random"),
     "quarter-l2": ("the default, then more where gradients are far apart", f"{DEFAULT} --insertion l2"),
     "small": ("every frame, of a quarter of the size", KEYFRAMES.format(4, 0)),
+    "real-start": ("every frame, from real clips, with cross-entropy", REAL_START),
+    "herding-start-plain": (
+        "every frame, from herding's clips",
+        f"{HERDING_START} --objective distribution",
+    ),
+    "herding-start": ("**every frame, from herding's clips, with cross-entropy**", HERDING_START),
     "packed-start": ("small real clips, as `packed` starts", f"{PACKED} --iterations 0"),
     "packed": ("`packed`", PACKED),
     "packed-cross-entropy": ("**`packed` with cross-entropy**", f"{PACKED} --objective cross-entropy"),
-    "all": ("all clips, 20 epochs", ""),
+    "all": ("all clips, 20 epochs", "20"),
+    "all-40": ("all clips, 40 epochs", "40"),
 }
-"""Name of a row, and the command that makes its sets; without one networks are trained on all clips."""
+"""Name of a row, and the command that makes its sets, in which HERDING is the set of that row; or the epochs for
+which networks are trained on all clips."""
 CORESETS = ("random", "herding", "k-center")
 MAIN = (
     *CORESETS,
@@ -85,10 +95,14 @@ MAIN = (
     "two-quarter",
     "cross-entropy",
     "small",
+    "real-start",
+    "herding-start-plain",
+    "herding-start",
     "packed-start",
     "packed",
     "packed-cross-entropy",
     "all",
+    "all-40",
 )
 PAIRS = (
     ("Default over every frame", "two-quarter", "small"),
@@ -115,11 +129,12 @@ def make(court: str, store: Path, rows: list[str], num_sets: int, vpc: int, eval
             score.parent.mkdir(exist_ok=True)
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
             label += ["--resume"] if score.exists() else []
-            if not (command := ROWS[row][1]):
-                run(evaluate.format("20 --train"), store, "--data", store, "-o", score, *label)
+            if (command := ROWS[row][1]).isdigit():
+                run(evaluate.format(command), "--train", store, "--data", store, "-o", score, *label)
                 continue
             if not made.exists():
                 command += f" --network-seed {number}" if command.startswith("condense") else ""
+                command = command.replace("HERDING", str(made.parent / f"herding-{number}"))
                 run(f"{command} --vpc {vpc} --seed {number} --no-progress", store, "-o", made)
             run(evaluate.format(EPOCHS[vpc]), made, "--data", store, "-o", score, *label)
 
