@@ -115,13 +115,14 @@ def run(command: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-m", "prism", *shlex.split(command), *map(str, arguments)], check=True)
 
 
-def make(court: str, store: Path, rows: list[str], num_sets: int, vpc: int, evaluate: str, model: str) -> None:
+def make(given: argparse.Namespace) -> None:
     """Do what is missing, set by set, so that all rows have as many when it is stopped."""
-    court += f"-vpc{vpc}" if vpc > 1 else ""
-    scores = RESULTS / (f"{court}-{model}" if model else court)
-    evaluate += f" --model {model}" if model else ""
-    for number in range(num_sets):
-        for row in rows:
+    store, vpc, evaluate = given.store, given.vpc, f"{EVALUATE} --split {given.split}"
+    court = f"{given.court}-vpc{vpc}" if vpc > 1 else given.court
+    scores = RESULTS / (f"{court}-{given.model}" if given.model else court)
+    evaluate += f" --model {given.model}" if given.model else ""
+    for number in range(given.sets):
+        for row in given.rows:
             made, score = Path("runs/results", court, f"{row}-{number}"), scores / f"{row}-{number}.json"
             if score.exists() and not Result.load(score).num_missing:
                 continue
@@ -254,7 +255,6 @@ if __name__ == "__main__":
         for path in PAGES:
             path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
     elif given.court and given.store:
-        evaluate = f"{EVALUATE} --split {given.split}"
-        make(given.court, given.store, given.rows, given.sets, given.vpc, evaluate, given.model)
+        make(given)
     else:
         parser.error("name a court and its --store, or pass --page")
