@@ -249,8 +249,8 @@ def given_videos(store: ClipStore, config: CondenseConfig) -> CondensedSet:
     if found.source.get("store") != store.fingerprint:
         raise ConfigError(f"'{path}' was made of other clips than '{store.path}' has. Name a set of this store.")
     if found.is_random or not torch.equal(found.labels, per_class):
-        held = f"{found.stored_clips} clips of {len(store.classes)} classes"
-        raise ConfigError(f"'{path}' has {held}, but --vpc {config.vpc} starts from as many of each.")
+        held, wanted = f"{found.stored_clips} clips of {len(store.classes)} classes", f"--vpc {config.vpc}"
+        raise ConfigError(f"'{path}' has {held}, but {wanted} starts from {len(per_class)}, as many of each.")
     return found
 
 

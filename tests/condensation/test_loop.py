@@ -112,7 +112,7 @@ def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
     select(store, output=path)
     with pytest.raises(ConfigError, match=r"'meen', but .* mean, noise, real, or .* Did you mean 'mean'\?$"):
         run_tiny(store, init="meen")
-    with pytest.raises(ConfigError, match=r"has 2 clips of 2 classes, but --vpc 2 starts from as many of each"):
+    with pytest.raises(ConfigError, match=r"has 2 clips of 2 classes, but --vpc 2 starts from 4, as many of each"):
         run_tiny(store, init=str(path), vpc=2)
     with pytest.raises(ConfigError, match="made of other clips than"):
         run_tiny(make_store(seed=1), init=str(path))
