@@ -173,7 +173,7 @@ class Setup:
             return
         bar = progress_bar("Training networks", num * self.objective.epochs, "epochs", enabled=run.progress)
         said = "stopped; networks that are trained are kept. Run the same command to continue."
-        with stoppable(said), bar as advance, computing(run.executor, num, device) as executor:
+        with stoppable(said), bar as advance, computing(run, num) as executor:
             train = partial(self.trained, device, advance=advance)
             if run.executor is not None:
                 train = partial(_train, self.store, self.config, run.device)

@@ -115,7 +115,7 @@ def evaluate(
             # The epochs of an executor are not seen here: those of a network are counted when it is done.
             steps = config.epochs if run.executor else 0
             task = task if run.executor else replace(task, advance=advance)
-            with computing(run.executor, len(seeds), pick_device(run.device), workers) as executor:
+            with computing(run, len(seeds), workers) as executor:
                 for _, one in completed(executor, task, seeds):
                     if isinstance(one, DivergedError):
                         diverged.append(one)

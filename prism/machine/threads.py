@@ -8,7 +8,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from prism.errors import Interrupted
-from prism.machine.devices import deterministic
+from prism.machine.devices import deterministic, pick_device
+from prism.machine.run import Run
 
 if TYPE_CHECKING:
     import torch
@@ -60,17 +61,18 @@ _HERE = threading.local()
 
 
 def computing(
-    executor: Executor | None, num: int, device: "torch.device", workers: int | None = None
+    run: Run, num: int, workers: int | None = None
 ) -> contextlib.AbstractContextManager[Executor | None]:
-    """What computes `num` networks: the executor, or threads of this process, or its own thread (None).
+    """What computes `num` networks: the executor of a run, or threads of this process, or its own thread (None).
 
     A GPU is busy with one network. A CPU is not, since each of them computes in one thread: without a number of
     `workers` as many are computed side by side as keep all cores busy.
     """
     import torch
 
-    if executor is not None or device.type != "cpu":
-        return contextlib.nullcontext(executor)
+    # An executor may have the device that this machine has not.
+    if run.executor is not None or (device := pick_device(run.device)).type != "cpu":
+        return contextlib.nullcontext(run.executor)
     return side_by_side(min(workers or workers_for(num, torch.get_num_threads()), num), device)
 
 

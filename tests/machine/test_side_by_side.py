@@ -1,6 +1,7 @@
 """Networks side by side: what ends their threads."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from settings import CPU
 from torch import nn
 
 from prism.machine.executors import completed
-from prism.machine.threads import end_where_stopped, side_by_side
+from prism.machine.run import Run
+from prism.machine.threads import computing, end_where_stopped, side_by_side
 
 
 def endless(begun: threading.Event) -> None:
@@ -31,3 +33,8 @@ def test_an_error_in_one_network_ends_the_others_at_their_next_layer():
 
     with pytest.raises(ZeroDivisionError), side_by_side(2, CPU) as threads:
         list(completed(threads, compute, range(2)))
+
+
+def test_an_executor_may_have_a_device_that_this_machine_has_not():
+    with ThreadPoolExecutor() as threads, computing(Run(device="cuda:99", executor=threads), 2) as found:
+        assert found is threads
