@@ -15,9 +15,9 @@ from prism.artifacts.telemetry import telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of
+from prism.condensation.curvature import largest_curvature
 from prism.condensation.networks import Chunk, between_class_energy
 from prism.condensation.objectives import NUM_HELD_OUT, CrossEntropy, DistributionMatching, MatchScore
-from prism.condensation.prepare import largest_curvature
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
 from prism.machine.run import Run
