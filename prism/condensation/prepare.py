@@ -67,6 +67,8 @@ class Setup:
         self.storage: Encoding = STORAGES.make(config.storage, config)
         if config.init not in STARTS:
             self.method = self.method.starting_as(given_videos(store, config))
+            # A worker may run in another folder.
+            self.config = config = replace(config, init=str(Path(config.init).absolute()))
         self.method.check(store, config)
         self.example: Encoding = self.method.example(store, config, self.encode)
         parts = [self.method, self.objective] + [self.rule] * self.rule.inserts

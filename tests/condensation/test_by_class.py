@@ -1,8 +1,9 @@
 """A condensation class by class: the same set as all classes at once."""
 
+import contextlib
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import pytest
 from conftest import Crash
@@ -18,6 +19,7 @@ from prism.condensation.loop import Step
 from prism.condensation.options import CondenseConfig
 from prism.condensation.recorder import RunRecorder, checkpoint_path, shards_path
 from prism.errors import ArtifactError, ConfigError
+from prism.selection.select import select
 
 TINY = PAPER | {
     "iterations": 4,
@@ -79,6 +81,23 @@ def test_the_classes_in_shares_make_the_set_of_all_at_once(uneven, executor, tmp
     whole = condense(uneven, **options)
     merged = condense(uneven, executor=executor, output=tmp_path / "set", **options)
     assert (tmp_path / "set").read_bytes() == merged.to_bytes() == whole.to_bytes()
+
+
+class InAnotherFolder(Executor):
+    """Computes at once, as a worker whose folder is another one."""
+
+    def submit(self, function, /, *arguments):
+        future = Future()
+        with contextlib.chdir("/"):
+            future.set_result(function(*arguments))
+        return future
+
+
+def test_shares_start_as_the_set_that_a_path_names_where_the_command_runs(uneven, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    select(uneven, vpc=2, output="chosen")
+    whole = condense(uneven, **(TINY | {"init": "chosen"}))
+    assert condense(uneven, executor=InAnotherFolder(), output="set", **(TINY | {"init": "chosen"})) == whole
 
 
 @pytest.mark.parametrize("most", [2, 16])
