@@ -57,7 +57,7 @@ class ClassOrder:
     checkpoint_seconds: float
 
     def path(self, classes: range) -> Path:
-        return shards_path(self.output).absolute() / f"{classes.start:05}.safetensors"
+        return shards_path(self.output) / f"{classes.start:05}.safetensors"
 
     def __call__(self, classes: range) -> None:
         """Condense a share, unless it is there; go on from its checkpoint, if it has one."""

@@ -78,7 +78,8 @@ def condense(
         return condense_classes(setup, range(len(store.classes)), run, checkpoint_seconds)
     if run.path is None:
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
-    order = ClassOrder(condense_classes, store, setup.config, run.path, run.device, checkpoint_seconds)
+    output = run.path.absolute()  # A worker may run in another folder.
+    order = ClassOrder(condense_classes, store, setup.config, output, run.device, checkpoint_seconds)
     return condense_on(order, setup, source, run, lambda joined: scored(joined, setup.held_out(run)))
 
 
