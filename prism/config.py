@@ -120,6 +120,8 @@ class Options:
                     object.__setattr__(self, name, short)
         for name, field in known.items():
             value = getattr(self, name)
+            if field.kind is str and isinstance(value, os.PathLike):
+                object.__setattr__(self, name, value := os.fspath(value))
             if type(value).__module__ == "numpy":
                 object.__setattr__(self, name, value := value.tolist())
             if field.kind is float and type(value) is int:

@@ -123,21 +123,29 @@ def make(given: argparse.Namespace) -> None:
     evaluate += f" --model {given.model}" if given.model else ""
     for number in range(given.sets):
         for row in given.rows:
-            made, score = Path("runs/results", court, f"{row}-{number}"), scores / f"{row}-{number}.json"
+            score = scores / f"{row}-{number}.json"
             if score.exists() and not Result.load(score).num_missing:
                 continue
-            made.parent.mkdir(parents=True, exist_ok=True)
             score.parent.mkdir(exist_ok=True)
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
             label += ["--resume"] if score.exists() else []
             if (command := ROWS[row][1]).isdigit():
                 run(evaluate.format(command), "--train", store, "--data", store, "-o", score, *label)
                 continue
-            if not made.exists():
-                command += f" --network-seed {number}" if command.startswith("condense") else ""
-                command = command.replace("HERDING", str(made.parent / f"herding-{number}"))
-                run(f"{command} --vpc {vpc} --seed {number} --no-progress", store, "-o", made)
+            made = made_set(Path("runs/results", court), row, number, store, vpc)
             run(evaluate.format(EPOCHS[vpc]), made, "--data", store, "-o", score, *label)
+
+
+def made_set(folder: Path, row: str, number: int, store: Path, vpc: int) -> Path:
+    """The set of a row and a number, which is made where it is not there, and before it what it starts from."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (path := folder / f"{row}-{number}").exists():
+        command = ROWS[row][1]
+        command += f" --network-seed {number}" if command.startswith("condense") else ""
+        if "HERDING" in command:
+            command = command.replace("HERDING", str(made_set(folder, "herding", number, store, vpc)))
+        run(f"{command} --vpc {vpc} --seed {number} --no-progress", store, "-o", path)
+    return path
 
 
 def results_of(court: str, row: str) -> list[Result]:

@@ -115,6 +115,7 @@ BEYOND = {
     "at least 2^29": ([2**29], [2**29 - 1]),
     "an even number between 32 and 1024": ([32, 34, 1024], [30, 33, 1026]),
     "a regular expression with a group (…)": (["", "_(g)_"], ["g", "(", "[(]"]),
+    "mean, noise, real, or the file of a set": (["mean", "any.file"], [""]),
     "at least 0 and below 1": ([0.0, math.nextafter(1, 0)], [math.nextafter(0, -1), 1.0, math.nan]),
     "positive and below 1e+38": ([5e-324, math.nextafter(1e38, 0)], [0.0, -5e-324, 1e38, math.nan]),
 }

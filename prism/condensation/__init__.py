@@ -25,8 +25,8 @@ class Settings(Options, section="condense"):
     method: str = "prism"
     init: Annotated[str, INIT] = "mean"
     """What the key-frames start as: frames of the mean of real clips, which the videos of a class share out \
-among them; Gaussian noise (the paper); frames of random real clips; or those of the videos of a set, as of one \
-that `prism select --method herding` has made of the same store."""
+among them; Gaussian noise (the paper); frames of random real clips; or those of the videos of a set of the same \
+store and `vpc`, as of one that `prism select --method herding` has made."""
     initial_keyframes: Annotated[int, INITIAL] = 2
     """Key-frames per video at the start, evenly spread; 0 for every frame."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4

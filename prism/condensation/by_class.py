@@ -92,7 +92,7 @@ def condense_on(
     # An encoding that cannot be joined is refused here, not when all classes are done.
     setup.example.join([setup.example, setup.example])
     with lock(order.output):
-        check_free(order.output, order.store.path, run, by_class=True)
+        check_free(order.output, setup.reads, run, by_class=True)
         _begin(order.output, source, run.resume)
         setup.precompute(run)
         every, num_classes = shares(len(order.store.classes)), len(order.store.classes)

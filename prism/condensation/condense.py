@@ -22,7 +22,7 @@ from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfi
 from prism.condensation.prepare import Setup, check_memory
 from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path, run_path, shards_path
 from prism.condensation.videos import suggest_lower_lr
-from prism.config import as_dict, chosen
+from prism.config import chosen
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, explained, give_back_freed_memory, pick_device
 from prism.machine.files import lock
@@ -93,7 +93,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
         source["classes"] = [store.classes[label] for label in classes]
     with lock(run.path), explained("--vpc or --width", "The last checkpoint stays: go on with --resume."):
         if run.path is not None:
-            check_free(run.path, store.path, run, by_class=False)
+            check_free(run.path, setup.reads, run, by_class=False)
         condensation = setup.begin(device, classes)
         recorder = run.path and RunRecorder(condensation, run.path, run, source, checkpoint_seconds)
         with closing(recorder.telemetry) if recorder else nullcontext():
@@ -193,12 +193,9 @@ def sentence_of(condensed: CondensedSet) -> str:
 
 def source_of(setup: Setup) -> dict[str, Any]:
     """The record in a set of how it was made, but for the device."""
-    recorded, fingerprint = as_dict(setup.config), setup.store.fingerprint
-    source = {"method": recorded["method"], "config": recorded, "versions": versions(), "store": fingerprint}
-    if (given := setup.method.given) is not None:
-        # Its method in place of its path, which another machine has not.
-        source |= {"config": recorded | {"init": given.source["method"]}, "init": given.fingerprint}
-    return source
+    made = {"method": setup.recorded["method"], "config": setup.recorded, "versions": versions()}
+    given = {"init": setup.given.fingerprint} if setup.given else {}
+    return made | {"store": setup.store.fingerprint} | given
 
 
 def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> CondensedSet | None:

@@ -13,19 +13,19 @@ from torch import Tensor
 
 from prism.artifacts import STORAGES
 from prism.artifacts.cache import KEPT_BYTES, CacheFile
-from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
-from prism.condensation import INIT, STARTS
+from prism.condensation import STARTS
 from prism.condensation.curvature import largest_curvature
+from prism.condensation.given import given_set, how_made
 from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
 from prism.condensation.objectives import NUM_HELD_OUT, HeldOutNetworks, MatchLoss, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Trainable, Videos, check_storable
-from prism.config import nearest
+from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed
@@ -65,10 +65,13 @@ class Setup:
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
         self.storage: Encoding = STORAGES.make(config.storage, config)
+        self.reads, self.recorded, self.given = [store.path], as_dict(config), None
         if config.init not in STARTS:
-            self.method = self.method.starting_as(given_videos(store, config))
+            self.given = given_set(store, config, self.storage)
+            self.recorded["init"] = how_made(self.given)
             # A worker may run in another folder.
             self.config = config = replace(config, init=str(Path(config.init).absolute()))
+            self.reads.append(Path(config.init))
         self.method.check(store, config)
         self.example: Encoding = self.method.example(store, config, self.encode)
         parts = [self.method, self.objective] + [self.rule] * self.rule.inserts
@@ -158,7 +161,12 @@ class Setup:
         if type(self.objective).real is Objective.real or self.objective.reads_class_means:
             iterations = range(first + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
-            precompute_class_means(networks, self.config, blocks, run)
+            precompute_class_means(networks, self._without_start, blocks, run)
+
+    @property
+    def _without_start(self) -> CondenseConfig:
+        """Options for workers whose networks do not depend on the start, so that none reads its set."""
+        return replace(self.config, init=CondenseConfig.init)
 
     def train(self, run: Run) -> None:
         """Train the networks of the objective, side by side; later runs share them."""
@@ -170,14 +178,14 @@ class Setup:
         with stoppable(said), bar as advance, computing(run, num) as executor:
             train = partial(self.trained, device, advance=advance)
             if run.executor is not None:
-                train = partial(_train, self.store, self.config, run.device)
+                train = partial(_train, self.store, self._without_start, run.device)
             for _ in completed(executor, train, range(num)):
                 advance(self.objective.epochs if run.executor else 0)
 
     def begin(self, device: torch.device, classes: range | None = None) -> Condensation:
         """A condensation of some classes, all by default, whose learning rates are not measured yet."""
         networks = self.networks(device, classes)
-        videos = self.method.start(self.store, self.config, device, networks.classes)
+        videos = self._videos(device, networks.classes)
         labels = [label for label in networks.classes for _ in range(self.config.vpc)]
         made, shape = partial(_require, METHODS, self.config.method), (len(labels), self.store.num_frames)
         made("Videos from start", videos, isinstance(videos, Videos))
@@ -186,6 +194,14 @@ class Setup:
         made(f"a mask (V, T) = {shape}", videos.mask, tuple(videos.mask.shape) == shape)
         rates = [part.lr for part in videos.trainable]
         return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
+
+    def _videos(self, device: torch.device, classes: range) -> Videos:
+        """The videos of some classes as they start."""
+        videos = self.method.start(self.store, self.config, device, classes)
+        if self.given is not None and isinstance(videos, Videos):
+            own = torch.arange(classes.start * self.config.vpc, classes.stop * self.config.vpc)
+            videos.start_as(self.store.normalisation.apply(self.given.render(own)).to(device))
+        return videos
 
     def measure_rates(self, run: Condensation) -> None:
         """Give a condensation its learning rates, if its custom parts keep their promises."""
@@ -207,7 +223,7 @@ class Setup:
         every, first = len(self.store.classes), self.method.preparation(self.config)
         is_independent = self.method.independent_classes and self.objective.independent_classes
         probed = networks.of_classes(range(min(PROBED, every) if is_independent else every))
-        videos = self.method.start(self.store, self.config, networks.device, probed.classes)
+        videos = self._videos(networks.device, probed.classes)
         tensors = [tensor for part in videos.trainable for tensor in part.tensors]
         chunk = Chunk.of(self.store, networks.device, differentiated=True)
 
@@ -227,25 +243,6 @@ class Setup:
             hint = f"Look at {self.scoring}; a larger --width may help."
             raise DivergedError(f"{said} before the first iteration. {hint}")
         return 1 / curvature
-
-
-def given_videos(store: ClipStore, config: CondenseConfig) -> CondensedSet:
-    """The set that `config.init` names, for videos to start as.
-
-    Raises:
-        ConfigError: there is none, it was made of other clips, or it has not `config.vpc` videos of each class.
-    """
-    path = Path(config.init)
-    if not path.is_file():
-        guess = nearest(config.init, STARTS)
-        raise ConfigError(f"condense.init = {config.init!r}, but it must be {INIT.text}: no such file.{guess}")
-    found, per_class = CondensedSet.load(path), torch.arange(len(store.classes)).repeat_interleave(config.vpc)
-    if found.source.get("store") != store.fingerprint:
-        raise ConfigError(f"'{path}' was made of other clips than '{store.path}' has. Name a set of this store.")
-    if found.is_random or not torch.equal(found.labels, per_class):
-        held, wanted = f"{found.stored_clips} clips of {len(store.classes)} classes", f"--vpc {config.vpc}"
-        raise ConfigError(f"'{path}' has {held}, but {wanted} starts from {len(per_class)}, as many of each.")
-    return found
 
 
 def _train(store: ClipStore, config: CondenseConfig, device: str, number: int) -> None:

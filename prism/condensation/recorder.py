@@ -44,12 +44,12 @@ def run_path(output: Path) -> Path:
     return shards_path(output) / "run.json"
 
 
-def check_free(output: Path, store: Path, run: Run, *, by_class: bool) -> None:
-    """Refuse an output that is there, or that an unfinished run has begun, as a whole or class by class."""
+def check_free(output: Path, reads: list[Path], run: Run, *, by_class: bool) -> None:
+    """Refuse an output that is there, is read, or was begun by an unfinished run, as a whole or class by class."""
     other, own = [checkpoint_path(output), shards_path(output)][:: 1 if by_class else -1]
     is_begun = other.exists() or (own.exists() and not run.resume)
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
-    check_output_file(output, run.overwrite or (run.resume and own.exists()), [store])
+    check_output_file(output, run.overwrite or (run.resume and own.exists()), reads)
     if is_begun and not run.overwrite:
         said = f"was begun {'without' if by_class else 'with'} an executor. Continue it so"
         said = said if other.exists() else "is not finished. Continue it"

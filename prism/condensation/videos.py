@@ -1,6 +1,5 @@
 """Synthetic videos: their trainable parts and their rendering. Key-frames are the paper's (section 3.1)."""
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -69,6 +68,14 @@ class Videos(ABC):
         """
         assert not proposed.any()
 
+    def start_as(self, clips: Tensor) -> None:
+        """Take the place of what the videos started as; by default they cannot.
+
+        Args:
+            clips: normalised, (V, T, C, H, W), one for each video.
+        """
+        raise ConfigError("the videos of this method start from no set. Leave out --init.")
+
     def mean_keyframes(self) -> float:
         """Colour images stored per video; by default every frame."""
         return float(self.mask.shape[1])
@@ -92,14 +99,12 @@ class Method(ABC):
     """Representation of synthetic videos; the base of custom methods. Its fields are its options.
 
     Attributes:
-        given: the set whose videos the key-frames start as, where `config.init` names its file.
         fixed: the options that the method does not leave open: without them it would be another one.
         independent_classes: whether the videos of a class depend on no other class. Then the classes can
             be condensed on many machines.
         other_rates: the learning rates to try where the videos are little like their classes.
     """
 
-    given: Any = None
     fixed: ClassVar[dict[str, Any]] = {}
     independent_classes: ClassVar[bool] = True
     other_rates: ClassVar[str] = "a --relative-lr three times as large or small"
@@ -107,12 +112,6 @@ class Method(ABC):
     @abstractmethod
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> Videos:
         """The videos of these classes (labels) before the first iteration, `config.vpc` for each."""
-
-    def starting_as(self, given: Any) -> "Method":
-        """The same method, whose videos start as those of a set."""
-        other = copy.copy(self)
-        object.__setattr__(other, "given", given)  # It may be a frozen dataclass.
-        return other
 
     def check(self, store: ClipStore, config: Settings) -> None:  # noqa: B027
         """Refuse, by a ConfigError, options that do not fit the store; by default none."""
@@ -165,6 +164,11 @@ class KeyFrameVideos(Videos):
             insert(momentum, self.mask, proposed)
         self._mark(insert(self.frames, self.mask, proposed))
 
+    @torch.no_grad()
+    def start_as(self, clips: Tensor) -> None:
+        """The key-frames of these clips."""
+        self.frames.copy_(reduce(clips, self.scale) * self.mask[:, :, None, None, None])
+
     def mean_keyframes(self) -> float:
         return self.num_keyframes / len(self.mask)
 
@@ -209,18 +213,15 @@ class KeyFrames(Method):
         return encode(frames, evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
-        """Mean clips, noise, real clips or given videos at evenly spread key-frames, drawn for all classes."""
+        """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes."""
         size, scale = store.size, config.keyframe_scale
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
         num_videos, num_keyframes = config.vpc * len(classes), config.initial_keyframes or store.num_frames
         mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
-        if config.init != "noise":
-            if self.given is not None:
-                pixels = self.given.render(torch.arange(own.start, own.stop))
-            else:
-                pixels = (random_clips if config.init == "real" else mean_clips)(store, config, classes)
-            frames = store.normalisation.apply(reduce(pixels, scale))
+        if config.init in ("mean", "real"):
+            pixels = random_clips if config.init == "real" else mean_clips
+            frames = store.normalisation.apply(reduce(pixels(store, config, classes), scale))
         else:
             shape = (3, size[0] // scale, size[1] // scale)
             noise = torch.randn((len(labels), num_keyframes, *shape), generator=generator(config.seed, "videos"))

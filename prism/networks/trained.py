@@ -50,7 +50,6 @@ def trained_network(
         DivergedError: ten networks have died.
     """
     network, clips = allocate(build_for(store, model, "meta", width=width), device), store.clips("train")
-
     end_where_stopped(network, "stopped.")
 
     def compute() -> Tensor:

@@ -108,7 +108,9 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
     if isinstance(step, SetStep):
         condensed = CondensedSet.load(step.path)
         made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
-        check_same_run(f"'{step.path}'", made_of, {"store": store.fingerprint, "config": as_dict(step.config)})
+        config = step.config
+        recorded = as_dict(config) if isinstance(config, SelectConfig) else Setup(store, config).recorded
+        check_same_run(f"'{step.path}'", made_of, {"store": store.fingerprint, "config": recorded})
         done.sets[step.path] = condensed.fingerprint
         return True
     if step.made and step.made.path not in done.sets:

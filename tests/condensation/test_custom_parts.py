@@ -16,6 +16,7 @@ from prism.condensation.objectives import DistributionMatching, MatchLoss, Objec
 from prism.condensation.rules import InsertionRule
 from prism.condensation.videos import Method, Videos
 from prism.errors import ArtifactError, ConfigError, DivergedError
+from prism.selection.select import select
 from tests.test_testing import Overflowing
 
 TINY = {key: value for key, value in PAPER.items() if key != "insertion"} | {
@@ -203,6 +204,12 @@ def heedless(labels, num_frames=8):
         return Greys({"grey": torch.full((len(labels),), 0.5)}, torch.tensor(labels), num_frames, config)
 
     return type("Heedless", (Method,), {"start": start})()
+
+
+def test_videos_that_can_start_from_no_set_say_so(store, tmp_path):
+    select(store, output=tmp_path / "set")
+    with pytest.raises(ConfigError, match=r"the videos of this method start from no set\. Leave out --init"):
+        condense(store, **(STILL | {"method": Grey(), "init": tmp_path / "set"}))
 
 
 class Nothing(Method):

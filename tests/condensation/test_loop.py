@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.recorder import checkpoint_path
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.videos import KeyFrames, KeyFrameVideos
-from prism.errors import ArtifactError, ConfigError, DivergedError
+from prism.errors import ArtifactError, ConfigError, DivergedError, OutputError
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.selection.select import select
@@ -99,7 +100,7 @@ def test_videos_start_as_those_of_a_set_and_the_record_names_its_method_but_no_p
     given = {"init": str(path), "vpc": 2, "initial_keyframes": 8, "insertion": "never"}
     made = run_tiny(store, iterations=0, **given)
     torch.testing.assert_close(made.render(), chosen.render(), atol=1e-6, rtol=0)
-    assert made.source["config"]["init"] == "herding"
+    assert made.source["config"]["init"].startswith("herding ")
     assert made.source["init"] == chosen.fingerprint
     assert str(tmp_path).encode() not in made.to_bytes()
     # Those of its own classes, whichever are condensed.
@@ -112,13 +113,38 @@ def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
     select(store, output=path)
     with pytest.raises(ConfigError, match=r"'meen', but .* mean, noise, real, or .* Did you mean 'mean'\?$"):
         run_tiny(store, init="meen")
-    with pytest.raises(ConfigError, match=r"has 2 clips of 2 classes, but --vpc 2 starts from 4, as many of each"):
+    with pytest.raises(ConfigError, match=r"has 2 videos of 2 classes, but --vpc 2 starts from 2 of each"):
         run_tiny(store, init=str(path), vpc=2)
     with pytest.raises(ConfigError, match="made of other clips than"):
         run_tiny(make_store(seed=1), init=str(path))
     select(store, output=path, takes=2, overwrite=True)
-    with pytest.raises(ConfigError, match=r"has 4 clips of 2 classes, but --vpc 1"):
-        run_tiny(store, init=str(path))
+    with pytest.raises(ConfigError, match=r"a video of .* stands for several clips, so none can start as it"):
+        run_tiny(store, init=path, vpc=2)
+    with pytest.raises(ArtifactError, match="is a clip store, not a condensed set"):
+        run_tiny(store, init=store.path)
+    mirrored = CondensedSet.from_clips(store.clips("train"), store, method="other")
+    replace(mirrored, classes=mirrored.classes[::-1]).save(path)
+    with pytest.raises(ConfigError, match="made of other clips than"):
+        run_tiny(store, init=path, vpc=4)
+
+
+def test_a_set_that_videos_start_as_is_not_written_over(store, tmp_path):
+    path = tmp_path / "set"
+    select(store, output=path)
+    with pytest.raises(OutputError, match="is what is read"):
+        run_tiny(store, path, init=path, overwrite=True)
+
+
+def test_sets_that_start_from_choices_of_other_seeds_are_one_group_and_those_of_other_options_are_not(
+    store, tmp_path
+):
+    how = [{"seed": 0}, {"seed": 1}, {"storage": "float16"}]
+    starts = list[str]()
+    for number, options in enumerate(how):
+        select(store, output=tmp_path / str(number), **options)
+        made = run_tiny(store, init=tmp_path / str(number), iterations=0)
+        starts.append(made.source["config"]["init"])
+    assert starts[0] == starts[1] != starts[2]
 
 
 def test_a_run_from_a_set_that_has_changed_is_another_one(store, tmp_path):

@@ -27,6 +27,7 @@ from prism.reproduction.compare import Comparison, Line, curves_of
 from prism.reproduction.paper import CEILING, FLOOR, Cell, exhibit, exhibits
 from prism.reproduction.plan import Place, command, plan
 from prism.reproduction.run import reproduce
+from prism.selection.select import select
 
 TINY = """
 [condense]
@@ -257,6 +258,13 @@ def test_a_set_that_was_made_otherwise_is_refused_by_name(store, tmp_path, tiny)
         ArtifactError, match=r"prism-vpc1-seed0.safetensors' belongs to another run: its .*iterations is 3"
     ):
         reproduced(store, tmp_path / "out", tiny)
+
+
+def test_sets_that_start_from_another_one_are_taken_where_a_table_goes_on(store, tmp_path, tiny):
+    select(store, output=tmp_path / "chosen")
+    tiny.write_text(TINY.replace("[condense]", f'[condense]\ninit = "{tmp_path / "chosen"}"'))
+    found = [reproduced(store, tmp_path / "out", tiny, rows=["prism"]).to_markdown() for _ in range(2)]
+    assert found[0] == found[1]
 
 
 def test_a_run_that_dies_again_and_again_ends_with_the_same_sets_and_numbers(
