@@ -52,11 +52,8 @@ ROWS = {
     "published-0.8": ("PRISM as published at a relative rate of 0.8", f"{PUBLISHED} --relative-lr 0.8"),
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
-    "two-quarter": ("**two key-frames of a quarter of the size** (default)", DEFAULT),
-    "cross-entropy": (
-        "**the default with cross-entropy** under trained networks",
-        f"{DEFAULT} --objective cross-entropy",
-    ),
+    "two-quarter": ("**two small key-frames** (default)", DEFAULT),
+    "cross-entropy": ("**the default with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
     "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
     "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
