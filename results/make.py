@@ -56,6 +56,7 @@ ROWS = {
     "cross-entropy": ("**the default with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
     "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
+    "yuv420": ("**the default with coarse colour**", f"{DEFAULT} --storage yuv420"),
     "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
     "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
@@ -91,6 +92,7 @@ MAIN = (
     "published",
     "two-quarter",
     "cross-entropy",
+    "yuv420",
     "small",
     "real-start",
     "herding-start-plain",
@@ -104,6 +106,7 @@ MAIN = (
 PAIRS = (
     ("Default over every frame", "two-quarter", "small"),
     ("With cross-entropy over the default", "cross-entropy", "two-quarter"),
+    ("With coarse colour over the default", "yuv420", "two-quarter"),
 )
 """Rows of a main table that are compared beside its columns."""
 

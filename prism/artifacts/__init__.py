@@ -8,6 +8,7 @@ STORAGES = Parts(
         "float32": "prism.artifacts.encodings.sparse:Float32",
         "float16": "prism.artifacts.encodings.sparse:Float16",
         "uint8": "prism.artifacts.encodings.sparse:UInt8",
+        "yuv420": "prism.artifacts.encodings.sparse:Yuv420",
         "h264": "prism.artifacts.encodings.sparse:H264",
     },
     required=("encode",),

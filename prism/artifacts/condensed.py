@@ -19,7 +19,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import Encoding, problem_of
-from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8
+from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8, Yuv420
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
@@ -30,7 +30,7 @@ from prism.machine.provenance import versions
 from prism.machine.text_io import canonical_json, parse_json
 
 FORMAT, VERSION = "prism-condensed-set", 1
-ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264)
+ENCODINGS: tuple[type[Encoding], ...] = (KeyFrameEncoding, StaticDynamicEncoding, H264, Yuv420)
 Tensors = dict[str, Tensor]
 MAX_SIDE, MAX_CLIP_VALUES = 4096, 2**28  # 1 GiB as float32: 64 frames of 1180×1180 pixels.
 MOST_MEAN = 4.0

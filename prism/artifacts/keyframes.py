@@ -13,6 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
 
+YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
+"""Red, green and blue to luma and two chromas (BT.601, full range)."""
+
 
 def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tensor:
     """A mask (V, T) with the same `num_keyframes` of each video marked: the first, the last, the rest between."""
@@ -96,6 +99,19 @@ def _enlargement(side: int, scale: int, clips: Tensor) -> Tensor:
 def reduce(clips: Tensor, scale: int) -> Tensor:
     """Clips (V, T, C, H, W) with 1/`scale` of their height and width: each pixel the mean of scale²."""
     return clips if scale == 1 else avg_pool2d(clips.flatten(0, 1), scale).unflatten(0, clips.shape[:2])
+
+
+def split_colour(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Luma (n, 1, h, w) of images (n, 3, h, w), and chroma (n, 2, ⌈h/2⌉, ⌈w/2⌉), each the mean of four pixels."""
+    ycc = torch.einsum("kc,nchw->nkhw", YCC.to(images), images)
+    return ycc[:, :1], avg_pool2d(ycc[:, 1:], 2, ceil_mode=True)
+
+
+def join_colour(luma: Tensor, chroma: Tensor) -> Tensor:
+    """Images (n, 3, h, w) of what `split_colour` gives, chroma interpolated bilinearly."""
+    height, width = luma.shape[2:]
+    ycc = torch.cat([luma, enlarge(chroma[None], 2)[0, :, :, :height, :width]], dim=1)
+    return torch.einsum("ck,nkhw->nchw", YCC.inverse().to(ycc), ycc)
 
 
 def inverse_gram(mask: Tensor) -> Tensor:

@@ -56,4 +56,5 @@ or where gradients are far apart."""
     model: Annotated[str, Group("Networks"), NETWORKS] = "convnet3d"
     """Network whose random draws embed the clips."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "float32"
-    """How the key-frames are stored: in a number format, or, except for static-dynamic, as `h264` video."""
+    """How the key-frames are stored: in a number format; or, except for static-dynamic, as `yuv420`, with colour \
+at half of the height and width, for which they are trained so; or as `h264` video."""

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from prism.artifacts.clips import as_pixels
-from prism.artifacts.keyframes import enlarge, evenly_spread, insert, inverse_gram, reduce, render
+from prism.artifacts.keyframes import (
+    enlarge,
+    evenly_spread,
+    insert,
+    inverse_gram,
+    join_colour,
+    reduce,
+    render,
+    split_colour,
+)
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
 from prism.errors import ConfigError, DivergedError
@@ -134,11 +143,18 @@ class KeyFrameVideos(Videos):
     """Interpolated key-frames, dense (V, T, C, h, w) and normalised, with a mask of those that count.
 
     Gradients do not reach the other frames, so neither does momentum.
+
+    Args:
+        deviation: of each channel's pixels, by which they are normalised, (C,); the storage `yuv420` reads it.
     """
 
-    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
+    def __init__(
+        self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings, deviation: tuple[float, ...] = ()
+    ) -> None:
         super().__init__({"frames": frames}, labels, frames.shape[1], config)
         self.frames, self.scale, self.metric = frames, config.keyframe_scale, config.metric
+        is_coarse = config.storage == "yuv420"
+        self.deviation = torch.tensor(deviation, device=frames.device).view(3, 1, 1) if is_coarse else None
         self._mark(mask)
 
     def render(self, iteration: int = 0) -> Tensor:
@@ -151,6 +167,10 @@ class KeyFrameVideos(Videos):
         if inverse is not None and torch.is_grad_enabled():
             frames = frames.view_as(frames)
             frames.register_hook(lambda gradient: torch.bmm(inverse, gradient.flatten(2)).view_as(gradient))
+        if self.deviation is not None:
+            # Trained as they are stored, with colour at half of the height and width.
+            pixels = (frames * self.deviation).flatten(0, 1)
+            frames = join_colour(*split_colour(pixels)).view_as(frames) / self.deviation
         return enlarge(render(frames, self.mask), self.scale)
 
     @torch.no_grad()
@@ -230,7 +250,7 @@ class KeyFrames(Method):
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             mask = insert(frames, mask, torch.ones_like(mask))
-        return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
+        return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config, store.normalisation.std)
 
 
 class WholeClips(KeyFrames):

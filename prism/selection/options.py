@@ -34,7 +34,8 @@ each. 0 stores as many as the smallest class has."""
     seed: int = 0
     """Seed of the choice."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "uint8"
-    """Number format of the stored frames (uint8 keeps real clips exactly), or `h264`, compressed video."""
+    """Number format of the stored frames (uint8 keeps real clips exactly), `yuv420`, with colour at half \
+of the height and width, or `h264`, compressed video."""
     quality: Annotated[int, between(0, 100)] = 35
     """h264: what the compression keeps, 0 to 100; the constant rate factor is 51 − 0.51·quality."""
     model: Annotated[str, Group("The network of herding and k-center"), NETWORKS] = "convnet3d"

@@ -50,7 +50,7 @@ def test_a_set_in_an_encoding_of_one_s_own_is_read_back_and_renders_the_same(sto
 def test_an_encoding_is_never_read_without_being_named(thrifty, tmp_path):
     thrifty.save(tmp_path / "set")
     said = refusal(tmp_path / "set")
-    assert "has the encoding 'every-second', but this PRISM reads keyframes, static-dynamic, h264." in said
+    assert "has the encoding 'every-second', but this PRISM reads keyframes, static-dynamic, h264, yuv420." in said
     assert "read a custom one in Python, as in evaluate(CondensedSet.load(path, encodings=[…]), …)." in said
 
 

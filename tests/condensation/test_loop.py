@@ -164,6 +164,22 @@ def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(stor
     torch.testing.assert_close(learnable.render(), sparse.render())
 
 
+def test_coarse_colour_is_trained_as_it_is_stored_in_half_of_the_numbers(store):
+    options = {"storage": "yuv420", "init": "real", "insertion": "never", "lr": 0.3}
+    run = started(store, **options)
+    for _ in range(2):
+        run.step()
+    source, whole = {"method": "prism"}, started(store, **(options | {"storage": "float32"}))
+    made, exact = (
+        finished_set(setup_of(store, **(TINY | options | {"storage": name})), of, source)
+        for name, of in (("yuv420", run), ("float32", whole))
+    )
+    clips = store.normalisation.invert(run.videos.render().detach())
+    # Half a level of luma and of chroma, of pictures whose values spread over little more than 0..1.
+    torch.testing.assert_close(made.render(), clips, atol=0.02, rtol=0)
+    assert made.float32_bytes * 2 == exact.float32_bytes
+
+
 # One iteration.
 
 

@@ -19,16 +19,13 @@ from torch.nn import functional as F
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings import Encoding, as_numbers, from_numbers, level_ranges
-from prism.artifacts.keyframes import enlarge, render
+from prism.artifacts.keyframes import YCC, enlarge, join_colour, render, split_colour
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.devices import deterministic
 from prism.machine.text_io import reason
 
 MAX_SCALE = 16
 ENCODER, DECODER = "libx264", "h264"
-YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
-"""Red, green and blue to luma and two chromas (BT.601, full range)."""
-
 TICK = Fraction(1, 25)
 
 
@@ -75,9 +72,11 @@ class KeyFrameEncoding(Encoding):
 
     def keyframes(self, videos: Tensor) -> Tensor:
         """The key-frames of some videos, one video after another, float32 (k, 3, h, w)."""
+        return from_numbers("keyframes", self.tensors, self._positions(videos))
+
+    def _positions(self, videos: Tensor) -> Tensor:
         offsets = self.tensors["offsets"].tolist()
-        positions = [torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()]
-        return from_numbers("keyframes", self.tensors, torch.cat(positions))
+        return torch.cat([torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()])
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
         mask = self.mask[videos]
@@ -135,6 +134,45 @@ class UInt8(KeyFrameEncoding):
     """Key-frames in 256 levels: exact for real clips."""
 
     number_format: ClassVar[str | None] = "uint8"
+
+
+class Yuv420(KeyFrameEncoding):
+    """Key-frames as luma and, at half of its height and width, chroma, in 256 levels each: half of the numbers.
+
+    Tensors: `luma` (K, 1, h, w) and `chroma` (K, 2, ⌈h/2⌉, ⌈w/2⌉), as of `keyframes.split_colour`.
+    """
+
+    NAME: ClassVar[str] = "yuv420"
+    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
+        "luma": (None, 4),
+        "chroma": (None, 4),
+        "times": (torch.int32, 1),
+        "offsets": (torch.int64, 1),
+    }
+    number_format: ClassVar[str | None] = None
+
+    def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
+        luma, chroma = split_colour(frames[mask])
+        return as_numbers("luma", luma, "uint8") | as_numbers("chroma", chroma, "uint8") | _places(mask)
+
+    @property
+    def storage(self) -> str:
+        return self.NAME
+
+    @property
+    def num_values(self) -> int:
+        return self.tensors["luma"].numel() + self.tensors["chroma"].numel()
+
+    def keyframes(self, videos: Tensor) -> Tensor:
+        chosen = self._positions(videos)
+        with deterministic(chosen.device):
+            return join_colour(*(from_numbers(name, self.tensors, chosen) for name in ("luma", "chroma")))
+
+    def _image_problem(self) -> str | None:
+        num, (height, width) = len(self.tensors["times"]), self._image_size
+        wanted = {"luma": (num, 1, height, width), "chroma": (num, 2, -(-height // 2), -(-width // 2))}
+        found = {name: tuple(self.tensors[name].shape) for name in wanted}
+        return None if found == wanted else f"it must hold {wanted} by its metadata, got {found}"
 
 
 @dataclass(frozen=True)
