@@ -103,12 +103,8 @@ MAIN = (
     "all",
     "all-40",
 )
-PAIRS = (
-    ("Default over every frame", "two-quarter", "small"),
-    ("With cross-entropy over the default", "cross-entropy", "two-quarter"),
-    ("With coarse colour over the default", "yuv420", "two-quarter"),
-)
-"""Rows of a main table that are compared beside its columns."""
+BESIDE_DEFAULT = {"small": "every frame", "cross-entropy": "with cross-entropy", "yuv420": "with coarse colour"}
+"""Rows of a main table whose leads over the default stand below it."""
 
 
 def run(command: str, *arguments: object) -> None:
@@ -196,9 +192,12 @@ def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
             said = leads.get((row, other))
             cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
-    for said, *pair in PAIRS if "random" in beside else ():
-        if level := lead(*(every.get(row, []) for row in pair)):
-            lines += ["", f"{said}: {level}."]
+    over_default = [
+        f"{said} {found}"
+        for row, said in BESIDE_DEFAULT.items()
+        if "random" in beside and (found := lead(every.get(row, []), every.get("two-quarter", [])))
+    ]
+    lines += ["", f"Over the default: {', '.join(over_default)}."] if over_default else []
     if leads:
         over = "the only lead" if len(leads) == 1 else f"all {len(leads)} leads of the table (Holm)"
         lines += ["", f"\\* at 5 % for {over}."]
