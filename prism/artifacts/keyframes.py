@@ -15,6 +15,7 @@ from torch.nn.functional import avg_pool2d, interpolate
 
 YCC = torch.tensor([[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]])
 """Red, green and blue to luma and two chromas (BT.601, full range)."""
+RGB = YCC.inverse()
 
 
 def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tensor:
@@ -111,7 +112,7 @@ def join_colour(luma: Tensor, chroma: Tensor) -> Tensor:
     """Images (n, 3, h, w) of what `split_colour` gives, chroma interpolated bilinearly."""
     height, width = luma.shape[2:]
     ycc = torch.cat([luma, enlarge(chroma[None], 2)[0, :, :, :height, :width]], dim=1)
-    return torch.einsum("ck,nkhw->nchw", YCC.inverse().to(ycc), ycc)
+    return torch.einsum("ck,nkhw->nchw", RGB.to(ycc), ycc)
 
 
 def inverse_gram(mask: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from prism.artifacts.clips import Normalisation
 from prism.artifacts.encodings import Encoding, as_numbers, from_numbers, level_ranges
-from prism.artifacts.keyframes import YCC, enlarge, join_colour, render, split_colour
+from prism.artifacts.keyframes import enlarge, join_colour, render, split_colour
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.devices import deterministic
 from prism.machine.text_io import reason
@@ -307,9 +307,9 @@ def _to_planes(levels: Tensor) -> Tensor:
     """Levels (n, 3, H, W) as one plane of luma and two of chroma, (n, 3·H/2, W) uint8, H and W padded."""
     down, across = (_padded(side) - side for side in levels.shape[2:])
     # The edge is repeated: a black border would cost bits, and its error would reach into the picture.
-    ycc = torch.einsum("kc,nchw->nkhw", YCC, F.pad(levels, (0, across, 0, down), mode="replicate"))
-    planes = torch.cat([ycc[:, 0].flatten(1), (F.avg_pool2d(ycc[:, 1:], 2) + 128).flatten(1)], dim=1)
-    return planes.round().clamp(0, 255).byte().view(len(levels), -1, ycc.shape[3])
+    luma, chroma = split_colour(F.pad(levels, (0, across, 0, down), mode="replicate"))
+    planes = torch.cat([luma.flatten(1), (chroma + 128).flatten(1)], dim=1)
+    return planes.round().clamp(0, 255).byte().view(len(levels), -1, luma.shape[3])
 
 
 def _to_levels(planes: Tensor) -> Tensor:
@@ -317,6 +317,4 @@ def _to_levels(planes: Tensor) -> Tensor:
     num, rows, width = planes.shape
     luma, chroma = planes.flatten(1).float().split([rows * width * 2 // 3, rows * width // 3], dim=1)
     chroma = chroma.view(num, 2, rows // 3, width // 2) - 128
-    chroma = F.interpolate(chroma, scale_factor=2, mode="bilinear", align_corners=False)
-    ycc = torch.cat([luma.view(num, 1, -1, width), chroma], dim=1)
-    return torch.einsum("ck,nkhw->nchw", YCC.inverse(), ycc).clamp(0, 255)
+    return join_colour(luma.view(num, 1, -1, width), chroma).clamp(0, 255)
