@@ -22,25 +22,40 @@ Tables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class SetStep:
-    """A set to make, and its file."""
+    """A set to make of a store's clips, and its file."""
 
     path: Path
+    store: ClipStore
     config: CondenseConfig | SelectConfig
+
+    @property
+    def command(self) -> str:
+        """The command line of the step."""
+        given = as_arguments(chosen(self.config))
+        return shlex.join(["prism", self.config.section, str(self.store.path), "-o", str(self.path), *given])
 
 
 @dataclass(frozen=True)
 class ScoreStep:
-    """A set to score (`made` None: all real clips), and the result's file."""
+    """A set to score by a store (`made` None: all real clips), and the result's file."""
 
     path: Path
+    store: ClipStore
     config: EvaluateConfig
     made: SetStep | None
     label: str
 
     @property
     def seeds(self) -> range:
-        """The seeds of its networks."""
+        """Seeds of its networks."""
         return range(self.config.seed, self.config.seed + self.config.seeds)
+
+    @property
+    def command(self) -> str:
+        """The command line of the step."""
+        what = [str(self.made.path)] if self.made else ["--train", str(self.store.path)]
+        places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label]
+        return shlex.join(["prism", "evaluate", *what, *places, *as_arguments(chosen(self.config))])
 
 
 @dataclass(frozen=True)
@@ -85,15 +100,16 @@ def plan(
     for store in stores:
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
-        options = _Options(data, scales[scale], last)
         cells = exhibit.cells[data]
         _check_known("vpc", vpc, sorted({cell.vpc for cell in cells} - {0}), exhibit)
         _check_known("row", rows, list(dict.fromkeys(cell.name for cell in cells)), exhibit)
         cells = [cell for cell in cells if not vpc or cell.vpc in (0, *vpc)]
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
-            sets = [_set_step(cell, own, options, seed) for seed in range(seeds)] if cell.recipe else []
-            scores = [_score_step(cell, own, options, made) for made in sets or (None,)]
+            of_data = at_most(max(1, cell.vpc), data_sets()[data])
+            sources = read_recipe(*filter(None, (of_data, cell.recipe))), scales[scale], last
+            sets = [_set_step(cell, store, own, sources, seed) for seed in range(seeds)] if cell.recipe else []
+            scores = [_score_step(cell, store, own, sources, made) for made in sets or (None,)]
             places.append(Place(cell, store, data, is_same, tuple(sets), tuple(scores)))
     return places
 
@@ -117,29 +133,22 @@ def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
     return data, True
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Options by their sources, the later the stronger: data set, row, scale, the user's recipes."""
-
-    data: str
-    scale: Tables
-    last: Tables
-
-    def of(self, section: str, cell: Cell, extra: Tables) -> dict[str, Any]:
-        """The options of a section for a cell; `extra` stands between the scale and the user's recipes."""
-        of_data = at_most(max(1, cell.vpc), data_sets()[self.data])
-        merged: dict[str, Any] = {}
-        for tables in (read_recipe(*filter(None, (of_data, cell.recipe))), self.scale, extra, self.last):
-            for key, value in tables.get(section, {}).items():
-                merged[key] = at_most(max(1, cell.vpc), value) if isinstance(value, dict) else value
-        return merged
+Sources = tuple[Tables, Tables, Tables]
+"""Options by where they are from, the later the stronger: data set and row, scale, the user's recipes."""
 
 
-def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep:
+def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for tables in sources:
+        for key, value in tables.get(section, {}).items():
+            merged[key] = at_most(max(1, cell.vpc), value) if isinstance(value, dict) else value
+    return merged
+
+
+def _set_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, seed: int) -> SetStep:
     default = SelectConfig() if "select" in read_recipe(cell.recipe) else CondenseConfig()
-    verb = default.section
-    config = with_options(default, options.of(verb, cell, {verb: {"vpc": cell.vpc}}) | {"seed": seed})
-    of_row = replace(options, last={}).of(verb, cell, {})
+    of_row = _options(default.section, cell, *sources[:2]) | {"vpc": cell.vpc}
+    config = with_options(default, of_row | _options(default.section, cell, sources[2]) | {"seed": seed})
     _check_row("vpc", config.vpc, cell.vpc, cell)
     _check_row("method", config.method, of_row.get("method", default.method), cell)
     if isinstance(config, CondenseConfig):
@@ -148,7 +157,7 @@ def _set_step(cell: Cell, folder: Path, options: _Options, seed: int) -> SetStep
     elif SELECTIONS.make(config.method, config).needs_embeddings:
         # Given its embedder, the choice is determined: without another one, all seeds would be the same set.
         config = replace(config, embedder_seed=seed)
-    return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", config)
+    return SetStep(folder / f"{cell.name}-vpc{cell.vpc}-seed{seed}.safetensors", store, config)
 
 
 def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
@@ -158,24 +167,14 @@ def _check_row(option: str, found: object, own: object, cell: Cell) -> None:
         )
 
 
-def _score_step(cell: Cell, folder: Path, options: _Options, made: SetStep | None) -> ScoreStep:
-    own = {"model": cell.network} | options.scale.get("networks", {}).get(cell.network, {})
-    own |= {} if made else options.scale.get("whole", {})
-    config = with_options(EvaluateConfig(), options.of("evaluate", cell, {"evaluate": own}))
+def _score_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, made: SetStep | None) -> ScoreStep:
+    row, scale, last = sources
+    own = {"model": cell.network} | scale.get("networks", {}).get(cell.network, {})
+    own |= {} if made else scale.get("whole", {})
+    config = with_options(EvaluateConfig(), _options("evaluate", cell, row, scale, {"evaluate": own}, last))
     _check_row("model", config.model, cell.network, cell)
     if made:
         # No two sets share networks: what a network's seed does would be in all of them, and not between them.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)
-    stem = made.path.stem if made else cell.name
-    path = folder / f"{stem}.{cell.network}.json"
-    return ScoreStep(path, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)
-
-
-def command(step: SetStep | ScoreStep, store: ClipStore) -> str:
-    """The command line of a step."""
-    given = as_arguments(chosen(step.config))
-    if isinstance(step, SetStep):
-        return shlex.join(["prism", step.config.section, str(store.path), "-o", str(step.path), *given])
-    what = [str(step.made.path)] if step.made else ["--train", str(store.path)]
-    places = ["--data", str(store.path), "-o", str(step.path), "--label", step.label]
-    return shlex.join(["prism", step.config.section, *what, *places, *given])
+    path = folder / f"{made.path.stem if made else cell.name}.{cell.network}.json"
+    return ScoreStep(path, store, config, made, f"{cell.label}, VPC {cell.vpc}" if made else cell.label)

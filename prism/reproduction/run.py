@@ -14,14 +14,14 @@ from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
 from prism.errors import BusyError, DivergedError, Interrupted
 from prism.evaluation.evaluate import evaluate
-from prism.machine.files import check_output_file, lock, write_atomically
+from prism.machine.files import lock
 from prism.machine.progress import note
 from prism.machine.provenance import check_same_run
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.reports.page import report
 from prism.reproduction.compare import Comparison, Progress, lines_of
 from prism.reproduction.paper import exhibit
-from prism.reproduction.plan import ScoreStep, SetStep, command, plan
+from prism.reproduction.plan import ScoreStep, SetStep, plan
 from prism.selection.options import SelectConfig
 from prism.selection.select import select
 
@@ -73,44 +73,44 @@ def reproduce(
     places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc, rows=rows)
     of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
     of += [*sorted(set(rows)), *([f"seeds{seeds}"] if seeds > 1 else [])]
-    done, table = Progress(), folder / "-".join((name, scale, *of))
+    done, path = Progress(), folder / "-".join((name, scale, *of))
     # A set before what scores it, each once.
-    steps = [(step, place.store) for place in places for step in (*place.sets, *place.scores)]
-    steps = list({step.path: (step, store) for step, store in reversed(steps)}.values())[::-1]
-    missing = [pair for pair in steps if not _take(*pair, done)]
+    steps = list({step.path: step for place in places for step in (*place.sets, *place.scores)}.values())
+    missing = [step for step in steps if not _take(step, done)]
     if dry_run:
         if not missing:
             note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
-        for pair in missing:
-            print(command(*pair))
-        return Comparison(chosen, scale, lines_of(places, done), table)
-    for count, (step, store) in enumerate(steps, 1):
+        for step in missing:
+            print(step.command)
+        return Comparison(chosen, scale, lines_of(places, done), path)
+    for count, step in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.
-        if (step, store) in missing and not _take(step, store, done):
-            note(f"[{count}/{len(steps)}] {command(step, store)}", enabled=run.progress)
-            _run(step, store, done, run)
-            _write(Comparison(chosen, scale, lines_of(places, done), table))
-    for step, _ in steps:
+        if step in missing and not _take(step, done):
+            note(f"[{count}/{len(steps)}] {step.command}", enabled=run.progress)
+            _run(step, done, run)
+            _take(step, done)
+            Comparison(chosen, scale, lines_of(places, done), path).save()
+    for step in steps:
         # A kill may have left the lock of a step that was done: taking it removes it.
         with suppress(BusyError), lock(step.path):
             pass
-    found = Comparison(chosen, scale, lines_of(places, done), table)
-    _write(found)
+    found = Comparison(chosen, scale, lines_of(places, done), path)
+    found.save()
     shown = [path for path, result in done.results.items() if result.runs]
     report(shown, found.file(".html"), sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)
     return found
 
 
-def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
-    """Whether a step was done before; its file is taken, or refused where it was made otherwise."""
+def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
+    """Whether a step is done; its file is taken, or refused where it was made otherwise."""
     if not step.path.exists():
         return False
     if isinstance(step, SetStep):
         condensed = CondensedSet.load(step.path)
-        made_of = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
-        config = step.config
-        recorded = as_dict(config) if isinstance(config, SelectConfig) else Setup(store, config).recorded
-        check_same_run(f"'{step.path}'", made_of, {"store": store.fingerprint, "config": recorded})
+        found = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
+        is_chosen = isinstance(step.config, SelectConfig)
+        config = as_dict(step.config) if is_chosen else Setup(step.store, step.config).recorded
+        check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": config})
         done.sets[step.path] = condensed.fingerprint
         return True
     if step.made and step.made.path not in done.sets:
@@ -118,39 +118,31 @@ def _take(step: SetStep | ScoreStep, store: ClipStore, done: Progress) -> bool:
     result = Result.load(step.path)
     # More networks than before only need the missing ones, where their first seed is the same.
     config = {**as_dict(step.config), "seeds": result.config.get("seeds")}
-    subject = done.sets[step.made.path] if step.made else store.fingerprint
+    fingerprint = step.store.fingerprint
+    subject = done.sets[step.made.path] if step.made else fingerprint
     found = {"config": result.config, "data": result.data.fingerprint, "set": result.subject.fingerprint}
-    check_same_run(f"'{step.path}'", found, {"config": config, "data": store.fingerprint, "set": subject})
+    check_same_run(f"'{step.path}'", found, {"config": config, "data": fingerprint, "set": subject})
     done.results[step.path] = result.of_seeds(step.seeds)
     return {run.seed for run in result.runs} >= set(step.seeds)
 
 
-def _run(step: SetStep | ScoreStep, store: ClipStore, done: Progress, run: Run) -> None:
+def _run(step: SetStep | ScoreStep, done: Progress, run: Run) -> None:
     """Do a step. Verbs are called here and nowhere else."""
-    how = replace(run, output=step.path)
+    store, how = step.store, replace(run, output=step.path, resume=True)
     try:
         if isinstance(step, ScoreStep):
             if step.made is not None and step.made.path in done.failures:
                 return
             condensed, train = (step.made.path, None) if step.made else (None, store)
-            resumed = replace(how, resume=True)
-            result = evaluate(condensed, store, step.config, resumed, train=train, label=step.label)
-            done.results[step.path] = result.of_seeds(step.seeds)
+            evaluate(condensed, store, step.config, how, train=train, label=step.label)
         elif isinstance(step.config, SelectConfig):
-            done.sets[step.path] = select(store, step.config, replace(how, executor=None)).fingerprint
+            select(store, step.config, replace(run, output=step.path, executor=None))
         else:
             executor = run.executor if Setup(store, step.config).independent_classes else None
-            how = replace(how, resume=True, executor=executor)
-            done.sets[step.path] = condense(store, step.config, how).fingerprint
+            condense(store, step.config, replace(how, executor=executor))
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)
-        _take(step, store, done)
         note(f"prism: {error}", enabled=run.progress)
     except Interrupted:
         raise Interrupted("stopped; run the same command again to go on.") from None
-
-
-def _write(found: Comparison) -> None:
-    check_output_file(found.file(".md"), overwrite=True)
-    write_atomically(found.file(".md"), found.to_markdown().encode())

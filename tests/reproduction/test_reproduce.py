@@ -1,6 +1,7 @@
 """Reproduction: the paper's numbers are in their places, and a command runs what is missing and nothing else."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +26,7 @@ from prism.reports.text import grouped
 from prism.reproduction import run
 from prism.reproduction.compare import Comparison, Line, curves_of
 from prism.reproduction.paper import CEILING, FLOOR, Cell, exhibit, exhibits
-from prism.reproduction.plan import Place, command, plan
+from prism.reproduction.plan import Place, plan
 from prism.reproduction.run import reproduce
 from prism.selection.select import select
 
@@ -332,13 +333,21 @@ def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, t
     assert not (tmp_path / "out").exists()
 
 
+def test_a_set_is_made_before_every_network_that_scores_it(store, tmp_path, tiny, capsys):
+    reproduced(store, tmp_path, tiny, "table4", dry_run=True)
+    said = capsys.readouterr().out
+    sets = set(re.findall(r"\S+\.safetensors", said))
+    assert len(sets) == 6
+    assert all(said.index(f" -o {path}") < said.index(f"evaluate {path}") for path in sets)
+
+
 @pytest.mark.usefixtures("made")
 def test_a_steps_command_makes_the_same_set(store, tmp_path, tiny):
     from prism.cli import main
 
     places = plan(exhibit("table6a"), [store], tmp_path / "again", scale="small", recipes=[tiny])
     step = places[2].sets[0]
-    words = command(step, store).split()
+    words = step.command.split()
     step.path.parent.mkdir(parents=True)
     with pytest.raises(SystemExit) as exit_code:
         main([*words[1:], "--device", "cpu"])
