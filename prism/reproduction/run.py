@@ -108,9 +108,9 @@ def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
     if isinstance(step, SetStep):
         condensed = CondensedSet.load(step.path)
         found = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
-        is_chosen = isinstance(step.config, SelectConfig)
-        config = as_dict(step.config) if is_chosen else Setup(step.store, step.config).recorded
-        check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": config})
+        config = step.config
+        recorded = as_dict(config) if isinstance(config, SelectConfig) else Setup(step.store, config).recorded
+        check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": recorded})
         done.sets[step.path] = condensed.fingerprint
         return True
     if step.made and step.made.path not in done.sets:
