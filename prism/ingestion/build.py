@@ -4,7 +4,6 @@ import hashlib
 import math
 import os
 import re
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Executor
@@ -38,13 +37,12 @@ from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, 
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, split_videos
-from prism.ingestion.working import WorkingFolder, discard_named
+from prism.ingestion.working import WorkingFolder
 from prism.machine.files import (
     check_output_folder,
     lock,
     partial_path,
     replace_folder,
-    sync_folder,
     write_synced,
     writing,
 )
@@ -100,7 +98,6 @@ def ingest(
     output = Path(os.path.abspath(as_path(output, OUTPUT)))
     run.check_workers(workers)
     with lock(output):
-        discard_named(output)
         check_output_folder(output, run.overwrite, "store.json", "a clip store", ENTRIES)
         with ExitStack() as stack:
             if not isinstance(source, str | os.PathLike):
@@ -204,23 +201,19 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
     elif folder.outcomes:
         done = len(folder.outcomes)
         note(f"{done} of {len(plan.videos)} videos are done already: going on.", enabled=progress)
-    if not folder.is_complete:
-        _decode(plan, folder, workers, progress)
-        for video, stamp in zip(plan.videos, plan.stamps, strict=True):
-            if _stamp(video.path) != stamp:
-                change = f"video '{video.relative}' was changed or moved since the run began."
-                raise SourceError(f"{change} Run the same command again; it starts again.")
-        done = [(video, folder.outcomes[number]) for number, video in enumerate(plan.videos)]
-        skipped = plan.listing.skipped | {video.relative: found.reason for video, found in done if found.reason}
-        _check_classes(done, folder)
-        for text in _cautions(plan, done, skipped):
-            note(text)
-        with writing(output, plan.offsets[-1]):
-            _assemble(plan, folder, done, skipped)
-            folder.journal.unlink()
-    with writing(output):
-        replace_folder(folder.finished, output)
-    folder.remove()
+    _decode(plan, folder, workers, progress)
+    for video, stamp in zip(plan.videos, plan.stamps, strict=True):
+        if _stamp(video.path) != stamp:
+            change = f"video '{video.relative}' was changed or moved since the run began."
+            raise SourceError(f"{change} Run the same command again; it starts again.")
+    done = [(video, folder.outcomes[number]) for number, video in enumerate(plan.videos)]
+    skipped = plan.listing.skipped | {video.relative: found.reason for video, found in done if found.reason}
+    _check_classes(done, folder)
+    for text in _cautions(plan, done, skipped):
+        note(text)
+    with writing(output, plan.offsets[-1]):
+        _assemble(plan, folder, done, skipped)
+        replace_folder(folder.path, output)
 
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
@@ -291,14 +284,12 @@ def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ..
 
 
 def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, str]) -> None:
-    """Write the finished store to `folder.finished`; its frames get their name last.
+    """Make the folder a store; its frames get their name last.
 
     They are the file of slots itself where all are clips, else the clips without the holes between them.
     """
-    shutil.rmtree(folder.finished, ignore_errors=True)
-    folder.finished.mkdir()
     config, shape, clips = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size), []
-    clip_bytes, frames_path = math.prod(shape), folder.finished / "frames.u8"
+    clip_bytes, frames_path = math.prod(shape), folder.path / "frames.u8"
     for (video, outcome), offset in zip(done, plan.offsets, strict=False):
         for k, window in enumerate(outcome.windows):
             split = "test-random" if video.split == "test" and k > 0 else video.split
@@ -343,9 +334,10 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
     if damaged := sorted((video.relative, outcome.damage) for video, outcome in done if outcome.damage):
         files["damaged.csv"] = csv_text(("path", "damage"), damaged).encode()
     for name, data in (files | {"store.json": header.to_json().encode()}).items():
-        write_synced(folder.finished / name, data)
-    sync_folder(folder.finished)
+        write_synced(folder.path / name, data)
     if is_whole:
         os.replace(folder.slots, frames_path)
     else:
         folder.slots.unlink()
+    folder.journal.unlink()
+    folder.plan.unlink()

@@ -3,17 +3,16 @@
     .STORE.partial/plan.json        the plan: settings, and a digest of every source file's size and time
     .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
     .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
-    .STORE.partial/store/           the finished store, on its way to its own name
 
-A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. The slots
-go when the store is complete, so a folder without them holds a complete store, or one that has got its name.
+A run that finds the folder of the same plan goes on where the journal ends; another plan starts again. At the end
+the files of the store are written beside these, which go, and the folder gets the name of the store.
 """
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Sequence
@@ -21,9 +20,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from prism.artifacts.kinds import typed
+from prism.artifacts.store import ENTRIES
 from prism.errors import OutputError
 from prism.ingestion.decode import Outcome
-from prism.machine.files import partial_path, sync_folder, write_synced, writing
+from prism.machine.files import sync_folder, write_synced, writing
 from prism.machine.text_io import count, parse_json
 
 SYNC_SECONDS = 3.0
@@ -40,35 +40,34 @@ class WorkingFolder:
         self.path, self.offsets, self.outcomes = path, offsets, dict[int, Outcome]()
         # A decoding process that outlived a killed run must not write into the slots of another plan.
         self.slots = path / f"slots-{hashlib.sha256(plan.encode()).hexdigest()[:16]}.u8"
-        self.journal, self.finished, file = path / "journal.jsonl", path / "store", path / "plan.json"
+        self.plan, self.journal = path / "plan.json", path / "journal.jsonl"
         self._waiting, self._synced = list[str](), time.monotonic()
         with writing(path):
             path.mkdir(exist_ok=True)
-        is_same = file.is_file() and file.read_bytes() == plan.encode()
-        self.restarted = file.exists() and not is_same
+        is_same = self.plan.is_file() and self.plan.read_bytes() == plan.encode()
+        self.restarted = self.plan.exists() and not is_same
         if is_same and self.slots.exists() and self.journal.exists():
             self._read_journal()
-        elif not (is_same and self.is_complete):
-            self._begin(file, plan.encode())
+        else:
+            self._begin(plan.encode())
 
-    def _begin(self, file: Path, plan: bytes) -> None:
-        names = {entry.name for entry in self.path.iterdir()}
-        slots = {name for name in names if name.startswith("slots") and name.endswith(".u8")}
-        if not names <= {"plan.json", "journal.jsonl", "store", *slots}:
+    def _begin(self, plan: bytes) -> None:
+        names = {entry.name for entry in self.path.iterdir()} - {self.plan.name, self.journal.name, *ENTRIES}
+        if any(not re.fullmatch(r"slots-\w+\.u8", name) for name in names):
             raise OutputError(f"'{self.path}' is in the way, and no unfinished store. Move it away.")
         try:
             with writing(self.path, self.offsets[-1]):
                 # The plan goes first, and comes last: it promises the other files.
-                for name in ("plan.json", "journal.jsonl", *sorted(slots)):
-                    (self.path / name).unlink(missing_ok=True)
-                shutil.rmtree(self.finished, ignore_errors=True)
+                self.plan.unlink(missing_ok=True)
+                for entry in self.path.iterdir():
+                    entry.unlink()
                 self.journal.touch()
                 with self.slots.open("wb") as empty:
                     empty.truncate(self.offsets[-1])
                 # A full disk shows now rather than later.
                 if shutil.disk_usage(self.path).free < self.offsets[-1]:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                write_synced(file, plan)
+                write_synced(self.plan, plan)
                 sync_folder(self.path)
         except OutputError:
             self.remove()
@@ -89,11 +88,6 @@ class WorkingFolder:
             whole += len(line)
         with writing(self.journal):
             os.truncate(self.journal, whole)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether only the name of the finished store is missing."""
-        return (self.finished / "store.json").is_file() and not self.slots.exists()
 
     def record(self, video: int, outcome: Outcome) -> None:
         """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
@@ -120,11 +114,3 @@ def sync_slots(slots: Path) -> None:
     """Put what is written into the slots on disk."""
     with writing(slots), slots.open("r+b") as file:
         os.fsync(file.fileno())
-
-
-def discard_named(store: Path) -> None:
-    """Remove the working folder of a run that was killed after its store had got its name."""
-    path = partial_path(store)
-    with contextlib.suppress(OSError):
-        if store.exists() and {entry.name for entry in path.iterdir()} <= {"plan.json", "journal.jsonl"}:
-            shutil.rmtree(path)

@@ -143,17 +143,18 @@ def test_ctrl_c_leaves_what_is_done_for_the_next_run(source, expected, tmp_path,
     assert contents(store.path) == expected
 
 
-def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def unfinished(source: Path, output: Path, monkeypatch: pytest.MonkeyPatch, before: str = "_assemble") -> None:
     """Leave the working folder of a run that was stopped before it put the store together."""
 
     def stop(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(build, "_assemble", stop)
+        patch.setattr(build, before, stop)
         with pytest.raises(Interrupted):
             make(source, output)
     assert partial_path(output).exists()
+    assert not output.exists()
 
 
 def task_of(video: Path, slots: Path) -> Task:
@@ -161,32 +162,16 @@ def task_of(video: Path, slots: Path) -> Task:
     return Task(0, str(video), video.name, "train", str(slots), 0, IngestConfig(num_frames=4, stride=2, size=32))
 
 
-def test_a_run_that_is_stopped_before_its_store_has_a_name_only_names_it(source, expected, tmp_path, monkeypatch):
-    def stop(*folders: Path) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(build, "replace_folder", stop)
-        with pytest.raises(Interrupted):
-            make(source, tmp_path / "store")
-    assert not (tmp_path / "store").exists()
-    monkeypatch.setattr(pool, "Worker", None)
-    monkeypatch.setattr(build, "_assemble", None)
+def test_what_a_run_leaves_that_is_stopped_when_its_store_gets_a_name_goes(
+    source, expected, tmp_path, monkeypatch
+):
+    unfinished(source, tmp_path / "store", monkeypatch, "replace_folder")
     assert contents(make(source, tmp_path / "store").path) == expected
     assert leftovers(tmp_path / "store") == []
-
-
-def test_what_a_run_leaves_that_is_stopped_once_its_store_has_a_name_goes(source, expected, tmp_path, monkeypatch):
-    def stop(folder: WorkingFolder) -> None:
-        raise KeyboardInterrupt
-
-    make(source, tmp_path / "store", IngestConfig(num_frames=5, size=16))
     with monkeypatch.context() as patch:
-        patch.setattr(WorkingFolder, "remove", stop)
         patch.setattr(runtime, "discard_older", lambda path: None)
-        with pytest.raises(Interrupted):
-            make(source, tmp_path / "store", overwrite=True)
-    assert len(leftovers(tmp_path / "store")) == 2
+        make(source, tmp_path / "store", overwrite=True)
+    assert leftovers(tmp_path / "store") == [".store.prism-old"]
     with pytest.raises(OutputError, match="exists already"):
         make(source, tmp_path / "store")
     assert contents(tmp_path / "store") == expected
