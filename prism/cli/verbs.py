@@ -109,7 +109,7 @@ def export(
 
     made = call(verb, condensed, output, config=config, run=run)
     say(str(made))
-    if made.loss.psnr < float("inf"):
+    if made.psnr is not None and made.psnr < float("inf"):
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")
 
 

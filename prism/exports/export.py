@@ -1,8 +1,10 @@
 """The verb `prism export`: checks, the files of the format, the page for the Hub, and what was lost on the way."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from prism.artifacts.condensed import CondensedSet
@@ -12,7 +14,7 @@ from prism.artifacts.store import ClipStore
 from prism.config import as_path
 from prism.errors import ConfigError
 from prism.exports.options import FORMATS, ExportConfig
-from prism.exports.videos import Format, Loss, sheet_of
+from prism.exports.videos import Format, sheet_of
 from prism.machine.files import (
     check_output_file,
     check_output_folder,
@@ -56,16 +58,25 @@ They were trained and scored so:
 
 @dataclass(frozen=True)
 class Export:
-    """An export: its folder or file, its videos and bytes, and what its readers lose."""
+    """An export: its folder or file, its videos and bytes.
+
+    Attributes:
+        psnr: peak signal-to-noise ratio of the clips that readers see to those of the set, in dB of a peak of 1;
+            infinite where nothing is lost, None for a picture that is only to be looked at.
+    """
 
     path: Path
     num_videos: int
     num_bytes: int
-    loss: Loss
+    psnr: float | None
 
     def __str__(self) -> str:
         said = f"Wrote {self.path}: {counted(self.num_videos, 'video')}, {in_bytes(self.num_bytes)}."
-        return f"{said} {self.loss}" if self.loss.num_values else said
+        return said if self.psnr is None else f"{said} {_loss(self.psnr)}"
+
+
+def _loss(psnr: float) -> str:
+    return f"The PSNR to the clips of the set is {psnr:.1f} dB." if psnr < math.inf else "Nothing is lost."
 
 
 def export(
@@ -104,7 +115,7 @@ def export(
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
     if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):
         raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
-    loss = Loss()
+    psnr, errors = None, list[float]()
     with lock(output):
         if form.is_folder:
             what = "a folder that prism export has written"
@@ -114,18 +125,21 @@ def export(
         bar = progress_bar("Exporting", len(condensed), "videos", enabled=run.progress)
         with new_folder(output) as folder, bar as step:
             for clip, shown in form.write(condensed, folder):
-                loss.add(clip, shown)
+                errors.append(float((clip - shown).double().square().mean()))
                 step()
+            if errors:
+                # Half a level in one pixel of a million is more than this, the error of float32 arithmetic less.
+                psnr = -10 * math.log10(error) if (error := fmean(errors)) > 1e-12 else math.inf
             if form.is_folder:
-                _describe(condensed, form, folder, loss, result)
+                _describe(condensed, form, folder, "" if psnr is None else _loss(psnr), result)
                 replace_folder(folder, output)
             else:
                 replace_atomically(next(folder.iterdir()), output)
     num_bytes = sum(file.stat().st_size for file in ([output] if output.is_file() else _files(output)))
-    return Export(output, len(condensed), num_bytes, loss)
+    return Export(output, len(condensed), num_bytes, psnr)
 
 
-def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: Loss, result: Result | None) -> None:
+def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, result: Result | None) -> None:
     """Write the class names, the page for the Hub, and the mark of an export."""
     names = "".join(f"{printable(name)}\n" for name in condensed.classes)
     write_synced(folder / "classes.txt", names.encode())

@@ -35,29 +35,6 @@ Shown = tuple[Tensor, Tensor]
 """A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""
 
 
-@dataclass
-class Loss:
-    """Distance of the clips that readers see from those of the set, as sums over all values."""
-
-    num_values: int = 0
-    squares: float = 0.0
-
-    def add(self, clip: Tensor, shown: Tensor) -> None:
-        self.num_values += clip.numel()
-        self.squares += float((clip - shown).double().square().sum())
-
-    @property
-    def psnr(self) -> float:
-        """Peak signal-to-noise ratio in dB, of a peak of 1; infinite where nothing is lost."""
-        error = self.squares / max(1, self.num_values)
-        # Half a level in one pixel of a million is more than this, the error of float32 arithmetic less.
-        return math.inf if error < 1e-12 else -10 * math.log10(error)
-
-    def __str__(self) -> str:
-        lost = f"The PSNR to the clips of the set is {self.psnr:.1f} dB."
-        return lost if self.psnr < math.inf else "Nothing is lost."
-
-
 class Format(ABC):
     """Base of all export formats. This custom one keeps every video as a NumPy file:
 

@@ -25,13 +25,16 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain, dropwhile, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import av
 import numpy as np
+from av.container import InputContainer
 from av.error import FFmpegError, InvalidDataError
 from av.stream import Disposition
+from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
 from PIL import Image
 
 from prism.errors import VideoError
@@ -39,13 +42,10 @@ from prism.ingestion.listing import few, frame_files
 from prism.ingestion.sampling import Window
 from prism.machine.text_io import reason
 
-if TYPE_CHECKING:
-    from av.container import InputContainer
-    from av.video.codeccontext import VideoCodecContext
-    from av.video.stream import VideoStream
-
 Array = np.ndarray
 Frames = dict[int, Array]
+Packets = Iterable[av.Packet | None]
+"""None stands where some are lost."""
 Choose = Callable[[int, Sequence[range], Fraction | None], list[Window]]
 
 STAMPED = ("mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm")
@@ -141,7 +141,7 @@ class _Video:
     """
 
     def __init__(self, path: Path, size: int, stack: ExitStack) -> None:
-        self.path, self.size = path, size
+        self.path, self.size, self.stack = path, size, stack
         self.converter = VideoReformatter()
         if not path.is_file():
             raise VideoError("there is no such file.")
@@ -150,8 +150,7 @@ class _Video:
         container, self.stream = stack.enter_context(_opened(path))
         self.kept: list[av.Packet | None] | None = [] if num_bytes < MOST_KEPT else None
         codec, unit = self.stream.codec_context, self.stream.time_base or Fraction(1, 25)
-        # Before a frame is decoded, which may change it.
-        reorders = codec.has_b_frames
+        reorders = codec.has_b_frames  # Before a frame is decoded, which may change it.
         stamps, end, is_whole = self._survey(container)
         times = sorted(time for pts, dts in stamps if (time := dts if pts is None else pts) is not None)
         declared = self.stream.average_rate or self.stream.guessed_rate
@@ -170,7 +169,7 @@ class _Video:
         may_mix = 2 * max(steps, default=0) > 3 * min(steps, default=0)
         self.times = times if is_stamped and not (is_invented or may_mix) else []
 
-    def _survey(self, container: "InputContainer") -> tuple[list[tuple[int | None, int | None]], float, bool]:
+    def _survey(self, container: InputContainer) -> tuple[list[tuple[int | None, int | None]], float, bool]:
         """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
         stamps, ends, is_whole, has_begun, ours = [], dict[int, int](), True, False, self.stream.index
         # Only a length of the whole file is that of its longest stream.
@@ -238,32 +237,28 @@ class _Video:
 
     def read_in_order(self, wanted: Collection[int]) -> _Scan:
         """Decode the whole video, count its frames, and find those that are damaged."""
-        kept, self.kept = self.kept, None
-        if kept is not None:
-            return self._scan(self.stream, kept, wanted)
-        with _opened(self.path) as (container, stream):
-            return self._scan(stream, _packets(container, stream), wanted)
-
-    def _scan(
-        self, stream: "VideoStream", packets: "Iterable[av.Packet | None]", wanted: Collection[int]
-    ) -> _Scan:
-        scan, start = _Scan(0, []), 0
-        num_lost, num_damaged, has_begun = 0, 0, False
+        packets, stream, self.kept = self.kept, self.stream, None
+        if packets is None:
+            container, stream = self.stack.enter_context(_opened(self.path))
+            packets = _packets(container, stream)
+        scan, start, num_lost, num_damaged, has_begun = _Scan(0, []), 0, 0, 0, False
         for frame, is_whole in _decoded(_decoder(stream), self._numbered(packets)):
             # What leads the first key frame of a recording that was cut there has no reference: no damage.
             has_begun |= frame is None or is_whole or frame.key_frame
             if not has_begun:
                 continue
-            if frame is not None and frame.pts == 0:
-                self.matrix = _matrix(frame)
-            if frame is not None and is_whole and scan.video_frames in wanted:
-                scan.frames[scan.video_frames] = self._fit(frame)
             if not is_whole:
                 scan.runs.append(range(start, scan.video_frames))
                 start = scan.video_frames + (frame is not None)
-            num_lost += frame is None
-            num_damaged += frame is not None and not is_whole
-            scan.video_frames += frame is not None
+                num_damaged += 1
+            if frame is None:
+                num_lost += 1
+                continue
+            if frame.pts == 0:
+                self.matrix = _matrix(frame)
+            if is_whole and scan.video_frames in wanted:
+                scan.frames[scan.video_frames] = self._fit(frame)
+            scan.video_frames += 1
         scan.runs = [run for run in (*scan.runs, range(start, scan.video_frames)) if run]
         num_frames = scan.video_frames + num_lost
         if self.rate and num_frames < 0.9 * self.num_stamps:
@@ -272,11 +267,11 @@ class _Video:
         if self.cut:
             # Frames are missing among the last.
             scan.damage, scan.video_frames = self.cut, scan.runs[-1].stop if scan.runs else 0
-        elif num_lost or num_damaged:
-            scan.damage = f"{num_lost + num_damaged} of its {num_frames} frames are damaged or missing."
+        elif num_damaged:
+            scan.damage = f"{num_damaged} of its {num_frames} frames are damaged or missing."
         return scan
 
-    def _numbered(self, packets: "Iterable[av.Packet | None]") -> "Iterator[av.Packet | None]":
+    def _numbered(self, packets: Packets) -> Iterator[av.Packet | None]:
         """The packets from the first key frame on with their number as stamp, which frames inherit.
 
         What stands before, as in a video that was cut without encoding it anew, gives no frame.
@@ -290,7 +285,7 @@ class _Video:
         if self.cut:
             yield None
 
-    def _fit(self, frame: "av.VideoFrame") -> Array:
+    def _fit(self, frame: av.VideoFrame) -> Array:
         """(3, size, size), as it is stored."""
         try:
             # Threads of its own, one for each processor, would cost more than the work.
@@ -333,7 +328,7 @@ def _rate(declared: Fraction | None, span: Fraction, num_frames: int) -> Fractio
     return declared if declared and declared > 0 else None
 
 
-def _early_end(container: "InputContainer", stream: "VideoStream", end: float) -> str:
+def _early_end(container: InputContainer, stream: VideoStream, end: float) -> str:
     """Message about a video that ends before nine tenths of the seconds that its header promises; else empty."""
     unit, declared = stream.time_base or Fraction(1, 25), stream.average_rate or stream.guessed_rate
     promised = float(stream.duration * unit) if stream.duration else (container.duration or 0) / av.time_base
@@ -346,12 +341,12 @@ def _early_end(container: "InputContainer", stream: "VideoStream", end: float) -
     return f"it ends after {end:.1f} of the {promised:.1f} seconds that its header promises."
 
 
-def _matrix(frame: "av.VideoFrame") -> list[int]:
+def _matrix(frame: av.VideoFrame) -> list[int]:
     data = frame.side_data.get("DISPLAYMATRIX")
     return [] if data is None else np.frombuffer(data, np.int32).tolist()
 
 
-def _decode(codec: "VideoCodecContext", packet: "av.Packet | None") -> "list[av.VideoFrame] | None":
+def _decode(codec: VideoCodecContext, packet: av.Packet | None) -> list[av.VideoFrame] | None:
     """The frames that a packet, or the end of the video, brings out; None where it cannot be decoded."""
     try:
         return codec.decode(packet)
@@ -362,12 +357,10 @@ def _decode(codec: "VideoCodecContext", packet: "av.Packet | None") -> "list[av.
         return None
 
 
-def _decoded(
-    codec: "VideoCodecContext", packets: "Iterable[av.Packet | None]"
-) -> "Iterator[tuple[av.VideoFrame | None, bool]]":
+def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.VideoFrame | None, bool]]:
     """Frames in the order of the decoder, each with whether it is whole; None where something is lost.
 
-    Packets have stamps that tell their order; None stands where some are lost.
+    Packets have stamps that tell their order.
     """
     broken, at = None, 0
     for packet in chain(packets, [av.Packet()]):
@@ -387,7 +380,7 @@ def _decoded(
 
 
 @contextmanager
-def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
+def _opened(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     """Open a file and its first video stream, for decoding in this thread."""
     # An absolute path is never taken for a protocol, and a play list may not reach beyond local files.
     local, options = str(path.absolute()), {"protocol_whitelist": "file"}
@@ -409,18 +402,18 @@ def _opened(path: Path) -> "Iterator[tuple[InputContainer, VideoStream]]":
         yield container, streams[0]
 
 
-def _decoder(stream: "VideoStream") -> "VideoCodecContext":
+def _decoder(stream: VideoStream) -> VideoCodecContext:
     """A decoder that refuses or flags what is damaged, where there is one."""
     codec = stream.codec_context
     if CHECKING.get(codec.name) in av.codecs_available:
-        codec = cast("VideoCodecContext", av.CodecContext.create(CHECKING[codec.name], "r"))
+        codec = cast(VideoCodecContext, av.CodecContext.create(CHECKING[codec.name], "r"))
         codec.extradata = stream.codec_context.extradata
     elif codec.name in EXPLODING:
         codec.options = {"err_detect": "explode"}
     return codec
 
 
-def _packets(container: "InputContainer", stream: "VideoStream | None") -> "Iterator[av.Packet | None]":
+def _packets(container: InputContainer, stream: VideoStream | None) -> Iterator[av.Packet | None]:
     """The packets of a stream, or of all, up to the end; None at last where the file is broken off."""
     try:
         yield from (packet for packet in container.demux(*[stream] * (stream is not None)) if packet.size)
@@ -466,7 +459,7 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
 
 def _check_jpeg(data: bytes) -> None:
     """Refuse a picture that is damaged: Pillow fills what it cannot decode with grey, and does not say so."""
-    codec = cast("VideoCodecContext", av.CodecContext.create("mjpeg", "r"))
+    codec = cast(VideoCodecContext, av.CodecContext.create("mjpeg", "r"))
     codec.options = {"err_detect": "explode"}
     try:
         codec.decode(av.Packet(data))

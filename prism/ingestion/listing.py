@@ -63,6 +63,7 @@ class Listing:
         labels: for each class that the source names the path of a video.
         unread: names of files in folders that are no videos.
         notes: sentences that the user should read.
+        faults: faulty lines of its lists by file and kind, which are refused together.
     """
 
     root: Path
@@ -71,6 +72,7 @@ class Listing:
     skipped: dict[str, str] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    faults: dict[tuple[Path, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
         """Take a video in; one whose name is not UTF-8 is skipped.
@@ -104,20 +106,12 @@ class Listing:
         except ValueError:
             raise SourceError(f"'{path}' is listed, but lies outside the source '{self.root}'.") from None
 
-
-class Faults:
-    """Faulty lines of lists, which are refused together."""
-
-    def __init__(self) -> None:
-        self._lines = defaultdict[tuple[Path, str], list[str]](list)
-
-    def add(self, path: Path, kind: str, line: int, shown: str = "") -> None:
+    def fault(self, path: Path, kind: str, line: int, shown: str = "") -> None:
         unit = "entry" if path.suffix == ".json" else "line"
-        self._lines[path, kind].append(f"{unit} {line}" + f" {shown[:100]!r}" * bool(shown))
+        self.faults[path, kind].append(f"{unit} {line}" + f" {shown[:100]!r}" * bool(shown))
 
     def check(self) -> None:
-        if self._lines:
-            said = (f"'{path}' has {kind}: {counted(lines)}" for (path, kind), lines in self._lines.items())
+        if said := [f"'{path}' has {kind}: {counted(lines)}" for (path, kind), lines in self.faults.items()]:
             raise SourceError(f"{'; '.join(said)}.")
 
 
@@ -193,7 +187,7 @@ def read_list(path: Path) -> str:
         raise SourceError(f"'{path}' cannot be read: {reason(error)}.") from None
 
 
-def csv_rows(path: Path, needed: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tuple[int, dict[str, str]]]:
     """The lines of a CSV file with their numbers, each by its columns; one that lacks a cell is a fault."""
     text = read_list(path)
     rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
@@ -206,7 +200,7 @@ def csv_rows(path: Path, needed: Sequence[str], faults: Faults) -> Iterator[tupl
         for row in rows:
             cells = {name: (row[name] or "").strip() for name in names}
             if empty := [name for name in needed if not cells[name] or "\0" in cells[name]]:
-                faults.add(path, f"no {empty[0]}", rows.line_num)
+                listing.fault(path, f"no {empty[0]}", rows.line_num)
             else:
                 yield rows.line_num, cells
     except csv.Error as error:
@@ -285,27 +279,24 @@ class Auto(Layout):
 
     def _listed(self, source: Path) -> Listing:
         """The videos of a list, whose paths stay in its folder, and which names all splits or none."""
-        root, faults, first = source.parent, Faults(), dict[str, int]()
-        listing = Listing(root)
+        root, listing, first = source.parent, Listing(source.parent), dict[str, int]()
+        rows = list(csv_rows(source, ("path", "label"), listing))
+        splits = SPLIT_NAMES if any(row.get("split") for _, row in rows) else {"": ""}
         # Where the folder is reached by a link, it has two names.
         homes = [os.path.join(home, "") for home in (os.path.abspath(root), root.resolve())]
-        for line, row in csv_rows(source, ("path", "label"), faults):
+        for line, row in rows:
             name, split = row["path"], row.get("split", "")
             paths = ((home, os.path.normpath(os.path.join(home, name))) for home in homes)
             relative = next((path[len(home) :] for home, path in paths if path.startswith(home)), "")
             if not relative:
-                faults.add(source, "a path outside the list's folder", line, name)
-            elif split and split not in SPLIT_NAMES:
-                faults.add(source, f"a split that is none of {', '.join(SPLIT_NAMES)}", line, split)
+                listing.fault(source, "a path outside the list's folder", line, name)
+            elif split not in splits:
+                listing.fault(source, f"a split that is none of {', '.join(SPLIT_NAMES)}", line, split)
             elif first.setdefault(relative, line) != line:
-                faults.add(source, "a video that it has before", line, relative)
+                listing.fault(source, "a video that it has before", line, relative)
             else:
-                listing.add(root / relative, row["label"], SPLIT_NAMES.get(split, ""), row.get("group", ""))
-        if any(video.split for video in listing.videos):
-            for video in listing.videos:
-                if not video.split:
-                    faults.add(source, "no split, as other lines have", first[video.relative])
-        faults.check()
+                listing.add(root / relative, row["label"], splits[split], row.get("group", ""))
+        listing.check()
         if first:
             # The folder that holds all that is listed: the list itself may lie far above it.
             above = root / os.path.commonpath([os.path.dirname(relative) for relative in first])

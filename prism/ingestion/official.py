@@ -21,7 +21,6 @@ from prism.ingestion.listing import (
     MISSING,
     UNLISTED,
     VIDEO_SUFFIXES,
-    Faults,
     Layout,
     Listing,
     counted,
@@ -64,11 +63,11 @@ class OfficialLists(Layout):
 
     def videos_of(self, source: Path) -> Listing:
         """Look up the listed videos: a file of any video type, or a folder of frames, at any depth."""
-        home, faults = source / self.annotations, Faults()
+        home, listing = source / self.annotations, Listing(source, notes=list(self.notes))
         folders = [home, *sorted(home.glob("[!.]*/")), *sorted(home.glob("[!.]*/[!.]*/"))]
-        listed = self.listed(folders, faults)
-        faults.check()
-        listing, found = Listing(source, notes=list(self.notes)), defaultdict[str, list[Path]](list)
+        listed = self.listed(folders, listing)
+        listing.check()
+        found = defaultdict[str, list[Path]](list)
         for path in videos_under(listing, source, self.follow_links):
             found[self._stem(path.name)].append(path)
         places = [(self._fold(os.path.dirname(name)), self._stem(os.path.basename(name))) for name, _, _ in listed]
@@ -95,8 +94,8 @@ class OfficialLists(Layout):
         return listing
 
     @abstractmethod
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
-        """Read the annotation files, which lie in one of some folders; faulty lines are added to `faults`."""
+    def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
+        """Read the annotation files, which lie in one of some folders; faulty lines are noted in the listing."""
 
     def _fold(self, name: str) -> str:
         """A name in one Unicode form, which copies by way of macOS change, and in one case where lists differ."""
@@ -144,7 +143,7 @@ class Ucf101(OfficialLists):
     # HandstandPushups, HandStandPushups.
     ignores_case = True
 
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+    def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
         """A path in each line, and the number of its class, which says no more."""
         names = [(f"{name}0{self.official_split}.txt",) for name in ("trainlist", "testlist")]
         listed, labels = list[Listed](), dict[str, str]()
@@ -152,7 +151,7 @@ class Ucf101(OfficialLists):
             for line, text in _lines(path):
                 match = re.fullmatch(r"([^/]+)/([^/]+?\.\w+)(?:\s+\d+)?", text, re.ASCII)
                 if match is None:
-                    faults.add(path, "no <class>/<video>.avi", line, text)
+                    listing.fault(path, "no <class>/<video>.avi", line, text)
                 else:
                     label = labels.setdefault(match[1].casefold(), match[1])
                     listed.append((f"{match[1]}/{match[2]}", label, split))
@@ -162,9 +161,9 @@ class Ucf101(OfficialLists):
 class MiniUcf(Ucf101):
     """MiniUCF: UCF101's tree and lists, of which 50 classes are taken."""
 
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
-        listed = super().listed(folders, faults)
-        faults.check()
+    def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
+        listed = super().listed(folders, listing)
+        listing.check()
         if lacking := sorted(MINIUCF - {label for _, label, _ in listed}):
             raise SourceError(f"the lists have no videos of some of MiniUCF's 50 classes: {counted(lacking)}.")
         return [(name, label, split if label in MINIUCF else "") for name, label, split in listed]
@@ -177,7 +176,7 @@ class Hmdb51(OfficialLists):
     official_split: int = 1
     train_list: str = "official"
 
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+    def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
         """One file for each class that any of the three splits names, from the first folder that has some."""
         ending = f"_test_split{self.official_split}.txt"
         # Copies made on a Mac have hidden files of the same names beside them.
@@ -186,15 +185,15 @@ class Hmdb51(OfficialLists):
         wanted = sorted({path.with_name(re.sub(r"_test_split\d\.txt$", ending, path.name)) for path in found})
         if lacking := [repr(path.name) for path in wanted if path not in found]:
             raise SourceError(f"folder '{wanted[0].parent}' lacks lists of classes: {counted(lacking)}.")
-        return [video for path in wanted for video in self._read(path, path.name.removesuffix(ending), faults)]
+        return [video for path in wanted for video in self._read(path, path.name.removesuffix(ending), listing)]
 
-    def _read(self, path: Path, label: str, faults: Faults) -> Iterator[Listed]:
+    def _read(self, path: Path, label: str, listing: Listing) -> Iterator[Listed]:
         """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
         splits = {"0": "train" if self.train_list == "all-but-test" else "", "1": "train", "2": "test"}
         for line, text in _lines(path):
             name, _, use = text.replace("\t", " ").rpartition(" ")
             if not name.strip() or "/" in name or use not in splits:
-                faults.add(path, "no <name>.avi and 0, 1 or 2", line, text)
+                listing.fault(path, "no <name>.avi and 0, 1 or 2", line, text)
             else:
                 yield f"{label}/{name.strip()}", label, splits[use]
 
@@ -204,18 +203,18 @@ class Kinetics400(OfficialLists):
 
     notes = (VALIDATION_IS_TEST,)
 
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+    def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
         names = ("train.csv", "kinetics_train.csv"), ("validate.csv", "val.csv", "kinetics_val.csv")
         listed, columns = list[Listed](), ("label", "youtube_id", "time_start", "time_end")
         for path, split in zip(_files(folders, *names), ("train", "test"), strict=True):
-            for line, row in csv_rows(path, columns, faults):
+            for line, row in csv_rows(path, columns, listing):
                 label, video, *times = (row[column] for column in columns)
                 # A spreadsheet turns an id that starts with a minus sign into #NAME?.
                 if re.fullmatch(r"[\w-]+( \d{1,6}(\.0*)?){2}", " ".join((video, *times)), re.ASCII):
                     start, end = (int(float(time)) for time in times)
                     listed.append((f"{video}_{start:06d}_{end:06d}.mp4", label, split))
                 else:
-                    faults.add(path, "no youtube_id and whole seconds", line, " ".join((video, *times)))
+                    listing.fault(path, "no youtube_id and whole seconds", line, " ".join((video, *times)))
         return listed
 
 
@@ -224,7 +223,7 @@ class SomethingSomething(OfficialLists):
 
     notes = (VALIDATION_IS_TEST,)
 
-    def listed(self, folders: Sequence[Path], faults: Faults) -> list[Listed]:
+    def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
         """The class of a video is its template without brackets."""
         names = [f"{name}.json" for name in ("labels", "train", "validation")]
         labels, *lists = _files(folders, *((f"something-something-v2-{name}", name) for name in names))
@@ -236,5 +235,5 @@ class SomethingSomething(OfficialLists):
                 if name.isdecimal() and label in classes:
                     listed.append((f"{name}.webm", label, split))
                 else:
-                    faults.add(path, "no id that is a number, with a template of the labels", position, template)
+                    listing.fault(path, "no number as id, with a template of the labels", position, template)
         return listed

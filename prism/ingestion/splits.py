@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 from prism.artifacts.kinds import STORE, kind_of
@@ -68,25 +67,20 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
 
 def _keep_files(listing: Listing, follow_links: bool) -> None:
     """Skip videos that are missing, leave the source by a link, or are a file that has another name as well."""
-    root = os.path.join(os.path.realpath(listing.root), "")
-    files, links = list[tuple[str, VideoSource]](), list[tuple[str, VideoSource]]()
-    of_folder = cache(os.path.realpath)
-    for video in listing.videos:
-        real = os.path.join(of_folder(video.path.parent), video.path.name)
-        if is_link := os.path.islink(real):
-            real = os.path.realpath(real)
+    root, first = os.path.join(os.path.realpath(listing.root), ""), dict[str, VideoSource]()
+    # Files come before links, so that of two names the link is skipped.
+    for video in sorted(listing.videos, key=lambda video: video.path.is_symlink()):
+        real, problem = os.path.realpath(video.path), ""
         if not follow_links and not real.startswith(root):
-            listing.skipped[video.relative] = LINKED_OUT
+            problem = LINKED_OUT
         elif not os.path.exists(real):
-            listing.skipped[video.relative] = "it is a link that leads nowhere." if is_link else MISSING
+            problem = "it is a link that leads nowhere." if video.path.is_symlink() else MISSING
         elif _is_pointer(real):
-            listing.skipped[video.relative] = POINTER
-        else:
-            (links if is_link else files).append((real, video))
-    first = dict[str, VideoSource]()
-    for real, video in (*files, *links):
-        if first.setdefault(real, video) is not video:
-            listing.skipped[video.relative] = f"it is the file of '{first[real].relative}' by another name."
+            problem = POINTER
+        elif first.setdefault(real, video) is not video:
+            problem = f"it is the file of '{first[real].relative}' by another name."
+        if problem:
+            listing.skipped[video.relative] = problem
     listing.videos = list(first.values())
 
 

@@ -254,7 +254,10 @@ FAULTY = "path,label,split\n" + "".join(f"{k}.mp4,{'jump' * (k % 2)},train\n" fo
             "path,label\n../a,a\n/etc/a,a\nx/../../a,a\n",
             "folder: 3 (line 2 '../a', line 3 '/etc/a', line 4 'x/../",
         ),
-        ("path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n", "no split, as other lines have: 2 (line 2, line"),
+        (
+            "path,label,split\na.mp4,a,\nb.mp4,b,\nc.mp4,c,test\n",
+            "none of train, val, validation, test: 2 (line 2",
+        ),
         ("", "has no column 'path', only nothing."),
         ("path,label,split\n", "has no videos."),
         ("path,label\n\udcff", "cannot be read: it is not UTF-8 text"),

@@ -304,7 +304,7 @@ def test_ssv2s_class_is_its_template_without_brackets(tmp_path):
 
 # Faulty lines
 
-NO_VIDEO = "no id that is a number, with a template of the labels"
+NO_VIDEO = "no number as id, with a template of the labels"
 SSV2_TRAIN_FILE = "something-something-v2-train.json"
 
 
