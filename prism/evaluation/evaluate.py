@@ -3,7 +3,6 @@
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import torch
@@ -87,91 +86,45 @@ def evaluate(
         raise ConfigError("evaluate needs either a condensed set or a store to --train on, and not both.")
     store, path = ClipStore.of(data), run.path
     with stoppable(None if path is None else STOPPED), lock(path):
-        if isinstance(train, str | Path):
-            # Opening a store reads all of its clips.
-            train = store if Path(train).absolute() == store.path.absolute() else ClipStore.of(train)
         if path is not None:
-            reads = [condensed, store.path, train and train.path]
+            reads = [condensed, store.path, getattr(train, "path", train)]
             check_output_file(path, run.overwrite or run.resume, reads)
-        if train is not None:
-            trained_on = of_store(train, store, config, path)
+        if condensed is None:
+            # Opening a store reads all of its clips.
+            source = store if train is None or train == data else ClipStore.of(train)
+            subject = subject_of_store(source, relative_to_result(source.path, path), store, config)
+        elif isinstance(condensed, CondensedSet):
+            source, subject = condensed, subject_of_set(condensed, "", store, config)
         else:
-            assert condensed is not None
-            trained_on = of_set(condensed, store, config, path)
-        leaks = trained_on.subject.warn_leaks()
+            source = CondensedSet.load(condensed)
+            subject = subject_of_set(source, relative_to_result(condensed, path), store, config)
+        leaks = subject.warn_leaks()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)
-        task = Evaluation(store, config, trained_on, run.device)
+        task = Evaluation(store, config, source, subject, run.device)
         result = task.result(label, path)
         if run.resume and path and path.exists():
-            result = _resumed(result, path, config)
-            if not _missing(result, config):
-                return result
+            found = Result.load(path)
+            check_same_run(f"result '{path}'", found.identity, result.identity)
+            result = replace(result, runs=found.runs)
+            if not task.missing(result):
+                return found
         # What does not fit is refused here, and not by every worker.
         task.passes()
         task.network()
-        seeds, every = _missing(result, config), config.epochs * config.seeds
-        done, diverged = every - config.epochs * len(seeds), list[DivergedError]()
-        with progress_bar("Evaluating", every, "epochs", enabled=run.progress, done=done) as advance:
-            # The epochs of an executor are not seen here: those of a network are counted when it is done.
-            steps = config.epochs if run.executor else 0
-            task = task if run.executor else replace(task, advance=advance)
-            with computing(run, len(seeds), workers) as executor:
-                for _, one in completed(executor, task, seeds):
-                    if isinstance(one, DivergedError):
-                        diverged.append(one)
-                        continue
-                    # Networks that are trained side by side end in any order.
-                    runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
-                    result = replace(result, runs=runs, provenance=provenance())
-                    if path is not None:
-                        result.save(path)
-                    lead = result.metrics[0]
-                    advance(steps, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
-    if diverged:
-        raise diverged[0]
-    return result
+        return task.complete(result, run, workers)
 
 
-RENDERING = Lock()
-"""Networks that begin together would each render a copy of their own."""
-
-
-class TrainingData:
-    """Clips of a condensed set, or training clips of a store: all, or `train_vpc` of each class, drawn by seed."""
-
-    def __init__(self, source: CondensedSet | ClipStore, subject: Subject, train_vpc: int = 0) -> None:
-        self.source, self.subject, self.train_vpc = source, subject, train_vpc
-        self._rendered: Clips | None = None
-
-    def clips(self, seed: int) -> Clips | Draw:
-        """The clips for the network of a seed; of a set that is random they are drawn anew in every epoch."""
-        if isinstance(self.source, ClipStore):
-            every = self.source.clips("train")
-            if not self.train_vpc:
-                return every
-            return every.subset(self.source.sample(self.train_vpc, generator(seed, "subset")))
-        if self.source.is_random:
-            return self.source.clips
-        with RENDERING:
-            if self._rendered is None:
-                self._rendered = self.source.clips()
-            return self._rendered
-
-
-def of_set(
-    given: CondensedSet | str | Path, store: ClipStore, config: EvaluateConfig, output: Path | None
-) -> TrainingData:
-    """A condensed set, or its file, for a result at `output`; refused where it does not fit the store."""
-    condensed = given if isinstance(given, CondensedSet) else CondensedSet.load(given)
+def subject_of_set(condensed: CondensedSet, path: str, store: ClipStore, config: EvaluateConfig) -> Subject:
+    """A condensed set as a result records it; refused where it does not fit the store that scores."""
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
         raise ConfigError(
             "evaluate.train_vpc needs a store to --train on; a condensed set is trained on as a whole."
         )
     made_by, made_from = condensed.source.get("config"), condensed.source.get("store")
-    subject = Subject(
+    return Subject(
         kind="condensed",
-        path="" if isinstance(given, CondensedSet) else relative_to_result(given, output),
+        path=path,
         method=str(condensed.source.get("method", "unknown")),
         num_videos=len(condensed),
         num_keyframes=condensed.num_keyframes,
@@ -184,25 +137,23 @@ def of_set(
         made_from=made_from if isinstance(made_from, str) and made_from != store.fingerprint else "",
         videos=replace(condensed, source={}).fingerprint,
     )
-    return TrainingData(condensed, subject)
 
 
-def of_store(source: ClipStore, store: ClipStore, config: EvaluateConfig, output: Path | None) -> TrainingData:
-    """The training clips of a store, for a result at `output`; refused where they do not fit the scored store."""
+def subject_of_store(source: ClipStore, path: str, store: ClipStore, config: EvaluateConfig) -> Subject:
+    """Training clips of a store as a result records them; refused where they do not fit the store that scores."""
     _check_same_shape(source, store, "the store to train on")
     source.require_vpc(max(1, config.train_vpc), "evaluate.train_vpc")
     counts = source.counts("train")
     num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
     num_bytes = num_clips * source.clip_bytes
-    is_own = source.fingerprint == store.fingerprint
     # After another cut of the splits a video keeps its class, path and length.
     trained, scored = (
         {(one.label, one.path, one.video_frames) for one in map(some.sources.__getitem__, some.positions(split))}
         for some, split in ((source, "train"), (store, config.split))
     )
-    subject = Subject(
+    return Subject(
         kind="store",
-        path=relative_to_result(source.path, output),
+        path=path,
         method="subset" if config.train_vpc else "full",
         num_videos=num_clips,
         num_keyframes=num_clips * source.num_frames,
@@ -211,9 +162,8 @@ def of_store(source: ClipStore, store: ClipStore, config: EvaluateConfig, output
         config={},
         fingerprint=source.fingerprint,
         stored_clips=num_clips,
-        shared_videos=0 if is_own else len(trained & scored),
+        shared_videos=0 if source.fingerprint == store.fingerprint else len(trained & scored),
     )
-    return TrainingData(source, subject, config.train_vpc)
 
 
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:
@@ -236,11 +186,12 @@ def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Training of the network of a seed on the clips of `data`, and its scoring, here or on an executor."""
+    """Training of the network of a seed on a set, or on training clips of a store, and its scoring by `store`."""
 
     store: ClipStore
     config: EvaluateConfig
-    data: TrainingData
+    source: CondensedSet | ClipStore | Clips | Draw
+    subject: Subject
     device: str = "auto"
     advance: Advance = no_progress
 
@@ -274,7 +225,7 @@ class Evaluation:
                 loss, right = self.train_and_score(network, seed)
             except DivergedError as error:
                 return error  # The other networks are worth having all the same.
-        for store in (self.store, self.data.source):
+        for store in (self.store, self.source):
             if isinstance(store, ClipStore):
                 store.check_unchanged()
         scores = {metric: float(found.double().mean()) for metric, found in right.items()}
@@ -290,11 +241,11 @@ class Evaluation:
         """The mean training loss of the last epoch, and for each metric (N,) whether it counts a clip as right."""
         store, config, passes = self.store, self.config, self.passes()
         normalisation = BatchStandardisation() if self.is_wang2024 else store.normalisation
-        clips, flip, schedule = self.data.clips(seed), self.training_flip(seed), config.schedule
+        clips, flip, schedule = self.training_clips(seed), self.training_flip(seed), config.schedule
         loss = train(network, clips, normalisation, schedule, seed=seed, flip=flip, advance=self.advance)
         # In batches no larger than those of training, so that scoring takes no more memory; but where a batch is
         # standardised, its size is part of the protocol.
-        size = TEST_BATCH if self.is_wang2024 else min(config.batch_size, self.data.subject.num_videos)
+        size = TEST_BATCH if self.is_wang2024 else min(config.batch_size, self.subject.num_videos)
         flips = generator(seed, "test flip") if self.is_wang2024 and store.flip else None
         outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
         check_outputs(outputs, seed, schedule)
@@ -302,9 +253,23 @@ class Evaluation:
         metrics = metrics_of(len(store.classes))
         return loss, {metric: guessed_right(outputs, labels, GUESSES[metric]) for metric in metrics}
 
+    def rendered(self) -> ClipStore | Clips | Draw:
+        """The store to train on, or the clips of a set; those of a random set are drawn anew in every epoch."""
+        if isinstance(self.source, CondensedSet):
+            return self.source.clips if self.source.is_random else self.source.clips()
+        return self.source
+
+    def training_clips(self, seed: int) -> Clips | Draw:
+        """The clips for the network of a seed."""
+        source, vpc = self.rendered(), self.config.train_vpc
+        if not isinstance(source, ClipStore):
+            return source
+        clips = source.clips("train")
+        return clips.subset(source.sample(vpc, generator(seed, "subset"))) if vpc else clips
+
     def training_flip(self, seed: int) -> bool | Tensor:
         """Training clips that are mirrored, as `prism.networks.training.train` takes it."""
-        when, subject = self.config.flip, self.data.subject
+        when, subject = self.config.flip, self.subject
         if when == "protocol":
             of_earlier_work = "never" if subject.kind == "condensed" else "once"
             when = of_earlier_work if self.is_wang2024 else "always"
@@ -312,9 +277,39 @@ class Evaluation:
             return torch.rand(subject.num_videos, generator=generator(seed, "fixed flip")) < 0.5
         return when == "always" and self.store.flip
 
+    def missing(self, result: Result) -> list[int]:
+        """Seeds of the networks that a result lacks."""
+        first, done = self.config.seed, {one.seed for one in result.runs}
+        return [seed for seed in range(first, first + self.config.seeds) if seed not in done]
+
+    def complete(self, result: Result, run: Run, workers: int | None) -> Result:
+        """The result with the networks that it lacks, saved after each; a DivergedError comes after all others."""
+        seeds, epochs, diverged = self.missing(result), self.config.epochs, list[DivergedError]()
+        total, done = epochs * self.config.seeds, epochs * (self.config.seeds - len(seeds))
+        with progress_bar("Evaluating", total, "epochs", enabled=run.progress, done=done) as advance:
+            # The epochs of an executor are not seen here: those of a network are counted when it is done.
+            steps = epochs if run.executor else 0
+            # Networks side by side share the rendered clips. An executor is sent the set, which is smaller.
+            task = self if run.executor else replace(self, source=self.rendered(), advance=advance)
+            with computing(run, len(seeds), workers) as executor:
+                for _, one in completed(executor, task, seeds):
+                    if isinstance(one, DivergedError):
+                        diverged.append(one)
+                        continue
+                    # Networks that are trained side by side end in any order.
+                    runs = tuple(sorted([*result.runs, one], key=lambda one: one.seed))
+                    result = replace(result, runs=runs, provenance=provenance())
+                    if run.path is not None:
+                        result.save(run.path)
+                    lead = result.metrics[0]
+                    advance(steps, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
+        if diverged:
+            raise diverged[0]
+        return result
+
     def result(self, label: str | None, output: Path | None) -> Result:
         """The result before the first network."""
-        store, subject, recordings = self.store, self.data.subject, self.recordings
+        store, subject, recordings = self.store, self.subject, self.recordings
         split = "test-random" if self.is_wang2024 else self.config.split
         data = Data(
             path=relative_to_result(store.path, output),
@@ -329,24 +324,3 @@ class Evaluation:
         )
         name, config = as_text(label or subject.method), as_dict(self.config)
         return Result(name, TASK, self.config.protocol, subject, data, config, (), provenance(), output)
-
-
-def _missing(result: Result, config: EvaluateConfig) -> list[int]:
-    done = {one.seed for one in result.runs}
-    return [seed for seed in range(config.seed, config.seed + config.seeds) if seed not in done]
-
-
-def _resumed(result: Result, path: Path, config: EvaluateConfig) -> Result:
-    """Result with the runs of its file; a complete file takes the paths of this command, if things were moved."""
-    found = Result.load(path)
-    check_same_run(f"result '{path}'", found.identity, result.identity)
-    grown = replace(result, runs=found.runs)
-    if _missing(grown, config):
-        return grown
-    subject = replace(found.subject, path=result.subject.path or found.subject.path)
-    # Where it was stopped when more networks were requested, that was given up.
-    asked = result.config if found.num_missing else found.config
-    whole = replace(found, config=asked, subject=subject, data=replace(found.data, path=result.data.path))
-    if whole != found:
-        whole.save(path)
-    return whole
