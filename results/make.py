@@ -84,6 +84,8 @@ ROWS = {
 }
 """Name of a row, and the command that makes its sets, in which HERDING is the set of that row; or the epochs for
 which networks are trained on all clips."""
+MODELS = {"": "ConvNet3D", "-cnn-gru": "CNN+GRU", "-cnn-lstm": "CNN+LSTM"}
+"""Networks that score sets, by what the folders of their results add to the court."""
 CORESETS = ("random", "herding", "k-center")
 MAIN = (
     *CORESETS,
@@ -233,7 +235,30 @@ def as_others_count(court: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-TABLES = {"": main_table, " ablations": ablations, " measures": as_others_count}
+def by_network(court: str) -> str:
+    """Scores of a court's sets by networks of every kind, and the leads of the default by each."""
+    every = {
+        name: {row: found for row in ROWS if (found := results_of(court + folder, row))}
+        for folder, name in MODELS.items()
+    }
+    every = {name: found for name, found in every.items() if "two-quarter" in found}
+    lines = [f"| one video of each class | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
+    for row in [row for row in MAIN if sum(row in found for found in every.values()) > 1]:
+        cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
+        lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
+    leads = {
+        (other, name): lead(found["two-quarter"], found[other])
+        for other in ("random", "published")
+        for name, found in every.items()
+    }
+    marks = dict(zip(leads, certain([*leads.values()]), strict=True))
+    for other in ("random", "published"):
+        said = [f"{name} {leads[other, name]}{' *' * marks[other, name]}" for name in every]
+        lines += ["", f"The default over {ROWS[other][0]}: {', '.join(said)}."]
+    return "\n".join([*lines, "", f"\\* at 5 % for all {len(leads)} leads (Holm).", ""])
+
+
+TABLES = {"": main_table, " ablations": ablations, " measures": as_others_count, " networks": by_network}
 """Tables by what their comments add to the court."""
 
 
