@@ -82,7 +82,7 @@ class Field:
     def problem(self, value: Any) -> str | None:
         """The requirement that a value breaks, in words that follow `it must be`, or None."""
         if self.parts and isinstance(value, str):
-            return None if self.parts.is_name(value) else self.range
+            return None if self.parts.match(value) else self.range
         if self.parts and not isinstance(value, int | float | list | dict | tuple | None):
             self.parts.check(getattr(value, "func", value))
             return None
@@ -172,19 +172,19 @@ def as_dict(config: Options) -> dict[str, Any]:
     }
 
 
-def as_arguments(options: Mapping[str, Any]) -> list[str]:
-    """Options as a command line gives them: `--vpc 5 --no-fully-learnable`."""
-    given: list[str] = []
-    for key, value in options.items():
-        name = key.replace("_", "-")
-        given += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
-    return given
-
-
 def chosen(config: Options) -> dict[str, Any]:
     """The options that differ from their defaults, as files record them."""
     defaults = as_dict(type(config)())
     return {key: value for key, value in as_dict(config).items() if value != defaults.get(key)}
+
+
+def as_arguments(config: Options) -> list[str]:
+    """The chosen options as a command line gives them: `--vpc 5 --no-fully-learnable`."""
+    given: list[str] = []
+    for key, value in chosen(config).items():
+        name = key.replace("_", "-")
+        given += [f"--{'' if value else 'no-'}{name}"] if isinstance(value, bool) else [f"--{name}", str(value)]
+    return given
 
 
 def as_path(given: Any, what: str) -> Path:

@@ -28,29 +28,25 @@ class Parts:
     Attributes:
         kind: its noun in sentences, as `insertion rule`.
         registry: for each short name the place of the part, as `module:Name`.
-        required: methods that every part of the kind has.
-        are_classes: whether a part stays a class, of which its verb makes objects, as a network does.
+        method: the method that every part of the kind has; empty for a class of which others make objects, as a
+            network.
     """
 
     kind: str
     registry: Mapping[str, str]
-    required: tuple[str, ...] = ()
-    are_classes: bool = False
+    method: str = ""
 
     @property
     def promise(self) -> str:
         """The names that are allowed, in words."""
         return f"one of {', '.join(self.registry)}, or a part of your own as module:Name"
 
-    def is_name(self, value: object) -> bool:
-        """Whether a text could name a part; nothing is imported."""
-        return isinstance(value, str) and self._match(value) is not None
-
     def is_builtin(self, value: Any) -> bool:
         """Whether a part is one with a short name; the code of a custom one may change under one name."""
         return self.name_of(value) in self.registry
 
-    def _match(self, name: str) -> re.Match[str] | None:
+    def match(self, name: str) -> re.Match[str] | None:
+        """Module, name and options of a text that could name a part, or None; nothing is imported."""
         short, bracket, options = name.partition("(")
         return NAME.fullmatch(self.registry.get(short, short) + bracket + options)
 
@@ -60,7 +56,7 @@ class Parts:
             return value.func, self.options_of(value)
         if not isinstance(value, str):
             return value, {}
-        if (match := self._match(value)) is None:
+        if (match := self.match(value)) is None:
             raise ConfigError(f"{self.kind} = {value!r}, but it must be {self.promise}.")
         given = self.options_of(value)
         try:
@@ -69,35 +65,32 @@ class Parts:
             # The code of a custom module runs here, and may raise anything.
             kind = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
             raise ConfigError(f"the {self.kind} '{value}' cannot be imported: {kind}{error}.") from error
-        if not self.are_classes:
+        if self.method:
             self.check(part)
         return part, given
 
     def make(self, value: Any, options: object = None) -> Any:
         """The part that a value stands for; a class also gets the options of the verb that its parameters name."""
         part, given = self.resolve(value)
-        if isinstance(part, type):
-            known = _parameters(part).keys() - given.keys()
-            shared = {key: item for key, item in getattr(options, "__dict__", {}).items() if key in known}
-            try:
-                part = part(**shared, **given)
-            except Exception as error:
-                raise self.unmade(value, error) from error
-        elif given:
-            raise ConfigError(f"the {self.kind} '{self.name_of(value)}' takes no options, as it is not a class.")
-        self.check(part)
-        return part
+        if not isinstance(part, type):
+            if given:
+                raise ConfigError(f"the {self.kind} '{self.name_of(value)}' takes no options: it is not a class.")
+            return part
+        known = _parameters(part).keys() - given.keys()
+        shared = {key: item for key, item in getattr(options, "__dict__", {}).items() if key in known}
+        try:
+            return part(**shared, **given)
+        except Exception as error:
+            raise self.unmade(value, error) from error
 
     def check(self, part: Any) -> None:
         """Refuse an object, or a class, that cannot be a part of this kind."""
-        if self.are_classes and not isinstance(part, type):
+        if not self.method and not isinstance(part, type):
             wrong = type(part).__name__
             raise ConfigError(f"the {self.kind} must be a class, or a functools.partial of one, not a {wrong}.")
-        for name in () if self.are_classes else self.required:
-            if not callable(getattr(part, name, None)):
-                raise ConfigError(
-                    f"the {self.kind} '{_home(part)}' has no {name}(…). See docs/extending.md or docs/api.md."
-                )
+        if self.method and not callable(getattr(part, self.method, None)):
+            wrong = f"the {self.kind} '{_home(part)}' has no {self.method}(…)"
+            raise ConfigError(f"{wrong}. See docs/extending.md or docs/api.md.")
 
     def unmade(self, value: Any, error: Exception) -> PrismError:
         """The sentence for an error of a constructor."""
@@ -114,7 +107,7 @@ class Parts:
     def options_of(self, value: Any) -> dict[str, Any]:
         """The options that a value brings: those in its name, or the parameters of its class that it keeps."""
         if isinstance(value, str):
-            match = self._match(value)
+            match = self.match(value)
             return _literals(match[3], value) if match and match[3] else {}
         if isinstance(value, functools.partial):
             return dict(zip(_parameters(value.func), value.args, strict=False)) | value.keywords
@@ -126,7 +119,7 @@ class Parts:
         """The name under which a part is recorded: a short one, or `module:Name` with its options."""
         options = self.options_of(value)
         if isinstance(value, str):
-            if (match := self._match(value)) is None:
+            if (match := self.match(value)) is None:
                 return value
             home = f"{match[1]}:{match[2]}"
         else:

@@ -67,7 +67,7 @@ class Without:
 
 INSTANCE = Theirs(threshold=3.0)
 HERE = __name__
-RULES = Parts("rule", {"ours": f"{HERE}:Ours", "strict": f"{HERE}:Theirs(threshold=9.0)"}, required=("propose",))
+RULES = Parts("rule", {"ours": f"{HERE}:Ours", "strict": f"{HERE}:Theirs(threshold=9.0)"}, method="propose")
 
 
 def function() -> None:
@@ -204,7 +204,7 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
             "the rule 'torch.nn.modules.linear:Linear' has no propose(…). See docs/extending.md or docs/api.md.",
         ),
         (function, f"the rule '{HERE}:function' has no propose(…). See docs/extending.md or docs/api.md."),
-        (f"{HERE}:INSTANCE(threshold=1)", "takes no options, as it is not a class."),
+        (f"{HERE}:INSTANCE(threshold=1)", "takes no options: it is not a class."),
     ],
 )
 def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):

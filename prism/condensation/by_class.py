@@ -25,13 +25,12 @@ from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
 from prism.errors import BusyError, ConfigError, OutputError
-from prism.machine.executors import completed
+from prism.machine.executors import completed, stoppable
 from prism.machine.files import discard, lock, write_atomically
 from prism.machine.progress import progress_bar
 from prism.machine.provenance import check_same_run
 from prism.machine.run import Run
 from prism.machine.text_io import canonical_json, parse_json, read_text
-from prism.machine.threads import stoppable
 
 PAUSE_SECONDS = 0.5
 MOST_SHARES = 16

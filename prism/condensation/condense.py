@@ -7,6 +7,7 @@ from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import torch
@@ -25,11 +26,11 @@ from prism.condensation.videos import suggest_lower_lr
 from prism.config import chosen
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, explained, give_back_freed_memory, pick_device
+from prism.machine.executors import stop_signal
 from prism.machine.files import lock
 from prism.machine.progress import note, progress_bar
 from prism.machine.provenance import check_same_run, versions
 from prism.machine.run import Run, split_options
-from prism.machine.threads import Stopped, stop_signal
 
 LOW_ALIGNMENT, GOOD_ALIGNMENT, LARGE_ALIGNMENT = 0.3, 0.7, 2.0
 """Of 1, where the videos differ between classes as far as the real clips, and the same way."""
@@ -127,7 +128,7 @@ def iterate(
     """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone."""
     shown = dict[str, str]()
     bar = progress_bar("Condensing", run.num_iterations, "it", enabled=progress, done=run.iteration)
-    with stop_signal() if recorder else nullcontext(Stopped()) as stopped, bar as advance:
+    with stop_signal() if recorder else nullcontext(Event()) as stopped, bar as advance:
         while run.iteration < run.num_iterations:
             if held_out is not None and run.iteration % SCORED_EVERY == 0:
                 score = held_out.score(run.render())
@@ -140,7 +141,7 @@ def iterate(
                 recorder.record(step)
             advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
             if recorder is not None:
-                recorder.checkpoint_if_due(stop=stopped.signal is not None)
+                recorder.checkpoint_if_due(stop=stopped.is_set())
 
 
 def check_finite(setup: Setup, run: Condensation, step: Step) -> None:

@@ -16,7 +16,7 @@ METHODS = Parts(
         "dm": "prism.condensation.videos:WholeClips",
         "static-dynamic": "prism.condensation.static_dynamic:StaticDynamic",
     },
-    required=("start",),
+    method="start",
 )
 OBJECTIVES = Parts(
     "objective",
@@ -24,7 +24,7 @@ OBJECTIVES = Parts(
         "distribution": "prism.condensation.objectives:DistributionMatching",
         "cross-entropy": "prism.condensation.objectives:CrossEntropy",
     },
-    required=("match",),
+    method="match",
 )
 RULES = Parts(
     "insertion rule",
@@ -34,7 +34,7 @@ RULES = Parts(
         "random": "prism.condensation.rules:RandomPositions",
         "l2": "prism.condensation.rules:L2Distance",
     },
-    required=("propose",),
+    method="propose",
 )
 
 

@@ -28,11 +28,10 @@ from prism.condensation.videos import Method, Trainable, Videos, check_storable
 from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
-from prism.machine.executors import completed
+from prism.machine.executors import completed, computing, stoppable
 from prism.machine.progress import Advance, no_progress, note, progress_bar
 from prism.machine.randomness import generator
 from prism.machine.run import Run
-from prism.machine.threads import computing, stoppable
 from prism.networks.build import allocate, build_for
 from prism.networks.feed import Feed
 from prism.networks.network import Network, check_output

@@ -26,14 +26,13 @@ from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
 from prism.evaluation.options import EvaluateConfig
 from prism.machine.devices import deterministic, pick_device
-from prism.machine.executors import completed
+from prism.machine.executors import completed, computing, end_where_stopped, stoppable
 from prism.machine.files import check_output_file, lock
 from prism.machine.progress import Advance, no_progress, note, progress_bar
 from prism.machine.provenance import check_same_run, provenance
 from prism.machine.randomness import generator
 from prism.machine.run import Run, split_options
 from prism.machine.text_io import as_text
-from prism.machine.threads import computing, end_where_stopped, stoppable
 from prism.networks.build import allocate, build_for
 from prism.networks.network import Network
 from prism.networks.training import Draw, check_outputs, guessed_right, outputs_of, train, within_memory
@@ -220,7 +219,7 @@ class Evaluation:
         started, device = time.monotonic(), pick_device(self.device)
         with deterministic(device), within_memory():
             network = allocate(self.network(), device)
-            end_where_stopped(network, "stopped.")
+            end_where_stopped(network)
             try:
                 loss, right = self.train_and_score(network, seed)
             except DivergedError as error:

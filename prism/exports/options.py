@@ -14,7 +14,7 @@ FORMATS = Parts(
         "tensors": "prism.exports.videos:Tensors",
         "gif": "prism.exports.videos:Gif",
     },
-    required=("write",),
+    method="write",
 )
 
 

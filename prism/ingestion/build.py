@@ -38,6 +38,7 @@ from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.working import WorkingFolder
+from prism.machine.executors import stoppable
 from prism.machine.files import (
     check_output_folder,
     lock,
@@ -49,7 +50,6 @@ from prism.machine.files import (
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
-from prism.machine.threads import stoppable
 
 Done = list[tuple[VideoSource, Outcome]]
 

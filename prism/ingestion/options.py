@@ -18,7 +18,7 @@ LAYOUTS = Parts(
         "kinetics400": "prism.ingestion.official:Kinetics400",
         "ssv2": "prism.ingestion.official:SomethingSomething",
     },
-    required=("videos_of",),
+    method="videos_of",
 )
 
 

@@ -1,24 +1,30 @@
-"""Computation of independent items, in this process or by an executor.
+"""Computation of independent items, in this process, its threads or by an executor, and the signals that stop it.
 
 An executor is any `concurrent.futures.Executor`, whose threads, processes or machines see the same files. The
 function that it calls must be one that can be pickled.
 """
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, as_completed
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from prism.errors import ConfigError, EngineError
+from prism.errors import ConfigError, EngineError, Interrupted
+from prism.machine.devices import deterministic, pick_device
 from prism.machine.provenance import versions
+from prism.machine.run import Run
 from prism.machine.text_io import first_difference
+
+if TYPE_CHECKING:
+    import torch
 
 Item = TypeVar("Item")
 Found = TypeVar("Found")
-AGAIN = "Run the same command again to go on."
 
 
 def completed(
@@ -41,7 +47,7 @@ def completed(
         # An error of Dask, by name, because Dask need not be installed.
         if isinstance(error, BrokenExecutor | CancelledError) or type(error).__name__ == "KilledWorker":
             lost = f"the executor lost what it was to compute ({type(error).__name__})"
-            raise EngineError(f"{lost}. {AGAIN}") from None
+            raise EngineError(f"{lost}. Run the same command again to go on.") from None
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, ModuleNotFoundError):
             cause = cause.__cause__
@@ -90,3 +96,95 @@ def opened(address: str | None) -> Iterator[Executor | None]:
         raise EngineError(f"no Dask scheduler answers at '{address}': {error or type(error).__name__}.") from None
     with client:
         yield client.get_executor()
+
+
+@contextmanager
+def stop_signal() -> Iterator[threading.Event]:
+    """Turn Ctrl-C and SIGTERM into an event that a loop looks at between two iterations.
+
+    A second Ctrl-C stops at once. Outside the main thread signals are left alone.
+    """
+    stopped = threading.Event()
+
+    def stop(number: int, frame: object) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def stoppable(said: str | None) -> Iterator[None]:
+    """End a block at once on Ctrl-C (in `prism` also on SIGTERM) with an Interrupted that has this sentence."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if said is None:
+            raise
+        raise Interrupted(said) from None
+
+
+_HERE = threading.local()
+"""`stopped`, an event, in the threads of `computing`."""
+
+
+@contextmanager
+def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Executor | None]:
+    """The executor of a run for `num` networks, or threads of this process; None where one thread computes them.
+
+    A GPU is busy with one network. A CPU is not, since each of them computes in one thread: without a number of
+    `workers` as many are computed side by side as keep all cores busy. PyTorch releases Python's lock while it
+    computes, so threads are about as fast as processes, and they share the clips. All of them end with the first
+    error, or with Ctrl-C.
+    """
+    import torch
+
+    # An executor may have the device that this machine has not.
+    if run.executor is not None or (device := pick_device(run.device)).type != "cpu":
+        yield run.executor
+        return
+    num = min(workers or workers_for(num, torch.get_num_threads()), num)
+    if num == 1:
+        yield None
+        return
+    stopped = threading.Event()
+    # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
+    # What computes sets it as well; it finds one, and so puts back one while others still compute.
+    with (
+        deterministic(device),
+        ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped)) as threads,
+    ):
+        try:
+            yield threads
+        except BaseException:
+            # Before the threads are waited for: Ctrl-C must not wait for the ends of their work.
+            stopped.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def workers_for(num_networks: int, num_threads: int) -> int:
+    """Networks to train side by side: in rounds of equal size (three on two cores are one); no core idles."""
+    rounds = max(1, num_networks // num_threads)
+    return -(-num_networks // rounds)
+
+
+def end_where_stopped(network: "torch.nn.Module") -> None:
+    """Let a network raise Interrupted before its next layer once the thread of `computing` is stopped."""
+    stopped: threading.Event | None = getattr(_HERE, "stopped", None)
+
+    def go_on(*_: object) -> None:
+        if stopped and stopped.is_set():
+            raise Interrupted("stopped.")
+
+    for module in network.modules():
+        module.register_forward_pre_hook(go_on)

@@ -12,7 +12,6 @@ NETWORKS = Parts(
         "cnn-lstm": "prism.networks.recurrent:CnnLstm",
         "r2plus1d-18": "prism.networks.residual:R2Plus1D18",
     },
-    are_classes=True,
 )
 
 

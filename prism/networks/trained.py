@@ -10,9 +10,9 @@ from prism.artifacts.cache import CacheFile
 from prism.artifacts.store import ClipStore
 from prism.errors import DivergedError
 from prism.machine.devices import deterministic
+from prism.machine.executors import end_where_stopped
 from prism.machine.progress import Advance, no_progress
 from prism.machine.randomness import derive_seed
-from prism.machine.threads import end_where_stopped
 from prism.networks.build import Model, allocate, build_for
 from prism.networks.initial import set_values, values_of
 from prism.networks.network import Network
@@ -50,7 +50,7 @@ def trained_network(
         DivergedError: ten networks have died.
     """
     network, clips = allocate(build_for(store, model, "meta", width=width), device), store.clips("train")
-    end_where_stopped(network, "stopped.")
+    end_where_stopped(network)
 
     def compute() -> Tensor:
         with deterministic(device), within_memory():

@@ -9,7 +9,7 @@ from typing import Any
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.options import CondenseConfig
-from prism.config import as_arguments, chosen, with_options
+from prism.config import as_arguments, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.recipes import read_recipe
@@ -31,8 +31,8 @@ class SetStep:
     @property
     def command(self) -> str:
         """The command line of the step."""
-        given = as_arguments(chosen(self.config))
-        return shlex.join(["prism", self.config.section, str(self.store.path), "-o", str(self.path), *given])
+        places = [str(self.store.path), "-o", str(self.path)]
+        return shlex.join(["prism", self.config.section, *places, *as_arguments(self.config)])
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ScoreStep:
         """The command line of the step."""
         what = [str(self.made.path)] if self.made else ["--train", str(self.store.path)]
         places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label]
-        return shlex.join(["prism", "evaluate", *what, *places, *as_arguments(chosen(self.config))])
+        return shlex.join(["prism", "evaluate", *what, *places, *as_arguments(self.config)])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ SELECTIONS = Parts(
         "herding": "prism.selection.methods:Herding",
         "k-center": "prism.selection.methods:KCenter",
     },
-    required=("choose",),
+    method="choose",
 )
 
 

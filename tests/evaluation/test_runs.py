@@ -11,7 +11,7 @@ from settings import threads, without_seconds
 from prism.artifacts.results import Result
 from prism.errors import Interrupted
 from prism.evaluation.evaluate import evaluate
-from prism.machine.threads import workers_for
+from prism.machine.executors import workers_for
 from prism.selection.select import select
 
 TINY = {"width": 8, "epochs": 2, "seeds": 3, "device": "cpu"}

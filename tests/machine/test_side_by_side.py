@@ -5,18 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from settings import CPU
 from torch import nn
 
-from prism.machine.executors import completed
+from prism.machine.executors import completed, computing, end_where_stopped
 from prism.machine.run import Run
-from prism.machine.threads import computing, end_where_stopped, side_by_side
 
 
 def endless(begun: threading.Event) -> None:
     """A network that computes until its thread is stopped."""
     network = nn.Identity()
-    end_where_stopped(network, "stopped.")
+    end_where_stopped(network)
     while True:
         network(torch.zeros(()))
         begun.set()
@@ -31,7 +29,7 @@ def test_an_error_in_one_network_ends_the_others_at_their_next_layer():
         begun.wait(60)
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError), side_by_side(2, CPU) as threads:
+    with pytest.raises(ZeroDivisionError), computing(Run(device="cpu"), 2, 2) as threads:
         list(completed(threads, compute, range(2)))
 
 
