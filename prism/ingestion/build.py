@@ -39,14 +39,7 @@ from prism.ingestion.pool import Task, decode_all
 from prism.ingestion.splits import list_videos, split_videos
 from prism.ingestion.working import WorkingFolder
 from prism.machine.executors import stoppable
-from prism.machine.files import (
-    check_output_folder,
-    lock,
-    partial_path,
-    replace_folder,
-    write_synced,
-    writing,
-)
+from prism.machine.files import check_output_folder, lock, partial_path, replace_folder, write_synced, writing
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
@@ -154,10 +147,10 @@ class Plan:
         """The videos that are left to decode."""
         # Without the options of the layout, which may be a part that no decoding process knows.
         config = replace(self.config, layout="auto", annotations="", official_split=1, train_list="official")
-        left = [(n, video) for n, video in enumerate(self.videos) if n not in done]
         return [
-            Task(n, str(v.path.absolute()), v.relative, v.split, str(slots), self.offsets[n], config)
-            for n, v in left
+            Task(n, str(video.path.absolute()), video.relative, video.split, str(slots), self.offsets[n], config)
+            for n, video in enumerate(self.videos)
+            if n not in done
         ]
 
 
@@ -240,10 +233,10 @@ def _check_classes(done: Done, folder: WorkingFolder) -> None:
     for (split, label), videos in of_class.items():
         if any(outcome.windows for _, outcome in videos):
             continue
-        lost = (
-            f"class '{label}' has no usable {adjectives[split]} video: all {len(videos)} were skipped, the first"
+        sentence = (
+            f"class '{label}' has no usable {adjectives[split]} video: all {len(videos)} were skipped, the first "
+            f"('{videos[0][0].relative}') because {videos[0][1].reason}"
         )
-        sentence = f"{lost} ('{videos[0][0].relative}') because {videos[0][1].reason}"
         if split == "train":
             folder.remove()
             raise SourceError(sentence)
@@ -302,9 +295,7 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
     is_whole = [start for start, _ in clips] == list(range(0, plan.offsets[-1], clip_bytes))
     with folder.slots.open("rb") as slots, nullcontext() if is_whole else frames_path.open("wb") as frames:
         for start, source in clips:
-            # Only what follows a hole, or stands behind its video's other clips, needs a seek.
-            if slots.tell() != start:
-                slots.seek(start)
+            slots.seek(start)
             data = slots.read(clip_bytes)
             digest.update(data)
             if source.split == "train":

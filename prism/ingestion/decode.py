@@ -93,11 +93,10 @@ def read_clips(
         VideoError: the video cannot be used; the reason is its message.
     """
     with ExitStack() as stack:
-        video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size, stack)
+        video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size, whole, stack)
         # Packets are a guess at the number of frames, and right for nearly every video: then one reading suffices.
         guess = video.num_frames
-        scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read_in_order(())
-        is_sought = len(video.times) >= LONG_VIDEO and not whole
+        scan = _Scan(guess, [range(guess)]) if guess > 1 else video.read(())
         for _ in range(4):
             if scan.video_frames < 2:
                 one = "there is only one frame, which cannot show a motion."
@@ -113,10 +112,8 @@ def read_clips(
                 pixels = [
                     np.stack([_as_shown(scan.frames[index], video.matrix) for index in clip]) for clip in clips
                 ]
-                return Outcome(tuple(windows), scan.video_frames, "", scan.damage, is_sought), pixels
-            found = video.read_by_time(wanted) if is_sought and isinstance(video, _Video) else None
-            is_sought = found is not None
-            scan = video.read_in_order(wanted) if found is None else _Scan(guess, scan.runs, found)
+                return Outcome(tuple(windows), scan.video_frames, "", scan.damage, scan.is_sought), pixels
+            scan = video.read(wanted)
     raise VideoError("its frames change from one reading to the next.")
 
 
@@ -128,6 +125,7 @@ class _Scan:
     runs: list[range]
     frames: Frames = field(default_factory=dict)
     damage: str = ""
+    is_sought: bool = False
 
 
 class _Video:
@@ -135,12 +133,12 @@ class _Video:
 
     Attributes:
         num_frames: packets that show a frame.
-        times: the sorted time stamps of all frames, where these can be trusted, else empty.
+        times: the sorted time stamps of all frames, where it is to be sought and these can be trusted; else empty.
         rate: frames per second, if they are known.
-        cut: says that the file ends early, if it does.
+        cut: message of a file that ends early; else empty.
     """
 
-    def __init__(self, path: Path, size: int, stack: ExitStack) -> None:
+    def __init__(self, path: Path, size: int, whole: bool, stack: ExitStack) -> None:
         self.path, self.size, self.stack = path, size, stack
         self.converter = VideoReformatter()
         if not path.is_file():
@@ -167,7 +165,8 @@ class _Video:
         # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
         steps = [later - earlier for earlier, later in pairwise(times)] if codec.name == "h264" else [1]
         may_mix = 2 * max(steps, default=0) > 3 * min(steps, default=0)
-        self.times = times if is_stamped and not (is_invented or may_mix) else []
+        is_long = len(times) >= LONG_VIDEO and not whole
+        self.times = times if is_long and is_stamped and not (is_invented or may_mix) else []
 
     def _survey(self, container: InputContainer) -> tuple[list[tuple[int | None, int | None]], float, bool]:
         """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
@@ -204,7 +203,13 @@ class _Video:
                         return _matrix(frame)
         return []
 
-    def read_by_time(self, wanted: Collection[int]) -> Frames | None:
+    def read(self, wanted: Collection[int]) -> _Scan:
+        if self.times and (found := self._read_by_time(wanted)) is not None:
+            return _Scan(self.num_frames, [range(self.num_frames)], found, is_sought=True)
+        self.times = []
+        return self._read_in_order(wanted)
+
+    def _read_by_time(self, wanted: Collection[int]) -> Frames | None:
         """Seek to the key frame before the first wanted frame and decode up to the last.
 
         None where the frames do not come out whole and in the order of their stamps.
@@ -235,7 +240,7 @@ class _Video:
                 index += 1
         return None
 
-    def read_in_order(self, wanted: Collection[int]) -> _Scan:
+    def _read_in_order(self, wanted: Collection[int]) -> _Scan:
         """Decode the whole video, count its frames, and find those that are damaged."""
         packets, stream, self.kept = self.kept, self.stream, None
         if packets is None:
@@ -297,7 +302,7 @@ class _Video:
 class _Images:
     """A video that is a folder with one image per frame; a link in it may not lead out of the source."""
 
-    rate, times, matrix = None, (), ()
+    rate, matrix = None, ()
 
     def __init__(self, folder: Path, size: int, root: Path, whole: bool) -> None:
         self.images, self.size, self.root, self.whole = frame_files(folder), size, root, whole
@@ -309,7 +314,7 @@ class _Images:
             said = few(sorted({re.sub(r"\d+", "#", image.name) for image in self.images}))
             raise VideoError(f"its pictures belong to several series ({said}), of which one is wanted.")
 
-    def read_in_order(self, wanted: Collection[int]) -> _Scan:
+    def read(self, wanted: Collection[int]) -> _Scan:
         frames = {}
         for number in range(self.num_frames) if self.whole else wanted:
             frame = _read_image(self.images[number], self.size, self.root)

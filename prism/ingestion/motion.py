@@ -28,30 +28,23 @@ import numpy as np
 
 from prism.config import as_path
 from prism.ingestion.options import MotionConfig
-from prism.machine.files import (
-    check_output_folder,
-    lock,
-    new_folder,
-    replace_folder,
-    write_synced,
-)
+from prism.machine.files import check_output_folder, lock, new_folder, replace_folder, write_synced
 from prism.machine.progress import progress_bar
 from prism.machine.randomness import derive_seed
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json
 
 Array = np.ndarray
+Random = np.random.Generator
 Wave = Callable[[Array], Array]
-Stroke = tuple[tuple[float, float], ...]
-"""The points of a line, (x, y) in radii from the centre, x to the right and y down."""
+Strokes = tuple[tuple[tuple[float, float], ...], ...]
+"""The points of lines, (x, y) in radii from the centre, x to the right and y down."""
 
 # Smallest and largest values of pairs; lengths are in picture sizes, the time of one cycle in frames.
 PERIODS, PLACES, SPREADS, RADII = (20.0, 28.0), (0.375, 0.625), (0.13, 0.3), (0.09, 0.2)
 SHAPES = (4, 6, 64)
 """Corners of an object; one with 64 is a disc."""
 COORDINATES = ("x", "y", "turn", "spread", "growth")
-
-
 # A saw that rises, one that falls, and a swing.
 WAVES: dict[str, Wave] = {
     "rising": lambda cycles: cycles % 1,
@@ -73,11 +66,10 @@ MOTIONS: dict[str, tuple[str, str, float]] = {
 """For each class of pairs the coordinate that it moves, the wave, and its cycles in one period."""
 
 # Glyphs; lengths are in picture sizes.
-RING = tuple((np.cos(turn), np.sin(turn)) for turn in np.linspace(0, 2 * np.pi, 13))
-GLYPHS: dict[str, tuple[Stroke, ...]] = {
+GLYPHS: dict[str, Strokes] = {
     "ell": (((-1, -1), (-1, 1), (1, 1)),),
     "plus": (((-1, 0), (1, 0)), ((0, -1), (0, 1))),
-    "ring": (RING,),
+    "ring": (tuple((np.cos(turn), np.sin(turn)) for turn in np.linspace(0, 2 * np.pi, 13)),),
     "seven": (((-1, -1), (1, -1), (1, 1)),),
     "times": (((-1, -1), (1, 1)), ((-1, 1), (1, -1))),
 }
@@ -93,7 +85,7 @@ STRAYS, STRAY_LENGTH, STRAY_WIDTHS, STRAY_SPEED = 2, 0.24, (0.02, 0.06), 0.02
 """Stray strokes, whose speed is the fastest in each direction, per video frame."""
 
 
-def pairs_course(label: str, num_frames: int, random: np.random.Generator) -> dict[str, Array]:
+def pairs_course(label: str, num_frames: int, random: Random) -> dict[str, Array]:
     """The five `COORDINATES` of a pair over time, each (T,) in [0, 1]; every class draws the same numbers."""
     coordinates = {name: np.full(num_frames, at) for name, at in zip(COORDINATES, random.random(5), strict=True)}
     phase, period = random.random(), random.uniform(*PERIODS)
@@ -102,7 +94,7 @@ def pairs_course(label: str, num_frames: int, random: np.random.Generator) -> di
     return coordinates
 
 
-def draw_pairs(label: str, num_frames: int, size: int, random: np.random.Generator) -> Array:
+def draw_pairs(label: str, num_frames: int, size: int, random: Random) -> Array:
     """One video of a class of pairs, (T, H, W, 3) uint8, H = W = `size`."""
     moves = pairs_course(label, num_frames, random)
     waves = _texture(size, random, cycles=4, strength=0.01)
@@ -120,9 +112,7 @@ def draw_pairs(label: str, num_frames: int, size: int, random: np.random.Generat
     return _as_pixels(picture)
 
 
-def _paint_object(
-    picture: Array, x: Array, y: Array, radius: Array, angle: Array, random: np.random.Generator
-) -> None:
+def _paint_object(picture: Array, x: Array, y: Array, radius: Array, angle: Array, random: Random) -> None:
     """Paint an object of random shape, colours, stripes and tilt over (T, H, W, 3) at (T,) places in pixels."""
     corners = int(random.choice(SHAPES))
     # Two pastels, every channel at least 0.7; the second is dimmed.
@@ -140,14 +130,14 @@ def _paint_object(
     _paint(picture, distance * radius.astype(np.float32)[:, None, None], first + mix * (second - first))
 
 
-def glyph_course(label: str, num_frames: int, random: np.random.Generator) -> tuple[Array, Array]:
+def glyph_course(label: str, num_frames: int, random: Random) -> tuple[Array, Array]:
     """The places x and y of a sign over time, each (T,) in picture sizes; every class draws the same numbers."""
     _, _, motion = label.partition("-")
     (x, y), travel = random.uniform(*GLYPH_PLACES, 2), random.uniform(*TRAVELS)
     return x + DIRECTIONS[motion] * travel * np.linspace(-0.5, 0.5, num_frames), np.full(num_frames, y)
 
 
-def draw_glyphs(label: str, num_frames: int, size: int, random: np.random.Generator) -> Array:
+def draw_glyphs(label: str, num_frames: int, size: int, random: Random) -> Array:
     """One video of a class of glyphs, (T, H, W, 3) uint8, H = W = `size`."""
     moves = glyph_course(label, num_frames, random)
     background = random.uniform(*SHADES, 3) + _texture(size, random, cycles=2, strength=TEXTURE)
@@ -166,14 +156,7 @@ def draw_glyphs(label: str, num_frames: int, size: int, random: np.random.Genera
 
 
 def _paint_strokes(
-    picture: Array,
-    strokes: tuple[Stroke, ...],
-    x: Array,
-    y: Array,
-    radius: float,
-    angle: float,
-    width: float,
-    random: np.random.Generator,
+    picture: Array, strokes: Strokes, x: Array, y: Array, radius: float, angle: float, width: float, random: Random
 ) -> None:
     """Paint strokes of a random pastel with round ends over (T, H, W, 3); x, y, radius and width in pixels."""
     colour, still = 1 - random.uniform(0, 0.4, 3), np.ones(len(picture))
@@ -189,7 +172,7 @@ def _paint_strokes(
     _paint(picture, np.float32(radius) * np.sqrt(nearest) - np.float32(width / 2), colour.astype(np.float32))
 
 
-def _texture(size: int, random: np.random.Generator, *, cycles: int, strength: float) -> Array:
+def _texture(size: int, random: Random, *, cycles: int, strength: float) -> Array:
     """(H, W, 3) sum of six plane waves of at most `cycles` across and down, which fit the picture's edges."""
     across, down = random.integers(-cycles, cycles + 1, (2, 6, 1, 1))
     phase, colours = random.random((6, 1, 1)), random.uniform(-strength, strength, (6, 3))
@@ -222,8 +205,7 @@ def _as_pixels(picture: Array) -> Array:
     return (255 * picture.clip(0, 1) + 0.5).astype(np.uint8)
 
 
-FRAMES_PER_SECOND = 12
-KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, np.random.Generator], Array]]] = {
+KINDS: dict[str, tuple[Collection[str], Callable[[str, int, int, Random], Array]]] = {
     "pairs": (MOTIONS, draw_pairs),
     "glyphs": (GLYPH_CLASSES, draw_glyphs),
 }
@@ -237,7 +219,7 @@ def write_video(path: Path, frames: Array) -> None:
     options = {"crf": "18", "preset": "veryfast", "threads": "1", "mbtree": "0"}
     data = io.BytesIO()
     with av.open(data, "w", format="mp4") as container:
-        stream = container.add_stream("libx264", rate=FRAMES_PER_SECOND, options=options)
+        stream = container.add_stream("libx264", rate=12, options=options)
         stream.height, stream.width = frames.shape[1:3]
         stream.pix_fmt = "yuv420p"
         for frame in frames:

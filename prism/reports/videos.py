@@ -1,8 +1,7 @@
 """Videos: for each class a real clip, and beside it those of every set, as strips that the style sheet plays.
 
-The sets and stores that results name are found again, or a sentence says why not.
-
-A strip is one picture with the frames of a clip side by side.
+The sets and stores that results name are found again, or a sentence says why not. A strip is one picture with the
+frames of a clip side by side.
 """
 
 import base64
@@ -76,7 +75,7 @@ class Tile:
 
     Attributes:
         rank: low ones are shown first where not all fit.
-        load: its clip (T, C, H, W), uint8 or float in units of [0, 1].
+        load: gives its clip (1, T, C, H, W), uint8 or float in units of [0, 1].
         marks: for each shown frame whether it is a key-frame; empty for a real clip.
         source: data URI of its strip.
     """
@@ -116,7 +115,7 @@ def with_strips(tiles: Sequence[Tile], budget: int = BUDGET_BYTES) -> list[Tile]
     """The tiles by rank, with strips, or as many of them as fit into a number of bytes."""
     filled = list[Tile]()
     for tile in sorted(tiles, key=lambda tile: tile.rank):
-        strip = encode(tile.load())
+        strip = encode(tile.load()[0])
         budget -= len(strip)
         if budget < 0:
             break
@@ -137,30 +136,25 @@ def encode(clip: Tensor) -> bytes:
 
 
 def _real_tiles(store: ClipStore) -> Iterator[Tile]:
-    if not store.positions("train"):
-        return
     clips, shown = store.clips("train"), min(store.num_frames, MAX_SHOWN_FRAMES)
-    for label, name in enumerate(store.classes):
-        for place in (clips.labels == label).nonzero().flatten().tolist()[:1]:
-            alt = f"First real training clip of class {name}, playing"
-            about = "real clip", "first of the class", alt, store.size, shown
-            yield Tile(name, 0, partial(clips.frames.__getitem__, place), *about)
+    labels = clips.labels.tolist()
+    for label in sorted(set(labels)):
+        name, place = store.classes[label], labels.index(label)
+        alt = f"First real training clip of class {name}, playing"
+        about = "real clip", "first of the class", alt, store.size, shown
+        yield Tile(name, 0, clips.frames[place : place + 1].clone, *about)
 
 
 def _set_tiles(name: str, condensed: CondensedSet) -> Iterator[Tile]:
     ranks, shown = Counter[int](), min(condensed.num_frames, MAX_SHOWN_FRAMES)
-    for video, label in enumerate(condensed.labels.tolist()):
-        marks = condensed.mask[video].tolist()
+    for video, (label, marks) in enumerate(zip(condensed.labels.tolist(), condensed.mask.tolist(), strict=True)):
         times = [time for time, is_keyframe in enumerate(marks) if is_keyframe]
         note = f"{len(times)} of {len(marks)} stored" if times else f"rendered by {condensed.encoding.NAME}"
         if condensed.takes > 1:
             note = f"take 1 of {condensed.takes}"
         alt = f"Video of class {condensed.classes[label]} in set {name}, playing; "
         alt += f"key-frames {', '.join(map(str, times))}" if times else "no frame is stored as it is"
-        about = partial(_rendered, condensed, video), name, note, alt, condensed.size, shown, tuple(marks[:shown])
-        yield Tile(condensed.classes[label], ranks[label], *about)
+        load = partial(condensed.render, torch.tensor([video]))
+        about = name, note, alt, condensed.size, shown, tuple(marks[:shown])
+        yield Tile(condensed.classes[label], ranks[label], load, *about)
         ranks[label] += 1
-
-
-def _rendered(condensed: CondensedSet, video: int) -> Tensor:
-    return condensed.render(torch.tensor([video]))[0]

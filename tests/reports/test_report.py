@@ -249,7 +249,7 @@ def test_a_strip_holds_64_frames_at_most_in_their_order():
 @pytest.mark.parametrize("budget", [0, 20_000, 60_000, 10**9])
 def test_strips_keep_within_the_budget_and_the_first_of_each_class_goes_last(budget):
     clip = torch.rand(8, 3, 64, 64, generator=torch.Generator().manual_seed(0))
-    tiles = [Tile("", rank % 5, lambda: clip, "", "", "", (64, 64), 8) for rank in range(10)]
+    tiles = [Tile("", rank % 5, lambda: clip[None], "", "", "", (64, 64), 8) for rank in range(10)]
     kept = with_strips(tiles, budget)
     assert sum(len(tile.source) * 3 / 4 for tile in kept) <= budget + 400
     assert (len(kept) == 10) == (budget == 10**9)
