@@ -155,22 +155,15 @@ class Plan:
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
-    """Find the videos, give each its split, and put them in the order of the store."""
+    """Videos of a source in the order of the store, each with its split, and whether they may be flipped."""
     listing = list_videos(source, config)
-    videos = split_videos(listing, config)
-    flip = read_flip(listing.root) if config.flip == "auto" else config.flip == "on"
+    videos, flip, file = split_videos(listing, config), config.flip == "on", listing.root / "prism.json"
+    if config.flip == "auto":
+        try:
+            flip = not file.exists() or typed(bool, parse_json(read_text(file))["flip"])
+        except (OSError, ValueError, LookupError, TypeError):
+            raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}.') from None
     return Plan(config, listing, videos, flip)
-
-
-def read_flip(root: Path) -> bool:
-    """Whether a horizontal flip keeps the labels, as the `prism.json` of a source says; true without one."""
-    file = root / "prism.json"
-    if not file.exists():
-        return True
-    try:
-        return typed(bool, parse_json(read_text(file))["flip"])
-    except (OSError, ValueError, LookupError, TypeError):
-        raise SourceError(f'\'{file}\' must be {{"flip": true}} or {{"flip": false}}.') from None
 
 
 def _stamp(path: Path) -> str:

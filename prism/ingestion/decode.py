@@ -35,7 +35,7 @@ from av.stream import Disposition
 from av.video.codeccontext import VideoCodecContext
 from av.video.reformatter import VideoReformatter
 from av.video.stream import VideoStream
-from PIL import Image
+from PIL import Image, ImageOps
 
 from prism.errors import VideoError
 from prism.ingestion.listing import few, frame_files
@@ -294,9 +294,10 @@ class _Video:
         """(3, size, size), as it is stored."""
         try:
             # Threads of its own, one for each processor, would cost more than the work.
-            return fit(self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray(), self.size)
+            pixels = self.converter.reformat(frame, format="rgb24", threads=1).to_ndarray()
         except (FFmpegError, ValueError, OSError) as error:
             raise VideoError(f"a frame cannot be turned into RGB: {reason(error)}.") from None
+        return fit(Image.fromarray(pixels), self.size)
 
 
 class _Images:
@@ -454,7 +455,7 @@ def _read_image(path: Path, size: int, root: Path) -> Array:
             if image.mode[0] in "IF":
                 # Pillow clips these at 255, so that nearly all is white.
                 raise ValueError("it has 16 or 32 bits in a pixel, but there must be 8")
-            frame = fit(np.asarray(image.convert("RGB")), size)
+            frame = fit(image.convert("RGB"), size)
             if image.format == "JPEG":
                 _check_jpeg(path.read_bytes())
             return frame
@@ -475,12 +476,7 @@ def _check_jpeg(data: bytes) -> None:
         return
 
 
-def fit(frame: Array, size: int) -> Array:
-    """Resize the short side of (H, W, 3) to `size` and crop the centre, to (3, size, size).
-
-    Pillow widens its filter when it shrinks (no aliasing) and computes in fixed point: the same bytes everywhere.
-    """
-    (height, width), side = frame.shape[:2], min(frame.shape[:2])
-    box = ((width - side) / 2, (height - side) / 2, (width + side) / 2, (height + side) / 2)
-    resized = Image.fromarray(frame).resize((size, size), Image.Resampling.BICUBIC, box=box)
-    return np.ascontiguousarray(np.asarray(resized).transpose(2, 0, 1))
+def fit(frame: Image.Image, size: int) -> Array:
+    """A frame whose short side is resized to `size`, and whose centre is cropped, to (3, size, size)."""
+    # Pillow widens its filter when it shrinks (no aliasing); its fixed point gives the same bytes everywhere.
+    return np.ascontiguousarray(np.asarray(ImageOps.fit(frame, (size, size))).transpose(2, 0, 1))

@@ -23,22 +23,11 @@ VIDEO_KEYS, LABEL_KEYS = ("video", "frames"), ("label", "labels")
 
 
 def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
-    """Write the items of a data set object to a folder.
-
-    Returns:
-        The list of its videos.
-
-    Raises:
-        ClipError: an item has no label, or no frames of a known shape and type.
-        SourceError: the source is no data set, or has an unknown split.
-        OutputError: the disk is full.
-    """
-    rows = []
+    """List of the videos of a data set object, whose items are written to a folder."""
+    rows, allowed = [], ", ".join(SPLIT_NAMES)
     for split, items in source.items() if isinstance(source, Mapping) else [("", source)]:
         if split and split not in SPLIT_NAMES:
-            raise SourceError(
-                f"the data set has the split {split!r}, but it must be one of {', '.join(SPLIT_NAMES)}."
-            )
+            raise SourceError(f"the data set has the split {split!r}, but it must be one of {allowed}.")
         # The names that a data set has for its numbers.
         features = getattr(items, "features", None) or {}
         named = (getattr(features.get(key), "names", None) for key in LABEL_KEYS)
@@ -54,18 +43,19 @@ def write_items(source: DataSet, folder: Path, progress: bool) -> Path:
                         Image.fromarray(frame).save(folder / path / f"{index}.png", compress_level=1)
                 rows.append((path, label, split, group))
                 advance()
+    path = folder / "list.csv"
     with writing(folder):
-        (folder / "list.csv").write_text(csv_text(("path", "label", "split", "group"), rows), encoding="utf-8")
-    return folder / "list.csv"
+        path.write_text(csv_text(("path", "label", "split", "group"), rows), encoding="utf-8")
+    return path
 
 
 def _each(items: Any) -> Iterator[Any]:
     # Many data sets have no end but their length: to ask beyond it may give anything.
     if hasattr(items, "__getitem__") and hasattr(items, "__len__"):
-        return (items[number] for number in range(len(items)))
+        return map(items.__getitem__, range(len(items)))
     if not isinstance(items, Iterable):
-        problem = f"of type {type(items).__name__}, but it must be a folder, a list or a data set"
-        raise SourceError(f"the source is {problem}.")
+        kind = type(items).__name__
+        raise SourceError(f"the source is of type {kind}, but it must be a folder, a list or a data set.")
     return iter(items)
 
 

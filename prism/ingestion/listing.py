@@ -30,7 +30,7 @@ MOST_KINDS = 5
 LINKED_OUT = "it is a link that leaves the source: --follow-links reads it, or copy what is behind it (cp -rL)."
 LINKED_FOLDER = "it is a folder that is a link: --follow-links searches it, or copy what is behind it (cp -rL)."
 LINKED_AGAIN = "it is a link to a folder that is searched already."
-POINTER = "it is the text of a link, or a Git LFS pointer: copy the video there, or fetch it with git lfs pull."
+POINTER = "it is a Git LFS pointer: fetch the video with git lfs pull."
 NESTED = "it lies in a folder within a class folder: move it into that of its class, or write a .csv list."
 LOOSE = "it lies beside the class folders: move it into that of its class, or write a .csv list."
 OUTSIDE = "it lies in none of the split folders."
@@ -97,8 +97,8 @@ class Listing:
 
     def caution(self, what: str, names: Iterable[str]) -> None:
         """Add a note on some paths or names, where there are any."""
-        if shown := [repr(as_text(name)) for name in sorted(names)]:
-            self.notes.append(f"Caution: {what}: {counted(shown)}.")
+        if names := sorted(names):
+            self.notes.append(f"Caution: {what}: {named(names)}.")
 
     def relative(self, path: Path) -> str:
         try:
@@ -124,6 +124,11 @@ def counted(items: Sequence[str]) -> str:
     return f"{len(items):,} ({few(items)})"
 
 
+def named(names: Iterable[str]) -> str:
+    """Number of names, and the first few in order."""
+    return counted([repr(as_text(name)) for name in sorted(names)])
+
+
 def suffixes(names: Iterable[str]) -> str:
     """Number of names of each suffix, the most frequent first."""
     counts = Counter(os.path.splitext(name)[1].lower() or "without a suffix" for name in names)
@@ -136,12 +141,9 @@ def why_skipped(skipped: Mapping[str, str]) -> str:
     for path in sorted(skipped):
         # Reasons that differ in numbers and names alone are of one kind, which the first stands for.
         kinds[re.sub(r"'.*'|\d[\d.,]*", "", skipped[path])].append(path)
-    said = [
-        f"{counted([repr(path) for path in paths])} because {skipped[paths[0]]}"
-        for paths in sorted(kinds.values(), key=len, reverse=True)
-    ]
-    said[MOST_KINDS:] = ["Others for other reasons."] * (len(said) > MOST_KINDS)
-    return " ".join(said)
+    ordered = sorted(kinds.values(), key=len, reverse=True)
+    said = [f"{named(paths)} because {skipped[paths[0]]}" for paths in ordered[:MOST_KINDS]]
+    return " ".join(said + ["Others for other reasons."] * (len(ordered) > MOST_KINDS))
 
 
 def visible(names: Iterable[str], suffixes: str | tuple[str, ...] = "") -> list[str]:
@@ -260,7 +262,7 @@ class Auto(Layout):
             return self._listed(lists[0])
         folders = visible(entries)
         has_splits = "train" in folders and (len(SPLIT_NAMES.keys() & folders) > 1 or len(folders) == 1)
-        listing, homes = Listing(source), [source]
+        listing = Listing(source)
         for path in videos_under(listing, source, self.follow_links):
             *above, _ = path.relative_to(source).parts
             split = SPLIT_NAMES.get(above.pop(0)) if has_splits and above else ""
@@ -268,10 +270,10 @@ class Auto(Layout):
                 listing.add(path, above[0], split)
             else:
                 listing.skip(path, OUTSIDE if split is None else NESTED if above else LOOSE)
+        classes = source.glob("[!.]*/[!.]*/" if has_splits else "[!.]*/")
         if has_splits:
-            homes = [source / name for name in folders if name in SPLIT_NAMES.keys() - listing.skipped.keys()]
-        classes = {home / name for home in homes for name in visible(next(os.walk(home))[1])}
-        unused = {listing.relative(path) for path in classes - {video.path.parent for video in listing.videos}}
+            classes = (path for path in classes if path.parent.name in SPLIT_NAMES)
+        unused = {listing.relative(path) for path in {*classes} - {video.path.parent for video in listing.videos}}
         listing.caution("folders of classes without a video", unused - listing.skipped.keys())
         if listing.unread:
             listing.notes.append(f"Passed over in folders, as no videos: {suffixes(listing.unread)}.")

@@ -23,8 +23,8 @@ from prism.ingestion.listing import (
     VIDEO_SUFFIXES,
     Layout,
     Listing,
-    counted,
     csv_rows,
+    named,
     read_list,
     videos_under,
 )
@@ -72,9 +72,9 @@ class OfficialLists(Layout):
             found[self._stem(path.name)].append(path)
         places = [(self._fold(os.path.dirname(name)), self._stem(os.path.basename(name))) for name, _, _ in listed]
         times, folders_of = Counter(places), Counter(stem for _, stem in set(places))
-        again = [repr(name) for (name, _, _), place in zip(listed, places, strict=True) if times[place] > 1]
-        twice = list[str]()
         for (name, label, split), (folder, stem) in zip(listed, places, strict=True):
+            if times[folder, stem] > 1:
+                listing.faults[source, "videos that are listed more than once"].append(repr(name))
             inside = [path for path in found[stem] if self._fold(path.parent.name) == folder]
             # Class folders tell videos apart, but some copies have none.
             paths = inside if inside or folders_of[stem] > 1 else found[stem]
@@ -84,11 +84,9 @@ class OfficialLists(Layout):
                 listing.skipped[name] = MISSING
                 listing.labels.setdefault(label, name)
             elif len({os.path.realpath(path) for path in paths}) > 1:
-                twice.append(" and ".join(f"'{listing.relative(path)}'" for path in paths[:2]))
-        for what, names in (("listed", again), ("there", twice)):
-            if names:
-                said = f"source '{source}' has videos that are {what} more than once: {counted(names)}"
-                raise SourceError(f"{said}. Keep one of each.")
+                both = " and ".join(f"'{listing.relative(path)}'" for path in paths[:2])
+                listing.faults[source, "videos that are there more than once"].append(both)
+        listing.check()
         unlisted = found.keys() - folders_of.keys()
         listing.caution(UNLISTED, (listing.relative(path) for stem in unlisted for path in found[stem]))
         return listing
@@ -164,8 +162,8 @@ class MiniUcf(Ucf101):
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
         listed = super().listed(folders, listing)
         listing.check()
-        if lacking := sorted(MINIUCF - {label for _, label, _ in listed}):
-            raise SourceError(f"the lists have no videos of some of MiniUCF's 50 classes: {counted(lacking)}.")
+        if lacking := MINIUCF - {label for _, label, _ in listed}:
+            raise SourceError(f"the lists have no videos of some of MiniUCF's 50 classes: {named(lacking)}.")
         return [(name, label, split if label in MINIUCF else "") for name, label, split in listed]
 
 
@@ -183,8 +181,8 @@ class Hmdb51(OfficialLists):
         inside = (list(folder.glob("[!.]*_test_split[123].txt")) for folder in folders)
         found = next(filter(None, inside), None) or _files(folders, (f"<class>{ending}",))
         wanted = sorted({path.with_name(re.sub(r"_test_split\d\.txt$", ending, path.name)) for path in found})
-        if lacking := [repr(path.name) for path in wanted if path not in found]:
-            raise SourceError(f"folder '{wanted[0].parent}' lacks lists of classes: {counted(lacking)}.")
+        if lacking := [path.name for path in wanted if path not in found]:
+            raise SourceError(f"folder '{wanted[0].parent}' lacks lists of classes: {named(lacking)}.")
         return [video for path in wanted for video in self._read(path, path.name.removesuffix(ending), listing)]
 
     def _read(self, path: Path, label: str, listing: Listing) -> Iterator[Listed]:

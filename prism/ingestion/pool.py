@@ -145,11 +145,7 @@ class Worker:
 
 
 def decode_all(tasks: Sequence[Task], workers: int | Executor) -> Generator[tuple[int, Outcome]]:
-    """Decode videos with several processes, or an executor: their numbers and outcomes, as they come.
-
-    Raises:
-        OutputError: clips cannot be written.
-    """
+    """Numbers and outcomes of videos, as they are decoded by several processes or an executor."""
     if not isinstance(workers, int):
         # A worker that was given up writes what the next one does, into the same slots.
         shards = [tuple(tasks[k : k + SHARD_VIDEOS]) for k in range(0, len(tasks), SHARD_VIDEOS)]

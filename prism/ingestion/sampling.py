@@ -38,14 +38,7 @@ def choose_windows(
 
     A draw depends on the seed and the video's path, and the first windows stay the same when more are drawn. In
     place of a window that holds damage, or was drawn before, the next one is taken. A short test video gives some
-    of its windows again.
-
-    Args:
-        rate: frames per second of the video, if they are known.
-        runs: its runs of frames without damage.
-
-    Raises:
-        VideoError: the sampling needs a rate that is not known.
+    of its windows again. `rate`: frames per second, if they are known; `runs`: the runs of frames without damage.
     """
     stride = {"stride": config.stride, "even": video_frames}.get(config.sampling, 0)
     if config.sampling == "fps":

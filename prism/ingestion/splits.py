@@ -26,6 +26,7 @@ from prism.ingestion.listing import (
     Listing,
     VideoSource,
     counted,
+    named,
     suffixes,
     why_skipped,
 )
@@ -35,21 +36,14 @@ from prism.machine.randomness import derive_seed
 
 
 def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
-    """The videos of a source, found with the layout that the options name and sorted by their relative path.
-
-    Raises:
-        SourceError: the source is missing, has no videos, or its lists are missing or faulty.
-        ConfigError: the layout gives no listing.
-    """
+    """The videos of a source, found with the layout that the options name and sorted by their relative path."""
     config = config or IngestConfig()
     if not source.exists():
         raise SourceError(f"source '{source}' does not exist.")
     if source.is_dir() and kind_of(source) == STORE:
         raise SourceError(f"source '{source}' is a clip store already. Name the videos that it was made from.")
     if source.is_file() and source.suffix.lower() != ".csv":
-        raise SourceError(
-            f"source '{source}' is a file, but it must be a folder of videos or a .csv list of them."
-        )
+        raise SourceError(f"source '{source}' is a file, but must be a folder of videos or a .csv list of them.")
     listing = LAYOUTS.make(config.layout, config).videos_of(source)
     if not isinstance(listing, Listing):
         given = f"layout {LAYOUTS.name_of(config.layout)} gives a {type(listing).__name__}"
@@ -57,7 +51,7 @@ def list_videos(source: Path, config: IngestConfig | None = None) -> Listing:
     _keep_files(listing, config.follow_links)
     if lost := sorted(listing.labels.keys() - {video.label for video in listing.videos}):
         path = min(listing.labels[label] for label in lost)
-        said = f"classes of which no video can be used: {_named(lost)}"
+        said = f"classes of which no video can be used: {named(lost)}"
         raise SourceError(f"{said}. '{path}' is skipped because {listing.skipped[path]}")
     if not listing.videos:
         raise SourceError(_none_found(source, listing, config))
@@ -85,18 +79,11 @@ def _keep_files(listing: Listing, follow_links: bool) -> None:
 
 
 def _is_pointer(path: str) -> bool:
-    """Whether a file is what a checkout without links, or without Git LFS, has in the place of a video."""
-    if not os.path.isfile(path) or os.path.getsize(path) > 1000:
-        return False
-    with suppress(OSError, ValueError):
-        text = Path(path).read_text(encoding="utf-8").strip()
-        is_place = "/" in text and os.path.exists(os.path.join(os.path.dirname(path), text))
-        return is_place or text.startswith("version https://git-lfs.github.com/")
+    """Whether a file is what a checkout without Git LFS has in the place of a video."""
+    with suppress(OSError):
+        is_small = os.path.isfile(path) and os.path.getsize(path) <= 1000
+        return is_small and Path(path).read_bytes().startswith(b"version https://git-lfs.github.com/")
     return False
-
-
-def _named(names: Sequence[str]) -> str:
-    return counted([repr(name) for name in sorted(names)])
 
 
 def _none_found(source: Path, listing: Listing, config: IngestConfig) -> str:
@@ -130,14 +117,10 @@ def split_videos(listing: Listing, config: IngestConfig) -> list[VideoSource]:
 
 
 def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[VideoSource]:
-    """Give every video its split: the source's own, else one cut from train with a seed.
+    """Videos with their splits: the source's own, else one cut from train with a seed.
 
     The test split is cut first and validation from what is left, each by class and by recording; a class
     with a single recording keeps it in train.
-
-    Raises:
-        SourceError: there are fewer than two classes, a class has no training video, or the group pattern
-            does not match a path.
     """
     videos = [replace(video, split=video.split or "train") for video in videos]
     labels = {video.label for video in videos}
@@ -145,7 +128,7 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
         found = f"only class '{min(labels)}'" if labels else "no class"
         raise SourceError(f"the source has {found}, but it takes at least two classes to tell apart.")
     if lost := sorted(labels - {video.label for video in videos if video.split == "train"}):
-        raise SourceError(f"classes with videos in other splits, but none in train: {_named(lost)}.")
+        raise SourceError(f"classes with videos in other splits, but none in train: {named(lost)}.")
     for split, share in (("test", config.test_fraction), ("val", config.val_fraction)):
         if share and not any(video.split == split for video in videos):
             videos = _cut(videos, split, share, config)
@@ -167,11 +150,7 @@ def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConf
 
 
 def recording(video: VideoSource, pattern: str) -> str:
-    """The recording that a video is from: by the pattern, else as the source names it, else the video itself.
-
-    Raises:
-        SourceError: the pattern does not match the path.
-    """
+    """The recording that a video is from: by the pattern, else as the source names it, else the video itself."""
     if not pattern:
         return video.recording or video.relative
     if (match := re.search(pattern, video.relative)) and match[1]:
@@ -196,7 +175,7 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
             splits_of[video.label, name].add(video.split)
     if parted := [name for (_, name), splits in splits_of.items() if len(splits) > 1]:
         yield (
-            f"Caution: recordings with clips in more than one split: {_named(parted)} of {len(splits_of):,}. They "
+            f"Caution: recordings with clips in more than one split: {named(parted)} of {len(splits_of):,}. They "
             "look alike, so scores will be too high. --group-pattern sets recordings apart whole where splits are "
             "cut; '_(g\\d+)_' finds them in names like _g01_c02."
         )

@@ -115,7 +115,7 @@ def test_what_is_listed_or_there_more_than_once_is_refused(ucf):
     lists = {name: text * 2 for name, text in UCF_LISTS.items() if name.endswith("list01.txt")}
     said = refused(write(ucf, lists), "ucf101")
     assert said.startswith(
-        f"source '{ucf}' has videos that are listed more than once: 6 ('Archery/v_Archery_g08_c01.avi', "
+        f"'{ucf}' has videos that are listed more than once: 6 ('Archery/v_Archery_g08_c01.avi', "
     )
     touch(write(ucf, UCF_LISTS), "old/Archery/v_Archery_g01_c01.mp4", "old/Archery/v_Archery_g08_c01.mp4")
     said = refused(ucf, "ucf101")
@@ -154,7 +154,7 @@ def test_miniucf_is_its_fifty_classes_of_ucf101(tmp_path):
     assert Counter(split for _, _, split in found(root, "miniucf")) == {"train": 100, "test": 50}
     assert listing(root, "miniucf").notes == []
     less = write_ucf_of(tmp_path / "less", sorted(MINIUCF - {"Swing", "YoYo"}))
-    assert refused(less, "miniucf") == "the lists have no videos of some of MiniUCF's 50 classes: 1 (Swing)."
+    assert refused(less, "miniucf") == "the lists have no videos of some of MiniUCF's 50 classes: 1 ('Swing')."
 
 
 # HMDB51
