@@ -13,7 +13,7 @@ from cyclopts import CycloptsError, UnusedCliTokensError
 from prism.cli import verbs
 from prism.cli.commands import app
 from prism.errors import PrismError
-from prism.machine.devices import keep_freed_memory, let_products_repeat, let_waiting_threads_sleep
+from prism.machine.devices import keep_freed_memory, set_environment
 from prism.reports.text import printable
 
 __all__ = ["app", "main", "run", "verbs"]
@@ -49,8 +49,7 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:
         # Threads that condense a batch side by side would each keep what they free.
         keep_freed_memory(in_one_pool=sys.argv[1:2] == ["condense"])
-        let_waiting_threads_sleep()
-        let_products_repeat()
+        set_environment()
         # A verb that can be resumed has its own sentence; the others end as by Ctrl-C, and tidy up.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):

@@ -16,7 +16,7 @@ from prism.machine.executors import opened
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
 from prism.parts import NAME
-from prism.recipes import SECTIONS, read_recipe, recipe_tables
+from prism.recipes import SECTIONS, read_recipe
 from prism.reports.text import printable
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
@@ -72,10 +72,10 @@ def apply_recipe(app: App, commands: tuple[str, ...], arguments: ArgumentCollect
     """Fill the options that the command line left open from the recipes it names."""
     given = [token.value for argument in arguments if argument.name == "--recipe" for token in argument.tokens]
     if given and commands:
-        for options in recipe_tables(*given).values():
+        verb, recipe, named = commands[0], read_recipe(*given), " and ".join(given)
+        for options in recipe.values():
             for value in options.values():
                 reach_custom_parts(str, value)
-        verb, recipe, named = commands[0], read_recipe(*given), " and ".join(given)
         if verb in SECTIONS and verb not in recipe:
             print(f"Recipe {named} has no options of prism {verb}, which has its defaults.", file=sys.stderr)
         Dict(recipe.get(verb, {}), use_commands_as_keys=False, source=named)(app, commands, arguments)

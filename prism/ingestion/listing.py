@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from prism.errors import SourceError
-from prism.machine.text_io import as_text, delimiter_of, read_text, reason
+from prism.machine.text_io import as_text, read_text, reason
 
 DataSet = Iterable[Any] | Mapping[str, Iterable[Any]]
 """A source that is no folder: items with frames and a label, or those of each split by its name."""
@@ -192,7 +192,10 @@ def read_list(path: Path) -> str:
 def csv_rows(path: Path, needed: Sequence[str], listing: Listing) -> Iterator[tuple[int, dict[str, str]]]:
     """The lines of a CSV file with their numbers, each by its columns; one that lacks a cell is a fault."""
     text = read_list(path)
-    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter_of(text), skipinitialspace=True)
+    header = text.partition("\n")[0]
+    # Spreadsheets write semicolons in some languages.
+    delimiter = ";" if header.count(";") > header.count(",") else ","
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=True)
     try:
         names = rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
         if lacking := [column for column in needed if column not in names]:

@@ -80,17 +80,12 @@ def explained(smaller: str, again: str) -> Iterator[None]:
         raise
 
 
-def let_waiting_threads_sleep() -> None:
-    """Let PyTorch's threads sleep between their turns; before PyTorch is imported, and for programs.
-
-    By default they keep their cores busy for some milliseconds. Ten clips of 8×64×64 that go through a network of
-    width 16 side by side take 0.7 of the time on two cores.
-    """
+def set_environment() -> None:
+    """Set what PyTorch reads when it is imported. For programs: a library must not decide it."""
+    # By default its threads keep their cores busy between their turns. Ten clips of 8×64×64 that go through a
+    # network of width 16 side by side take 0.7 of the time on two cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-
-
-def let_products_repeat() -> None:
-    """Let cuBLAS work in memory of a fixed size, so that its sums repeat; before it is used, and for programs."""
+    # cuBLAS works in memory of a fixed size, so that its sums repeat.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
@@ -145,7 +140,7 @@ LARGEST = 2**31 - 1
 
 
 def keep_freed_memory(*, in_one_pool: bool = False) -> None:
-    """Let the process keep what it frees, until it ends. For programs: a library must not decide it.
+    """Let the process keep what it frees, until it ends. For programs.
 
     glibc gives freed tensors back to Linux, which clears and maps every page anew: a training step takes 0.85 of
     the time without, the class means of a network 0.75. With another C library nothing happens.

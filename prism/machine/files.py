@@ -122,7 +122,6 @@ def replace_folder(source: Path, target: Path) -> None:
     """Give a finished folder of synced files its final name; an older one is renamed first, then removed."""
     for folder in (source, *filter(Path.is_dir, source.rglob("*"))):
         sync_folder(folder)
-    discard_older(target)
     if target.exists():
         os.rename(target, _older_path(target))
     replace_atomically(source, target)

@@ -44,12 +44,6 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "".join(line.removesuffix("\r\n") + "\n" for line in lines)
 
 
-def delimiter_of(text: str) -> str:
-    """Separator of the cells of a CSV file, by its first line: a comma, or a semicolon as spreadsheets write."""
-    header = text.partition("\n")[0]
-    return ";" if header.count(";") > header.count(",") else ","
-
-
 def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
     """`its a.b is 1, not 2` for the first key, in the order of names, at which two nested tables differ."""
     for key in sorted(found.keys() | wanted.keys()):

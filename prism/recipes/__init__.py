@@ -24,23 +24,15 @@ SECTIONS: dict[str, type[Options]] = {config.section: config for config in VERBS
 
 
 def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
-    """Read TOML recipes: a table of options for each verb. Of several recipes the later ones win.
+    """A table of options for each verb, from TOML recipes, of which the later ones win.
 
     A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may say
-    `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid.
+    `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid. No part that an option
+    names is imported.
 
     Raises:
         ConfigError: the file is missing or not TOML, or a table or key is unknown or out of range.
     """
-    recipe = recipe_tables(*paths)
-    # Checked when all are laid over each other: an option may need one of a recipe below it.
-    for section, values in recipe.items():
-        with_options(SECTIONS[section](), values)
-    return recipe
-
-
-def recipe_tables(*paths: str | Path) -> dict[str, dict[str, Any]]:
-    """The tables of `read_recipe`, whose options are not checked: no part that they name is imported."""
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:
         tables = _extended(_find_recipe(path), ())
@@ -49,6 +41,9 @@ def recipe_tables(*paths: str | Path) -> dict[str, dict[str, Any]]:
                 what = f"'[{section}]' in recipe '{path}' is not a table of options of a verb"
                 raise ConfigError(f"{what}.{nearest(section, SECTIONS)}")
         recipe = _overlaid(recipe, tables)
+    # Checked when all are laid over each other: an option may need one of a recipe below it.
+    for section, values in recipe.items():
+        with_options(SECTIONS[section](), values)
     return recipe
 
 

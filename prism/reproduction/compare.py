@@ -1,6 +1,6 @@
 """The comparison: every number of the paper beside ours, with what both cost."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -66,15 +66,12 @@ class Line:
         return self.ours.in_percent if self.ours else "–"
 
     @property
-    def share_percent(self) -> float:
-        """Stored frames as float32, of all training clips."""
-        return 100 * self.row.share if self.row else 0.0
-
-    @property
     def mib(self) -> str:
         """Stored frames as float32 in MiB, with their share of all training clips."""
-        size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20) if self.row else 0.0
-        return f"{significant(size)} ({self.share_percent:.1f} %)" if size else "–"
+        if not self.row:
+            return "–"
+        size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20)
+        return f"{significant(size)} ({100 * self.row.share:.1f} %)"
 
 
 def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
@@ -147,35 +144,35 @@ class Comparison:
         return Sheet(title, [*notes, *self.notes], used, list(self.lines))
 
     @property
-    def notes(self) -> list[str]:
-        notes = [
+    def notes(self) -> Iterator[str]:
+        yield (
             "MiB: every stored frame as float32, with its share of all training clips. Key-frames: stored (for "
-            "each video).",
+            "each video)."
+        )
+        yield (
             f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± standard error over sets (sets × "
-            "networks of each); of one set over its networks (networks), which says nothing of other sets.",
-        ]
+            "networks of each); of one set over its networks (networks), which says nothing of other sets."
+        )
         if leads := [line.lead for line in self.lines if line.lead]:
-            notes.append(
+            yield (
                 f"Lead over {FLOOR}: in points, with its 95 % interval (Student's t) over sets, those of one seed "
                 "paired, and over test recordings."
             )
-            notes += [NO_INTERVAL] if any(lead.interval is None for lead in leads) else []
-        scored = [line.row.first for line in self.lines if line.row]
-        if protocols := sorted({one.protocol for one in scored}):
-            notes.append(f"Protocol {' and '.join(protocols)}.")
-        if splits := sorted({one.data.split for one in scored} - {*TESTS}):
-            notes.append(f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores.")
+            if any(lead.interval is None for lead in leads):
+                yield NO_INTERVAL
+        rows = [line.row for line in self.lines if line.row]
+        if protocols := sorted({row.first.protocol for row in rows}):
+            yield f"Protocol {' and '.join(protocols)}."
+        if splits := sorted({row.first.data.split for row in rows} - {*TESTS}):
+            yield f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores."
         others = {(line.place.store.name, line.place.data) for line in self.lines if not line.place.is_same_data}
-        notes += [
-            f"{store} is not the paper's data: the paper's numbers are those of {guide}, for their order only."
-            for store, guide in sorted(others)
-        ]
+        for store, data in sorted(others):
+            yield f"{store} is not the paper's data: its numbers are those of {data}, for their order only."
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
-            notes.append("DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1.")
-        doubts = (doubt for line in self.lines if line.row for doubt in doubts_of(line.row.results))
-        notes += dict.fromkeys(f"Caution: {doubt}" for doubt in doubts)
+            yield "DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1."
+        yield from dict.fromkeys(f"Caution: {doubt}" for row in rows for doubt in doubts_of(row.results))
         failed = (f"{line.cell.label}, VPC {line.cell.vpc}: {why}" for line in self.lines for why in line.failures)
-        return [*notes, *dict.fromkeys(failed)]
+        yield from dict.fromkeys(failed)
 
     @property
     def plots(self) -> list[Picture]:
@@ -209,7 +206,7 @@ def curves_of(lines: Sequence[Line]) -> list[Curve]:
     found = []
     for rank, row in enumerate(grouped(lines, lambda line: line.cell.label)):
         mark, label = Mark.of_rank(rank), row[0].cell.label
-        measured = [point_of(ours, one.share_percent) for one in row if (ours := one.ours)]
+        measured = [point_of(one.ours, 100 * one.row.share) for one in row if one.row and one.ours]
         printed = [
             (one.cell.share_percent, float(score), float(deviation or 0))
             for one in row
