@@ -53,10 +53,10 @@ ROWS = {
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
     "two-quarter": ("**two small key-frames** (default)", DEFAULT),
-    "cross-entropy": ("**the default with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
+    "cross-entropy": ("**with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
     "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
-    "yuv420": ("**the default with coarse colour**", f"{DEFAULT} --storage yuv420"),
+    "yuv420": ("**with coarse colour**", f"{DEFAULT} --storage yuv420"),
     "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
     "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
@@ -69,7 +69,7 @@ ROWS = {
     "quarter-inserting": ("the default, then more where gradients conflict", f"{DEFAULT} --insertion gradient"),
     "quarter-random": ("the default, then as many more at random", f"{DEFAULT} --insertion random"),
     "quarter-l2": ("the default, then more where gradients are far apart", f"{DEFAULT} --insertion l2"),
-    "small": ("every frame, of a quarter of the size", KEYFRAMES.format(4, 0)),
+    "small": ("every frame, as small", KEYFRAMES.format(4, 0)),
     "real-start": ("random clips, moved with cross-entropy", REAL_START),
     "herding-start-plain": (
         "herding, moved without cross-entropy",
@@ -201,8 +201,7 @@ def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
     ]
     lines += ["", f"Over the default: {', '.join(over_default)}."] if over_default else []
     if leads:
-        over = "the only lead" if len(leads) == 1 else f"all {len(leads)} leads of the table (Holm)"
-        lines += ["", f"\\* at 5 % for {over}."]
+        lines += ["", f"\\* of {len(leads)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -255,7 +254,7 @@ def by_network(court: str) -> str:
     for other in ("random", "published"):
         said = [f"{name} {leads[other, name]}{' *' * marks[other, name]}" for name in every]
         lines += ["", f"The default over {ROWS[other][0]}: {', '.join(said)}."]
-    return "\n".join([*lines, "", f"\\* at 5 % for all {len(leads)} leads (Holm).", ""])
+    return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
 
 
 TABLES = {"": main_table, " ablations": ablations, " measures": as_others_count, " networks": by_network}
