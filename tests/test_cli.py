@@ -71,16 +71,6 @@ def test_evaluate_prints_mean_deviation_and_n_and_writes_the_result(prism, store
     assert len(Result.load(tmp_path / "r.json").runs) == 2
 
 
-def test_a_result_goes_on_with_resume(prism, store, tmp_path):
-    select(store, output=tmp_path / "set")
-    arguments = ["evaluate", tmp_path / "set", "--data", store.path, "-o", tmp_path / "r.json", "--width", 2]
-    arguments += ["--device", "cpu", "--epochs"]
-    prism.succeeds(*arguments, 1, "--seeds", 1)
-    assert "exists already" in prism.refuses(*arguments, 1, "--seeds", 2)
-    assert "(2)" in prism.succeeds(*arguments, 1, "--seeds", 2, "--resume")
-    assert "its config.epochs is 1, not 2" in prism.refuses(*arguments, 2, "--resume")
-
-
 def test_info_says_what_a_file_is(prism, store, chosen, tmp_path):
     assert "condensed set by random: 2 classes, 2 videos" in prism.succeeds("info", chosen)
     assert "clip store: 2 classes, 8 train" in prism.succeeds("info", store.path)
@@ -254,16 +244,6 @@ def test_sigterm_ends_a_verb_without_a_journal_as_ctrl_c_does(tmp_path):
     assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["prism: interrupted."])
     # It has taken its half of a folder with it.
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
-
-
-def test_a_defect_of_prism_itself_is_not_hidden(monkeypatch):
-    from prism import cli
-
-    def defect() -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        cli.run(defect)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from prism.cli import app
+from prism.condensation.options import CondenseConfig
 from prism.config import with_options
+from prism.networks.options import NETWORKS
 from prism.recipes import RECIPES, SECTIONS, read_recipe, shipped_recipes
 
 every_recipe = pytest.mark.parametrize("name", shipped_recipes())
@@ -75,6 +77,7 @@ HYPERPARAMETERS = {
 }
 """VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
 
+SMALL = ("init", "initial_keyframes", "keyframe_scale", "metric", "insertion", "lr", "relative_lr", "decay")
 OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Section 4.2, "Baselines"; tables 1 to 3.
     "random": {"select": {"method": "random"}},
@@ -83,19 +86,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     "takes": {"select": {"method": "random", "takes": 0, "storage": "h264", "quality": 35}},
     "prism": {"condense": {"method": "prism"}},
     # Ours: the defaults, over those of a data set.
-    "small-keyframes": {
-        "condense": {
-            "method": "prism",
-            "init": "mean",
-            "initial_keyframes": 2,
-            "keyframe_scale": 4,
-            "metric": "clip",
-            "insertion": "never",
-            "lr": 0.0,
-            "relative_lr": 0.2,
-            "decay": "cosine",
-        }
-    },
+    "small-keyframes": {"condense": {key: getattr(CondenseConfig(), key) for key in ("method", *SMALL)}},
     # Sections 3.1 and 4.2, "Implementation details"; 5,000 iterations are those of the protocol that it follows.
     "paper": {
         "condense": {
@@ -122,10 +113,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
         }
     },
     # Section 5, "Cross-Architecture Generalization".
-    "networks/convnet3d": {"evaluate": {"model": "convnet3d"}},
-    "networks/cnn-gru": {"evaluate": {"model": "cnn-gru"}},
-    "networks/cnn-lstm": {"evaluate": {"model": "cnn-lstm"}},
-    "networks/r2plus1d-18": {"evaluate": {"model": "r2plus1d-18"}},
+    **{f"networks/{name}": {"evaluate": {"model": name}} for name in NETWORKS.registry},
     # Section 5, table "Ablation study results", (A) to (D).
     "ablations/without-insertion": {"condense": {"insertion": "never"}},
     "ablations/random-insertion": {"condense": {"insertion": "random"}},

@@ -38,7 +38,7 @@ from prism.ingestion.pool import Task
 from prism.ingestion.sampling import choose_windows
 from prism.machine import executors, provenance
 from prism.machine.devices import pick_device
-from prism.machine.files import check_output, check_output_folder
+from prism.machine.files import check_output_folder, lock
 from prism.machine.text_io import MAX_TEXT_BYTES, count, first_difference, read_text
 from prism.networks.network import Network
 from prism.reproduction.paper import exhibit
@@ -96,7 +96,7 @@ CASES: dict[type[PrismError], list[Case]] = {
         (unfinished, "run.json' is damaged"),
     ],
     OutputError: [
-        (lambda _, at: check_output(of_text(at / "file", "") / "a" / "b"), "cannot be written: Not a directory"),
+        (lambda _, at: lock(of_text(at / "file", "") / "a" / "b").__enter__(), "be written: Not a directory"),
         (lambda _, at: check_output_folder(link(at / "link"), True, "", "", ()), "is a link. Name the folder"),
     ],
     SourceError: [

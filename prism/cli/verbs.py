@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+import prism
 from prism.cli.commands import FLAG, LOCAL, MANY, OUTPUT, PLACED, WHOLE, Help, Running, Workers, call, command, say
 from prism.condensation.options import CondenseConfig
 from prism.errors import ConfigError
@@ -32,9 +33,7 @@ def motion(*, output: Folder, run: Running = LOCAL, config: MotionConfig | None 
 
     Example: prism motion -o runs/motion
     """
-    from prism.ingestion.motion import write_motion
-
-    call(write_motion, output, config=config, run=run)
+    call(prism.write_motion, output, config=config, run=run)
     say(f"Wrote {output}.")
 
 
@@ -52,9 +51,7 @@ def ingest(
 
     Example: prism ingest videos/ -o runs/store --num-frames 8 --size 64
     """
-    from prism.ingestion.build import ingest as build
-
-    store = call(build, source, output, config=config, run=run, workers=workers)
+    store = call(prism.ingest, source, output, config=config, run=run, workers=workers)
     say(f"Wrote {output}: {store.contents}.")
 
 
@@ -72,10 +69,10 @@ def condense(
 
     Example: prism condense runs/store -o runs/set.safetensors --vpc 1 --iterations 500
     """
-    from prism.condensation.condense import condense as verb
     from prism.condensation.condense import sentence_of
 
-    condensed = call(verb, store, config=config, run=run, output=output, checkpoint_seconds=checkpoint_seconds)
+    given = {"output": output, "checkpoint_seconds": checkpoint_seconds}
+    condensed = call(prism.condense, store, config=config, run=run, **given)
     say(f"Wrote {output}: {condensed.contents}.")
     say(sentence_of(condensed))
 
@@ -86,9 +83,7 @@ def select(store: Store, /, *, output: Set, run: Running = LOCAL, config: Select
 
     Example: prism select runs/store -o runs/herding.safetensors --method herding --vpc 1
     """
-    from prism.selection.select import select as verb
-
-    made = call(verb, store, config=config, run=run, output=output)
+    made = call(prism.select, store, config=config, run=run, output=output)
     say(f"Wrote {output}: {made.contents}.")
 
 
@@ -105,9 +100,7 @@ def export(
 
     Example: prism export runs/set.safetensors -o runs/folder --to videofolder
     """
-    from prism.exports.export import export as verb
-
-    made = call(verb, condensed, output, config=config, run=run)
+    made = call(prism.export, condensed, output, config=config, run=run)
     say(str(made))
     if made.psnr is not None and made.psnr < float("inf"):
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")
@@ -132,10 +125,8 @@ def evaluate(
 
     Example: prism evaluate runs/set.safetensors --data runs/store --epochs 500 -o runs/set.json
     """
-    from prism.evaluation.evaluate import evaluate as verb
-
     given = {"output": output, "train": train, "label": label, "workers": workers}
-    say(str(call(verb, condensed, data, config=config, run=run, **given)))
+    say(str(call(prism.evaluate, condensed, data, config=config, run=run, **given)))
     say(f"Wrote {output}." if output else "Nothing was written; -o RESULT.json keeps the result.")
 
 
@@ -154,9 +145,8 @@ def report(
     from rich.console import Console
 
     from prism.reports.page import load_results, summary_tables
-    from prism.reports.page import report as write
 
-    page = write(results, output, overwrite=run.overwrite)
+    page = prism.report(results, output, overwrite=run.overwrite)
     for table, cautions in summary_tables(load_results(results)):
         Console().print(table)
         for caution in cautions:
@@ -194,11 +184,9 @@ def reproduce(
         return
     if not data:
         raise ConfigError("reproduce needs --data with a clip store, or --list.")
-    from prism.reproduction.run import reproduce as verb
-
     names = [name for given in rows for name in given.split(",")]
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
-    found = call(verb, name, data, output, run=run, **chosen)
+    found = call(prism.reproduce, name, data, output, run=run, **chosen)
     if not dry_run:
         Console().print(found.summary_table())
         say(f"Wrote {found.file('.html').resolve()}: the table as a page.")
@@ -220,16 +208,13 @@ def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /
 
     Example: prism info runs/set.safetensors
     """
-    from prism.artifacts.condensed import CondensedSet
     from prism.artifacts.kinds import JSON, RESULT, STORE, kind_of
-    from prism.artifacts.results import Result
-    from prism.artifacts.store import ClipStore
 
     kind = kind_of(path)
     if kind == STORE:
-        say(f"clip store: {ClipStore.open(path).contents}")
+        say(f"clip store: {prism.ClipStore.open(path).contents}")
     elif kind in (RESULT, JSON):
-        say(f"result: {Result.load(path)}")
+        say(f"result: {prism.Result.load(path)}")
     else:
-        condensed = CondensedSet.load(path)
+        condensed = prism.CondensedSet.load(path)
         say(f"condensed set by {condensed.source.get('method', 'an unknown method')}: {condensed.contents}")

@@ -62,8 +62,7 @@ def evaluate(
     Args:
         condensed: the set, or its file. None with `train`.
         data: the store, or its folder, whose `config.split` is scored; its training pixels fix the normalisation.
-        config: network, schedule and protocol.
-        run: how it runs; its output is the result file, which is written after every seed.
+        config, run: network, schedule and protocol, and how it runs; the output is written after every seed.
         train: train on real clips of this store instead: on all of them (the ceiling), or on `config.train_vpc`
             random ones of each class, drawn anew for each seed (the floor).
         label: the row's name in tables; the method by default.
@@ -210,10 +209,10 @@ class Evaluation:
             )
         return self.store.passes()
 
-    def network(self, device: str = "meta") -> Network:
-        """The network, without values on the meta device."""
+    def network(self) -> Network:
+        """The network, without values."""
         config = self.config
-        return build_for(self.store, config.model, device, width=config.width, hidden=config.hidden)
+        return build_for(self.store, config.model, "meta", width=config.width, hidden=config.hidden)
 
     def __call__(self, seed: int) -> NetworkRun | DivergedError:
         started, device = time.monotonic(), pick_device(self.device)

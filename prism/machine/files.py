@@ -33,16 +33,10 @@ def partial_path(path: Path) -> Path:
     return beside(path, ".{}.partial")
 
 
-def check_output(path: Path, overwrite: bool = False) -> None:
-    """Refuse, with an OutputError and before anything expensive, an output that exists or cannot be written."""
+def check_output(path: Path, overwrite: bool) -> None:
+    """Refuse an output that exists, with an OutputError; its lock has shown that it can be written."""
     if path.exists() and not overwrite:
         raise OutputError(f"output '{path}' exists already. Choose another path, or pass --overwrite.")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"output '{path}' cannot be written: {error.strerror}. {ELSEWHERE}") from None
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputError(f"output '{path}' cannot be written: its folder is read-only. {ELSEWHERE}")
 
 
 def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entries: Collection[str]) -> None:

@@ -4,19 +4,14 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 LINE_SECONDS, BAR_SECONDS = 60.0, 0.1
 """Between two lines where stderr is no terminal, and between two states of one line where it is."""
 CLEARED = "\r\x1b[K"
-
-
-class Advance(Protocol):
-    """Moves a bar forward; keyword values are shown after the time left."""
-
-    def __call__(self, steps: int = 1, /, **shown: object) -> None: ...
+Advance = Callable[..., None]
+"""Moves a bar forward by a number of steps, 1 by default; keyword values are shown after the time left."""
 
 
 def no_progress(steps: int = 1, /, **shown: object) -> None:

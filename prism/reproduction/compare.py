@@ -8,7 +8,7 @@ from rich.table import Table
 
 from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
 from prism.artifacts.results import HEADINGS, TESTS, Result
-from prism.machine.files import check_output_file, write_atomically
+from prism.machine.files import write_atomically
 from prism.reports.plots import Curve, Mark, point_of, score_plot
 from prism.reports.rows import COSTS, STORED, Row
 from prism.reports.text import Column, Picture, Sheet, grouped, markdown, significant, terminal_table
@@ -197,7 +197,6 @@ class Comparison:
 
     def save(self) -> None:
         """Write the table as Markdown."""
-        check_output_file(self.file(".md"), overwrite=True)
         write_atomically(self.file(".md"), self.to_markdown().encode())
 
 

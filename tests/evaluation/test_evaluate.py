@@ -184,9 +184,19 @@ def test_what_cannot_be_scored_is_refused_before_training(store, chosen, tmp_pat
     assert len(Result.load(tmp_path / "r.json").runs) == 2
 
 
-def test_a_divergence_is_an_error_and_not_a_number(store, chosen, tmp_path):
-    with pytest.raises(DivergedError):
-        score(chosen, store, lr=1e30, epochs=3, output=tmp_path / "r.json")
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"lr": 1e30, "epochs": 3}, "the training loss of seed 0 is not finite"),
+        (
+            {"lr": 1e25, "epochs": 1, "batch_size": 4},
+            r"the outputs of the network of seed 0 are not finite\. Try --max-grad-norm",
+        ),
+    ],
+)
+def test_a_divergence_is_an_error_and_not_a_number(store, chosen, tmp_path, options, says):
+    with pytest.raises(DivergedError, match=says):
+        score(chosen, store, seeds=1, output=tmp_path / "r.json", **options)
     assert not (tmp_path / "r.json").exists()
 
 
@@ -307,10 +317,3 @@ def test_training_that_runs_out_of_a_gpus_memory_ends_with_what_to_make_smaller(
     says = r"out of memory \(CUDA out of memory\)\. Pass a smaller --width, or where there is one --hidden or"
     with pytest.raises(ConfigError, match=says):
         score(chosen, store, seeds=1)
-
-
-def test_a_network_that_diverges_in_its_last_step_has_no_score(store, chosen):
-    with pytest.raises(
-        DivergedError, match=r"the outputs of the network of seed 0 are not finite\. Try --max-grad-norm"
-    ):
-        score(chosen, store, epochs=1, seeds=1, lr=1e25, batch_size=4)

@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 
@@ -19,8 +20,8 @@ from hypothesis import strategies as st
 from prism.errors import ConfigError, EngineError, Interrupted, OutputError
 from prism.machine import progress
 from prism.machine.devices import deterministic, explained, pick_device
-from prism.machine.executors import stop_signal, stoppable
-from prism.machine.files import check_output, write_atomically
+from prism.machine.executors import computing, stop_signal, stoppable
+from prism.machine.files import lock, write_atomically
 from prism.machine.provenance import provenance, versions
 from prism.machine.randomness import derive_seed, generator
 from prism.machine.run import Run
@@ -75,8 +76,8 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_of_the_new_one(tmp_path, mo
 @pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() == 0, reason="root may write everywhere")
 def test_an_output_in_a_read_only_folder_is_refused(tmp_path):
     tmp_path.chmod(0o555)
-    with pytest.raises(OutputError, match="read-only"):
-        check_output(tmp_path / "a")
+    with pytest.raises(OutputError, match="cannot be written: Permission denied"), lock(tmp_path / "a"):
+        pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -94,6 +95,11 @@ def test_a_block_that_keeps_what_is_done_ends_at_once_with_its_sentence():
     for said, error in (("some are done", Interrupted), (None, KeyboardInterrupt)):
         with pytest.raises(error, match=said), stoppable(said):
             os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_an_executor_may_have_a_device_that_this_machine_has_not():
+    with ThreadPoolExecutor() as threads, computing(Run(device="cuda:99", executor=threads), 2) as found:
+        assert found is threads
 
 
 @pytest.fixture
