@@ -75,7 +75,6 @@ class ClassOrder:
 def condense_on(
     order: ClassOrder,
     setup: Setup,
-    source: dict[str, Any],
     run: Run,
     scored: Callable[[CondensedSet], CondensedSet],
 ) -> CondensedSet:
@@ -92,7 +91,7 @@ def condense_on(
     setup.example.join([setup.example, setup.example])
     with lock(order.output):
         check_free(order.output, setup.reads, run, by_class=True)
-        _begin(order.output, source, run.resume)
+        _begin(order.output, setup.source, run.resume)
         setup.precompute(run)
         every, num_classes = shares(len(order.store.classes)), len(order.store.classes)
         paths, left = [order.path(share) for share in every], [s for s in every if not order.path(s).exists()]
@@ -102,7 +101,7 @@ def condense_on(
             for share, _ in completed(run.executor, order, left):
                 advance(len(share))
         order.store.check_unchanged()
-        condensed = scored(_joined_set(dict(zip(paths, every, strict=True)), setup, source))
+        condensed = scored(_joined_set(dict(zip(paths, every, strict=True)), setup))
         # One share after the other, each from its own `start`.
         parts = (telemetry_path(path).read_bytes() for path in paths)
         write_atomically(telemetry_path(order.output), b"".join(parts))
@@ -127,10 +126,10 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
     write_atomically(file, canonical_json({"source": source}).encode())
 
 
-def _joined_set(found: dict[Path, range], setup: Setup, source: dict[str, Any]) -> CondensedSet:
+def _joined_set(found: dict[Path, range], setup: Setup) -> CondensedSet:
     parts = [CondensedSet.load(path, [type(setup.example)]) for path in found]
     first = parts[0]
-    source = source | {"device": first.source.get("device")}
+    source = setup.source | {"device": first.source.get("device")}
     for (path, share), part in zip(found.items(), parts, strict=True):
         named = [first.classes[label] for label in share]
         check_same_run(f"'{path}'", part.source, source | {"classes": named})

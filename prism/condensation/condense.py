@@ -14,7 +14,6 @@ import torch
 
 from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Encoding
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
 from prism.condensation.loop import Condensation, Step
@@ -29,7 +28,7 @@ from prism.machine.devices import deterministic, explained, give_back_freed_memo
 from prism.machine.executors import stop_signal
 from prism.machine.files import lock
 from prism.machine.progress import note, progress_bar
-from prism.machine.provenance import check_same_run, versions
+from prism.machine.provenance import check_same_run
 from prism.machine.run import Run, split_options
 
 LOW_ALIGNMENT, GOOD_ALIGNMENT, LARGE_ALIGNMENT = 0.3, 0.7, 2.0
@@ -72,8 +71,7 @@ def condense(
     if not (isinstance(checkpoint_seconds, int | float) and checkpoint_seconds >= 0):
         raise ConfigError(f"checkpoint_seconds = {checkpoint_seconds!r}, but it must be at least 0.")
     setup = Setup(store, config)
-    source = source_of(setup)
-    if run.resume and not run.overwrite and (done := finished(run.path, source, setup.example)):
+    if run.resume and not run.overwrite and (done := finished(setup, run.path)):
         return done
     if run.executor is None:
         return condense_classes(setup, range(len(store.classes)), run, checkpoint_seconds)
@@ -81,14 +79,14 @@ def condense(
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
     output = run.path.absolute()  # A worker may run in another folder.
     order = ClassOrder(condense_classes, store, setup.config, output, run.device, checkpoint_seconds)
-    return condense_on(order, setup, source, run, lambda joined: scored(joined, setup.held_out(run)))
+    return condense_on(order, setup, run, lambda joined: scored(joined, setup.held_out(run)))
 
 
 def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds: float) -> CondensedSet:
     """Condense some classes, given by their labels, in this process; errors like in `condense`."""
     store, device = setup.store, pick_device(run.device)
     check_memory(store, setup.config, device, len(classes))
-    source = source_of(setup) | {"device": device.type}
+    source = setup.source | {"device": device.type}
     is_whole = len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
@@ -192,20 +190,13 @@ def sentence_of(condensed: CondensedSet) -> str:
     return f"{said}\nCaution: the videos say little of their classes. Try more --iterations or {rates}."
 
 
-def source_of(setup: Setup) -> dict[str, Any]:
-    """The record in a set of how it was made, but for the device."""
-    made = {"method": setup.recorded["method"], "config": setup.recorded, "versions": versions()}
-    given = {"init": setup.given.fingerprint} if setup.given else {}
-    return made | {"store": setup.store.fingerprint} | given
-
-
-def finished(output: Path | None, source: dict[str, Any], example: Encoding) -> CondensedSet | None:
-    """The set of a run that `source` identifies, where it has ended; another one in its place is refused."""
+def finished(setup: Setup, output: Path | None) -> CondensedSet | None:
+    """The set of a run that has ended; another one in its place is refused."""
     if output is None or not output.exists() or any(kept(output).exists() for kept in (checkpoint_path, run_path)):
         return None
-    found = CondensedSet.load(output, [type(example)])
-    known = {key: found.source.get(key) for key in source}
-    check_same_run(f"set '{output}'", known, source)
+    found = CondensedSet.load(output, [type(setup.example)])
+    known = {key: found.source.get(key) for key in setup.source}
+    check_same_run(f"set '{output}'", known, setup.source)
     # A kill may have left some, after what they were made for had gone.
     shutil.rmtree(shards_path(output), ignore_errors=True)
     return found

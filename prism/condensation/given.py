@@ -1,32 +1,36 @@
-"""Set whose videos a condensation starts from, in place of mean clips, noise or real clips."""
+"""The set whose videos a condensation starts from, in place of mean clips, noise or real clips, and its record."""
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from prism.artifacts import STORAGES
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.encodings import Encoding
 from prism.artifacts.results import SEEDS
 from prism.artifacts.store import ClipStore
 from prism.condensation import INIT, STARTS
 from prism.condensation.options import CondenseConfig
-from prism.config import nearest
+from prism.config import as_dict, nearest
 from prism.errors import ConfigError
 from prism.machine.text_io import canonical_json
 
 
-def given_set(store: ClipStore, config: CondenseConfig, storage: Encoding) -> CondensedSet:
-    """The set that `config.init` names, for videos to start as; `storage` may be a custom one, as its own.
+def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
+    """The set that `config.init` names, for videos to start as; None where it names none.
 
     Raises:
         ConfigError: there is none, it was made of other clips, or it has not `config.vpc` videos of each class.
     """
+    if config.init in STARTS:
+        return None
     path, vpc = Path(config.init), config.vpc
     if not path.exists():
         guess = nearest(config.init, STARTS)
         raise ConfigError(f"condense.init = {config.init!r}, but it must be {INIT.text}: no such file.{guess}")
-    found, labels = CondensedSet.load(path, [type(storage)]), torch.arange(len(store.classes))
+    storage, labels = STORAGES.make(config.storage, config), torch.arange(len(store.classes))
+    found = CondensedSet.load(path, [type(storage)])
     ours, theirs = ((one.classes, one.num_frames, one.size) for one in (store, found))
     if found.source.get("store") != store.fingerprint or ours != theirs:
         raise ConfigError(f"'{path}' was made of other clips than '{store.path}' has. Name a set of this store.")
@@ -38,8 +42,14 @@ def given_set(store: ClipStore, config: CondenseConfig, storage: Encoding) -> Co
     return found
 
 
-def how_made(given: CondensedSet) -> str:
-    """The method of a set and a digest of its options; sets that differ in seeds alone are made alike."""
-    made = {key: value for key, value in given.source.get("config", {}).items() if key not in SEEDS}
-    digest = hashlib.sha256(canonical_json(made).encode()).hexdigest()
-    return f"{given.source.get('method', 'unknown')} {digest[:8]}"
+def recorded(config: CondenseConfig, given: CondensedSet | None) -> dict[str, Any]:
+    """The options as a set records them, with the method of a given set and a digest of its options, not its path.
+
+    Given sets that differ in seeds alone are recorded alike.
+    """
+    options = as_dict(config)
+    if given is not None:
+        made = {key: value for key, value in given.source.get("config", {}).items() if key not in SEEDS}
+        digest = hashlib.sha256(canonical_json(made).encode()).hexdigest()
+        options["init"] = f"{given.source.get('method', 'unknown')} {digest[:8]}"
+    return options

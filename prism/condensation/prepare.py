@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +16,19 @@ from prism.artifacts.cache import KEPT_BYTES, CacheFile
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
-from prism.condensation import STARTS
 from prism.condensation.curvature import largest_curvature
-from prism.condensation.given import given_set, how_made
+from prism.condensation.given import given_set, recorded
 from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
 from prism.condensation.objectives import NUM_HELD_OUT, HeldOutNetworks, MatchLoss, Objective
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Trainable, Videos, check_storable
-from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed, computing, stoppable
 from prism.machine.progress import Advance, no_progress, note, progress_bar
+from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.machine.run import Run
 from prism.networks.build import allocate, build_for
@@ -64,10 +63,8 @@ class Setup:
         self.objective: Objective = OBJECTIVES.make(config.objective, config)
         self.rule: InsertionRule = RULES.make(config.insertion, config)
         self.storage: Encoding = STORAGES.make(config.storage, config)
-        self.reads, self.recorded, self.given = [store.path], as_dict(config), None
-        if config.init not in STARTS:
-            self.given = given_set(store, config, self.storage)
-            self.recorded["init"] = how_made(self.given)
+        self.reads, self.given = [store.path], given_set(store, config)
+        if self.given is not None:
             # A worker may run in another folder.
             self.config = config = replace(config, init=str(Path(config.init).absolute()))
             self.reads.append(Path(config.init))
@@ -77,6 +74,14 @@ class Setup:
         self.independent_classes = all(part.independent_classes for part in parts)
         names = OBJECTIVES.name_of(config.objective), NETWORKS.name_of(config.model)
         self.scoring = "objective {} with network {}".format(*names)
+
+    @cached_property
+    def source(self) -> dict[str, Any]:
+        """The record in a set of how it was made, but for the device."""
+        options = recorded(self.config, self.given)
+        made = {"method": options["method"], "config": options, "versions": versions()}
+        given = {"init": self.given.fingerprint} if self.given else {}
+        return made | {"store": self.store.fingerprint} | given
 
     def encode(
         self, frames: Tensor, mask: Tensor, scale: int = 1, trainable: Collection[Trainable] = ()

@@ -10,6 +10,8 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
+from prism.condensation.given import given_set, recorded
+from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
 from prism.errors import BusyError, DivergedError, Interrupted
@@ -109,8 +111,9 @@ def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
         condensed = CondensedSet.load(step.path)
         found = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
         config = step.config
-        recorded = as_dict(config) if isinstance(config, SelectConfig) else Setup(step.store, config).recorded
-        check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": recorded})
+        is_condensed = isinstance(config, CondenseConfig)
+        options = recorded(config, given_set(step.store, config)) if is_condensed else as_dict(config)
+        check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": options})
         done.sets[step.path] = condensed.fingerprint
         return True
     if step.made and step.made.path not in done.sets:
@@ -138,8 +141,8 @@ def _run(step: SetStep | ScoreStep, done: Progress, run: Run) -> None:
         elif isinstance(step.config, SelectConfig):
             select(store, step.config, replace(run, output=step.path, executor=None))
         else:
-            executor = run.executor if Setup(store, step.config).independent_classes else None
-            condense(store, step.config, replace(how, executor=executor))
+            is_apart = run.executor and Setup(store, step.config).independent_classes
+            condense(store, step.config, replace(how, executor=run.executor if is_apart else None))
     except DivergedError as error:
         # A table is worth having without one of its numbers; the next run tries that one again.
         done.failures[step.path] = str(error)

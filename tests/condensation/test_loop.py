@@ -22,8 +22,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.keyframes import render
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
-from prism.condensation import condense as verb
-from prism.condensation import recorder
+from prism.condensation import prepare, recorder
 from prism.condensation.condense import check_finite, condense, finished_set
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.options import RULES, CondenseConfig
@@ -478,7 +477,7 @@ def test_resuming_with_another_option_or_store_is_refused_by_name(store, make_st
 
 def test_resuming_with_another_pytorch_is_refused(store, tmp_path, crashing_at, monkeypatch):
     interrupted(store, tmp_path / "set", crashing_at)
-    monkeypatch.setattr(verb, "versions", lambda: versions() | {"torch": "9.9"})
+    monkeypatch.setattr(prepare, "versions", lambda: versions() | {"torch": "9.9"})
     with pytest.raises(ArtifactError, match=r"its versions\.torch is '.*', not '9\.9'"):
         run_tiny(store, tmp_path / "set", resume=True)
 
