@@ -20,6 +20,7 @@ class Moments(Objective):
     """Squared distances of the mean embeddings and of their second moments."""
 
     weight: float = 0.1
+    reads_class_means = False
 
     def moments(self, embeddings: Tensor) -> Tensor:
         """Mean and weighted mean square (…, 2D) of embeddings (…, n, D)."""

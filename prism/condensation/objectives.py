@@ -46,13 +46,13 @@ class Objective:
     Attributes:
         independent_classes: whether the loss of a class depends on the clips of that class only. Then the classes
             can be condensed on many machines.
-        reads_class_means: whether its own `real` reads those of every iteration; they are computed ahead then.
+        reads_class_means: whether `real` reads those of every iteration, which are computed ahead then.
         trained: number of networks that are trained on all training clips ahead, for `networks.trained(number)`.
         epochs: of their training.
     """
 
     independent_classes: ClassVar[bool] = True
-    reads_class_means: ClassVar[bool] = False
+    reads_class_means: ClassVar[bool] = True
     trained: int = 0
     epochs: int = 0
 
@@ -152,7 +152,6 @@ class CrossEntropy(DistributionMatching):
     weight: float = 0.3
     trained: int = 4
     epochs: int = 32
-    reads_class_means: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):

@@ -162,7 +162,7 @@ class Setup:
         device, first = pick_device(run.device), self.method.preparation(self.config)
         self.train(run)
         networks = self.networks(device)
-        if type(self.objective).real is Objective.real or self.objective.reads_class_means:
+        if self.objective.reads_class_means:
             iterations = range(first + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
             precompute_class_means(networks, self._without_start, blocks, run)
