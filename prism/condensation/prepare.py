@@ -192,7 +192,6 @@ class Setup:
         videos = self._videos(device, networks.classes)
         labels = [label for label in networks.classes for _ in range(self.config.vpc)]
         made, shape = partial(_require, METHODS, self.config.method), (len(labels), self.store.num_frames)
-        made("Videos from start", videos, isinstance(videos, Videos))
         wanted = f"the labels {labels}, one class after the other"
         made(wanted, videos.labels, videos.labels.tolist() == labels)
         made(f"a mask (V, T) = {shape}", videos.mask, tuple(videos.mask.shape) == shape)
@@ -202,7 +201,10 @@ class Setup:
     def _videos(self, device: torch.device, classes: range) -> Videos:
         """The videos of some classes as they start."""
         videos = self.method.start(self.store, self.config, device, classes)
-        if self.given is not None and isinstance(videos, Videos):
+        _require(METHODS, self.config.method, "Videos from start", videos, isinstance(videos, Videos))
+        if self.storage.coarse_colour:
+            videos.deviation = torch.tensor(self.store.normalisation.std, device=device).view(3, 1, 1)
+        if self.given is not None:
             own = torch.arange(classes.start * self.config.vpc, classes.stop * self.config.vpc)
             videos.start_as(self.store.normalisation.apply(self.given.render(own)).to(device))
         return videos

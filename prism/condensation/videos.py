@@ -55,7 +55,10 @@ class Videos(ABC):
         labels: (V,), grouped by class.
         mask: (V, T) bool, False at frames that an insertion rule may propose; here True everywhere.
         trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
+        deviation: (3, 1, 1) of the real pixels, where the storage has coarse colour; else None.
     """
+
+    deviation: Tensor | None = None
 
     def __init__(self, parts: dict[str, Tensor], labels: Tensor, num_frames: int, config: Settings) -> None:
         self.parts = {name: part.requires_grad_() for name, part in parts.items()}
@@ -143,18 +146,11 @@ class KeyFrameVideos(Videos):
     """Interpolated key-frames, dense (V, T, C, h, w) and normalised, with a mask of those that count.
 
     Gradients do not reach the other frames, so neither does momentum.
-
-    Args:
-        deviation: of each channel's pixels, by which they are normalised, (C,); the storage `yuv420` reads it.
     """
 
-    def __init__(
-        self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings, deviation: tuple[float, ...] = ()
-    ) -> None:
+    def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
         super().__init__({"frames": frames}, labels, frames.shape[1], config)
         self.frames, self.scale, self.metric = frames, config.keyframe_scale, config.metric
-        is_coarse = config.storage == "yuv420"
-        self.deviation = torch.tensor(deviation, device=frames.device).view(3, 1, 1) if is_coarse else None
         self._mark(mask)
 
     def render(self, iteration: int = 0) -> Tensor:
@@ -233,7 +229,7 @@ class KeyFrames(Method):
         return encode(frames, evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
-        """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes."""
+        """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes; else empty ones."""
         size, scale = store.size, config.keyframe_scale
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
@@ -244,13 +240,15 @@ class KeyFrames(Method):
             frames = store.normalisation.apply(reduce(pixels(store, config, classes), scale))
         else:
             shape = (3, size[0] // scale, size[1] // scale)
-            noise = torch.randn((len(labels), num_keyframes, *shape), generator=generator(config.seed, "videos"))
             frames = torch.zeros(num_videos, store.num_frames, *shape)
-            frames[mask] = noise[own].flatten(0, 1)
+            if config.init == "noise":
+                draw = generator(config.seed, "videos")
+                noise = torch.randn((len(labels), num_keyframes, *shape), generator=draw)
+                frames[mask] = noise[own].flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
             mask = insert(frames, mask, torch.ones_like(mask))
-        return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config, store.normalisation.std)
+        return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
 
 
 class WholeClips(KeyFrames):

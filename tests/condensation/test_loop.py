@@ -19,6 +19,7 @@ from settings import started as started_with
 
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.encodings.sparse import Yuv420
 from prism.artifacts.keyframes import render
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
@@ -99,6 +100,7 @@ def test_videos_start_as_those_of_a_set_and_the_record_names_its_method_but_no_p
     given = {"init": str(path), "vpc": 2, "initial_keyframes": 8, "insertion": "never"}
     made = run_tiny(store, iterations=0, **given)
     torch.testing.assert_close(made.render(), chosen.render(), atol=1e-6, rtol=0)
+    assert not first_videos(store, init=str(path)).frames.any()
     assert made.source["config"]["init"].startswith("herding ")
     assert made.source["init"] == chosen.fingerprint
     assert str(tmp_path).encode() not in made.to_bytes()
@@ -163,15 +165,20 @@ def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(stor
     torch.testing.assert_close(learnable.render(), sparse.render())
 
 
-def test_coarse_colour_is_trained_as_it_is_stored_in_half_of_the_numbers(store):
-    options = {"storage": "yuv420", "init": "real", "insertion": "never", "lr": 0.3}
+class Coarse(Yuv420):
+    """A custom storage like `yuv420`."""
+
+
+@pytest.mark.parametrize("storage", ["yuv420", Coarse()])
+def test_coarse_colour_is_trained_as_it_is_stored_in_half_of_the_numbers(store, storage):
+    options = {"storage": storage, "init": "real", "insertion": "never", "lr": 0.3}
     run = started(store, **options)
     for _ in range(2):
         run.step()
     source, whole = {"method": "prism"}, started(store, **(options | {"storage": "float32"}))
     made, exact = (
         finished_set(setup_of(store, **(TINY | options | {"storage": name})), of, source)
-        for name, of in (("yuv420", run), ("float32", whole))
+        for name, of in ((storage, run), ("float32", whole))
     )
     clips = store.normalisation.invert(run.videos.render().detach())
     # Half a level of luma and of chroma, of pictures whose values spread over little more than 0..1.

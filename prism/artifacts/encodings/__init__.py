@@ -51,6 +51,7 @@ class Encoding(ABC):
         number_format: a key of `DTYPES` if it keeps numbers of any kind in that format, as the memories of
             static-dynamic are; None where it keeps pictures.
         largest: the largest value that it can hold.
+        coarse_colour: whether colour has half of the height and width, as the key-frames then have in training.
         is_random: whether a video stands for several clips, one of which is drawn whenever it is rendered.
         tensors: those of the file, without the labels.
         num_frames: frames of a rendered clip (T).
@@ -62,6 +63,7 @@ class Encoding(ABC):
     TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]]
     number_format: ClassVar[str | None] = None
     largest: ClassVar[float] = 1e38
+    coarse_colour: ClassVar[bool] = False
     is_random: ClassVar[bool] = False
 
     tensors: Mapping[str, Tensor] = {}

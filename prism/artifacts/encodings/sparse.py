@@ -150,6 +150,7 @@ class Yuv420(KeyFrameEncoding):
         "offsets": (torch.int64, 1),
     }
     number_format: ClassVar[str | None] = None
+    coarse_colour: ClassVar[bool] = True
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
         luma, chroma = split_colour(frames[mask])
