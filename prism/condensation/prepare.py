@@ -138,15 +138,8 @@ class Setup:
         if (device, number) not in self.all_trained:
             # With the networks of other seeds, of sets that are compared, it has nothing in common.
             seed = self.config.network_seed * self.objective.trained + number
-            self.all_trained[device, number] = trained_network(
-                self.store,
-                self.config.model,
-                device,
-                width=self.config.width,
-                epochs=self.objective.epochs,
-                seed=seed,
-                advance=advance,
-            )
+            how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed, "advance": advance}
+            self.all_trained[device, number], _ = trained_network(self.store, self.config.model, device, **how)
         return self.all_trained[device, number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:

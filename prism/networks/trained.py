@@ -34,13 +34,14 @@ def trained_network(
     epochs: int,
     seed: int,
     advance: Advance = no_progress,
-) -> Network:
-    """A network trained on all training clips, in eval mode, with values from the store's cache if they are there.
+) -> tuple[Network, Tensor | None]:
+    """A frozen network, trained on all training clips, and embeddings (N, D) of these if it was trained only now.
 
     A small network may die while it is trained. It then embeds all clips alike, and another one takes its place.
 
     Args:
-        model: a custom network is trained every time: its code may have changed under the same name.
+        model: a custom network is trained every time: its code may have changed under the same name. The store
+            keeps the values of others.
         width: channels of its first block; 0 for the published number.
         epochs: passes over all training clips; 0 leaves it random.
         seed: of its initial values and its training.
@@ -49,41 +50,44 @@ def trained_network(
     Raises:
         DivergedError: ten networks have died.
     """
-    network, clips = allocate(build_for(store, model, "meta", width=width), device), store.clips("train")
+    network = allocate(build_for(store, model, "meta", width=width), device)
     end_where_stopped(network)
-
-    def compute() -> Tensor:
-        with deterministic(device), within_memory():
-            for draw in range(DRAWS):
-                # Not the seed itself: an evaluation then trains the network of that one.
-                drawn = derive_seed(seed, "embedder", draw)
-                with suppress(DivergedError):
-                    how = {"seed": drawn, "flip": store.flip, "advance": no_progress if draw else advance}
-                    train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), **how)
-                    embeddings = _embeddings(network, store)
-                    if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
-                        return values_of(network)
-        raise DivergedError(
-            f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."
-        )
-
+    file, embeddings = None, None
     if NETWORKS.is_builtin(model):
         key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
         file = CacheFile.of(store, "trained", key, device, values_of(network).shape)
-        if (values := file.load()) is None:
-            file.save(compute())
-        else:
-            set_values(network, values)
-            advance(epochs)
+    if file and (values := file.load()) is not None:
+        set_values(network, values)
+        advance(epochs)
     else:
-        compute()
-    return network.eval().requires_grad_(False)
+        embeddings = _train(network, store, epochs, seed, advance)
+        if file:
+            file.save(values_of(network))
+    return network.eval().requires_grad_(False), embeddings
+
+
+def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: Advance) -> Tensor:
+    """Train a network until it tells clips apart; its embeddings."""
+    clips = store.clips("train")
+    with deterministic(next(network.parameters()).device), within_memory():
+        for draw in range(DRAWS):
+            # Not the seed itself: an evaluation then trains the network of that one.
+            how = {"seed": derive_seed(seed, "embedder", draw), "advance": no_progress if draw else advance}
+            with suppress(DivergedError):
+                train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), flip=store.flip, **how)
+                embeddings = _embeddings(network, store)
+                if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
+                    return embeddings
+    raise DivergedError(
+        f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."
+    )
 
 
 def trained_embeddings(store: ClipStore, model: Model, device: torch.device, **how: Any) -> Tensor:
     """Embeddings (N, D) of all training clips under `trained_network`, float32 on the CPU, in their order."""
+    network, embeddings = trained_network(store, model, device, **how)
     with deterministic(device), within_memory():
-        return _embeddings(trained_network(store, model, device, **how), store)
+        return _embeddings(network, store) if embeddings is None else embeddings
 
 
 def _embeddings(network: Network, store: ClipStore) -> Tensor:
