@@ -1,4 +1,4 @@
-"""What a store remembers is what would be computed, and may be lost, damaged or impossible to keep."""
+"""What a store keeps is what was computed, and may be lost, damaged or impossible to keep."""
 
 import os
 from pathlib import Path
@@ -9,81 +9,52 @@ from settings import CPU
 
 from prism.artifacts import cache
 from prism.artifacts.cache import CacheFile
+from prism.artifacts.store import ClipStore
+
+VALUES = torch.arange(6.0).view(3, 2)
 
 
-class Computing:
-    """A tensor, and how often it was asked for."""
-
-    def __init__(self, values: torch.Tensor) -> None:
-        self.values, self.times = values, 0
-
-    def __call__(self) -> torch.Tensor:
-        self.times += 1
-        return self.values
+def file_of(store: ClipStore, kind: str = "a", **key: int) -> CacheFile:
+    return CacheFile.of(store, kind, key, CPU, (3, 2))
 
 
-def remembered(store, kind, key, device, shape, compute):
-    file = CacheFile.of(store, kind, key, device, shape)
-    if (found := file.load()) is None:
-        file.save(found := compute())
-    return found
+def test_a_tensor_is_kept_for_each_key_and_kind(make_store):
+    store = make_store()
+    files = [file_of(store, kind, x=x) for kind, x in [("a", 1), ("a", 2), ("b", 1)]]
+    assert [file.load() for file in files] == [None] * 3
+    for number, file in enumerate(files):
+        file.save(VALUES + number)
+    assert all(torch.equal(file.load(), VALUES + number) for number, file in enumerate(files))
 
 
-def kept(make_store):
-    """A store that remembers one tensor, how that is computed, and its file."""
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    remembered(store, "a", {}, CPU, (3, 2), compute)
-    (file,) = (store.path / "cache").iterdir()
-    return store, compute, file
-
-
-def assert_made_again(store, compute):
-    """The tensor is computed a second time, and then remembered."""
-    for _ in range(2):
-        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
-    assert compute.times == 2
-
-
-def test_a_tensor_is_computed_once_for_each_key_and_kind(make_store):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    for _ in range(2):
-        for kind, key in [("a", {"x": 1}), ("a", {"x": 2}), ("b", {"x": 1})]:
-            assert torch.equal(remembered(store, kind, key, CPU, (3, 2), compute), compute.values)
-    assert compute.times == 3
-
-
-def test_a_file_in_which_one_bit_of_each_value_has_changed_is_made_again(make_store):
-    store, compute, file = kept(make_store)
-    written = file.read_bytes()
+def test_a_file_in_which_one_bit_of_each_value_has_changed_is_none_until_it_is_made_again(make_store):
+    file = file_of(make_store())
+    file.save(VALUES)
+    written = file.path.read_bytes()
     # The values are the last bytes of the file.
     changed = np.frombuffer(written[-24:], dtype="<u4") ^ 1
-    file.write_bytes(written[:-24] + changed.tobytes())
-    assert_made_again(store, compute)
-    assert file.read_bytes() == written
+    file.path.write_bytes(written[:-24] + changed.tobytes())
+    assert file.load() is None
+    file.save(VALUES)
+    assert file.path.read_bytes() == written
 
 
-def test_a_store_that_cannot_be_written_remembers_nothing_and_works(make_store):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
+def test_a_store_that_cannot_be_written_keeps_nothing_and_works(make_store):
+    store = make_store()
     (store.path / "cache").write_text("in the way")
-    for _ in range(2):
-        assert torch.equal(remembered(store, "a", {}, CPU, (3, 2), compute), compute.values)
-    assert compute.times == 2
+    file_of(store).save(VALUES)
+    assert file_of(store).load() is None
 
 
 def test_the_oldest_go_first_and_only_those_of_the_same_kind(make_store, monkeypatch):
-    store, compute = make_store(), Computing(torch.rand(3, 2))
-    for age, (kind, i) in enumerate([("other", 0), ("a", 0), ("a", 1)]):
-        before = set((store.path / "cache").glob("*"))
-        remembered(store, kind, {"i": i}, CPU, (3, 2), compute)
-        (file,) = set((store.path / "cache").iterdir()) - before
-        os.utime(file, (age, age))
-    monkeypatch.setattr(cache, "KEPT_BYTES", 2 * file.stat().st_size)
-    remembered(store, "a", {"i": 2}, CPU, (3, 2), compute)
-    for kind, i in [("other", 0), ("a", 1), ("a", 2)]:
-        remembered(store, kind, {"i": i}, CPU, (3, 2), compute)
-    assert compute.times == 4
-    remembered(store, "a", {"i": 0}, CPU, (3, 2), compute)
-    assert compute.times == 5
+    store = make_store()
+    *files, newest = [file_of(store, kind, i=i) for kind, i in [("other", 0), ("a", 0), ("a", 1), ("a", 2)]]
+    for age, file in enumerate(files):
+        file.save(VALUES)
+        os.utime(file.path, (age, age))
+    monkeypatch.setattr(cache, "KEPT_BYTES", 2 * files[0].path.stat().st_size)
+    newest.save(VALUES)
+    assert [file.load() is not None for file in (*files, newest)] == [True, False, True, True]
 
 
 def test_another_gpu_or_way_of_rounding_has_a_file_of_its_own(store, monkeypatch):

@@ -21,6 +21,7 @@ from prism.artifacts.clips import Normalisation
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import DTYPES, Encoding, as_numbers, from_numbers
 from prism.errors import ArtifactError
+from tests.artifacts.test_keyframes import masks
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MASK = torch.tensor([[True, False, False, True], [True, False, True, True], [True, True, True, True]])
@@ -132,12 +133,8 @@ def signature(metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
 @st.composite
 def sets(draw: st.DrawFn) -> CondensedSet:
     """Any small condensed set."""
-    num_frames = draw(st.integers(2, 6))
-    row = st.lists(st.booleans(), min_size=num_frames - 2, max_size=num_frames - 2)
-    rows = draw(st.lists(row, min_size=1, max_size=4))
-    mask = torch.tensor([[True, *row, True] for row in rows])
-    num_classes = draw(st.integers(2, 3))
-    labels = sorted(draw(st.lists(st.integers(0, num_classes - 1), min_size=len(rows), max_size=len(rows))))
+    mask, num_classes = draw(masks()), draw(st.integers(2, 3))
+    labels = sorted(draw(st.lists(st.integers(0, num_classes - 1), min_size=len(mask), max_size=len(mask))))
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     frames = rng.standard_normal((*mask.shape, 3, 2, 3)).astype(np.float32)
     return CondensedSet(

@@ -15,11 +15,8 @@ from prism.errors import ArtifactError, ConfigError
 def pictures(num: int = 5, size: tuple[int, int] = (18, 24), seed: int = 0) -> torch.Tensor:
     """Smooth pictures (num, 3, H, W) that change slowly, in levels of 0..255."""
     coarse = torch.rand(1, 3, 3, 4, 4, generator=torch.Generator().manual_seed(seed)) * 255
-    return (
-        F.interpolate(coarse, size=(num, *size), mode="trilinear", align_corners=True)[0]
-        .transpose(0, 1)
-        .contiguous()
-    )
+    smooth = F.interpolate(coarse, size=(num, *size), mode="trilinear", align_corners=True)[0]
+    return smooth.transpose(0, 1).contiguous()
 
 
 @pytest.mark.parametrize("quality", [0, 50, 100])

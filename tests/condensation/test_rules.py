@@ -6,26 +6,21 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from prism.artifacts.keyframes import neighbours
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.errors import ConfigError
+from tests.artifacts.test_keyframes import masks
 
 
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor]:
     """Random float64 gradients (V, T, 1, 1, D) and a mask of key-frames (V, T)."""
-    num_frames = draw(st.integers(3, 9))
-    row = st.lists(st.booleans(), min_size=num_frames - 2, max_size=num_frames - 2)
-    rows = draw(st.lists(row, min_size=1, max_size=3))
-    mask = torch.tensor([[True, *row, True] for row in rows])
+    mask = draw(masks())
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     # Few dimensions make conflicts common; different norms tell cosines from inner products.
     gradients = rng.standard_normal((*mask.shape, 1, 1, 2)) * rng.uniform(0.1, 3, (*mask.shape, 1, 1, 1))
     return torch.from_numpy(gradients), mask
-
-
-def keyframes_of(row: list[bool]) -> list[int]:
-    return [t for t, is_key in enumerate(row) if is_key]
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -34,13 +29,10 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 
 def candidates(gradients, mask):
     """For each frame that is not a key-frame: (video, frame, its gradient, the two key-frames' gradients)."""
-    for v, row in enumerate(mask.tolist()):
-        keys, of_video = keyframes_of(row), gradients[v].flatten(1).numpy()
-        for t in range(len(row)):
-            if t not in keys:
-                left = max(k for k in keys if k < t)
-                right = min(k for k in keys if k > t)
-                yield v, t, of_video[t], [of_video[left], of_video[right]]
+    before, after = neighbours(mask)
+    for v, t in (~mask).nonzero().tolist():
+        of_video = gradients[v].flatten(1).numpy()
+        yield v, t, of_video[t], [of_video[before[v, t]], of_video[after[v, t]]]
 
 
 def decide(rule: str, gradients, mask, epsilon=0.0, seed=0) -> torch.Tensor:
