@@ -121,18 +121,18 @@ def to_model_input(frames: Tensor, normalisation: Standardisation) -> Tensor:
 
 
 def flip_at_random(frames: Tensor, generator: torch.Generator) -> Tensor:
-    """Mirror each clip (N, ..., W) left to right with probability one half, drawn on the generator's device."""
+    """Clips (N, ..., W), each mirrored with probability one half, which is drawn on the generator's device."""
     return mirror(frames, torch.rand(len(frames), generator=generator, device=generator.device) < 0.5)
 
 
 def mirror(frames: Tensor, chosen: Tensor) -> Tensor:
-    """Mirror the clips (N, ..., W) left to right where `chosen` (N,) is True."""
+    """Clips (N, ..., W), mirrored left to right where `chosen` (N,) is True."""
     mirrored = send(chosen.nonzero().flatten(), frames.device)
     return frames.index_copy(0, mirrored, frames.index_select(0, mirrored).flip(-1))
 
 
 def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> Tensor:
-    """Move each clip (N, T, C, H, W) in time, down and across, by up to a share of each extent.
+    """Clips (N, T, C, H, W), each moved in time, down and across by up to a share of each extent.
 
     The three shifts of a clip are whole numbers of frames and pixels, uniform in ±round(most · extent).
     What comes in from outside repeats the edge. The draw happens on the generator's device.

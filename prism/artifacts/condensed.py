@@ -251,12 +251,12 @@ class CondensedSet:
         return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
 
     def save(self, path: str | Path) -> None:
-        """Write the set, or leave what stood under its name before."""
+        """The set as a file; where that fails, what stood under its name stays."""
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | Path, encodings: Iterable[type[Encoding]] = ()) -> "CondensedSet":
-        """Read a set; an untrusted file is safe to open, and cannot make PRISM import a custom encoding.
+        """The set in a file; an untrusted one is safe to open, and cannot make PRISM import a custom encoding.
 
         Raises:
             ArtifactError: the file is missing, damaged, foreign, inconsistent or of a newer format.

@@ -27,13 +27,10 @@ def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tenso
 
 
 def neighbours(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The key-frames at or before, and at or after, every frame.
+    """Indices of the key-frames at or before, and at or after, every frame t: two (V, T) int64 tensors.
 
     Args:
-        mask: (V, T) bool, True at key-frames; the first and last frame must be key-frames.
-
-    Returns:
-        Two (V, T) int64 tensors of frame indices; both equal t where t is a key-frame.
+        mask: (V, T) bool, True at key-frames, including the first and the last frame.
     """
     num_frames = mask.shape[1]
     times = torch.arange(num_frames, device=mask.device).expand_as(mask)
@@ -45,13 +42,10 @@ def neighbours(mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def interpolation_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """The matrix of each video that renders its clip from its key-frames (paper, equation 3).
+    """Matrices (V, T, T) that render clips: [v, t, k] is the share of key-frame k in frame t (paper, equation 3).
 
     Args:
         mask: (V, T) bool, True at key-frames, including the first and the last frame.
-
-    Returns:
-        (V, T, T): `weights[v, t, k]` is the share of key-frame k in frame t of video v.
     """
     before, after = neighbours(mask)
     times = torch.arange(mask.shape[1], device=mask.device)
@@ -65,14 +59,11 @@ def interpolation_weights(mask: Tensor, dtype: torch.dtype = torch.float32) -> T
 
 
 def render(frames: Tensor, mask: Tensor) -> Tensor:
-    """The clips that a set of key-frames stands for.
+    """The clips (V, T, C, H, W) that key-frames stand for, differentiable with respect to these.
 
     Args:
         frames: (V, T, C, H, W) float; only the slots marked in `mask` count, the others need only be finite.
         mask: (V, T) bool, True at key-frames, including the first and the last frame.
-
-    Returns:
-        (V, T, C, H, W) float clips, differentiable with respect to the key-frames.
     """
     weights = interpolation_weights(mask, frames.dtype)
     return torch.bmm(weights, frames.flatten(2)).view_as(frames)
@@ -131,7 +122,7 @@ def inverse_gram(mask: Tensor) -> Tensor:
 
 
 def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
-    """Promote interpolated frames to key-frames, at the value they have (paper, equation 7).
+    """The mask after interpolated frames were promoted to key-frames, at the value they have (paper, equation 7).
 
     The rendered clip stays as it was: a new key-frame lies on the line between its neighbours.
 
@@ -139,9 +130,6 @@ def insert(frames: Tensor, mask: Tensor, inserted: Tensor) -> Tensor:
         frames: (V, T, C, H, W) float; the promoted slots are filled in.
         mask: (V, T) bool, the key-frames so far.
         inserted: (V, T) bool, the frames to promote.
-
-    Returns:
-        The new mask.
     """
     new = inserted & ~mask
     at = new.nonzero(as_tuple=True)

@@ -31,7 +31,7 @@ def kind_of(path: Path) -> str:
 
 
 def check_format(content: Any, name: str, version: int, path: Path) -> None:
-    """Refuse the content of a file of another format, or of another version of it."""
+    """Refusal of the content of a file of another format, or of another version of it."""
     if not isinstance(content, dict) or content.get("format") != name:
         raise ArtifactError(f"'{path}' is not of the format '{name}'.")
     if (found := content.get("version")) != version:

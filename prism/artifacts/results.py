@@ -255,12 +255,12 @@ class Result:
         return canonical_json({"format": "prism-result", "version": VERSION, **content}, indent=1) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the result, or leave what stood under its name before."""
+        """The result as a file; where that fails, what stood under its name stays."""
         write_atomically(Path(path), self.to_json().encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Result":
-        """Read a result.
+        """The result in a file.
 
         Raises:
             ArtifactError: the file is missing, foreign, damaged or of a newer format.

@@ -134,7 +134,7 @@ class ClipStore:
 
     @classmethod
     def open(cls, path: str | Path, verify: bool = True) -> "ClipStore":
-        """Open a store.
+        """The store in a folder.
 
         Args:
             path: the store's folder.
@@ -149,9 +149,7 @@ class ClipStore:
             if not (path / name).is_file():
                 raise ArtifactError(f"store '{path}' has lost its {name}. Ingest it again.")
             if is_checked and file_sha256(path / name) != header.sha256[name]:
-                raise ArtifactError(
-                    f"store '{path}' has a changed {name} (its checksum differs). Ingest it again."
-                )
+                raise ArtifactError(f"store '{path}' has a changed {name}: its checksum differs. Ingest it again.")
         store = cls(path, header, _read_sources(path, header))
         store._stamp = stamp
         expected, found = len(store) * store.clip_bytes, (path / "frames.u8").stat().st_size
@@ -215,12 +213,10 @@ class ClipStore:
         return torch.from_numpy(frames)
 
     def check_unchanged(self) -> None:
-        """Raise an ArtifactError if a file is no longer the one that was opened, by its place, size and time."""
+        """Refusal, by an ArtifactError, of files that are no longer those opened, by place, size and time."""
         if _stamp(self.path) != self._stamp:
-            raise ArtifactError(
-                f"store '{self.path}' was changed, replaced or moved while it was being used. Nothing that was "
-                "made of it since is saved; start again from a store that stays as it is."
-            )
+            said = f"store '{self.path}' was changed, replaced or moved while it was being used"
+            raise ArtifactError(f"{said}. Nothing that was made of it since is saved: start again.")
 
     def positions(self, split: str) -> range:
         """The positions of a split's clips; they are contiguous."""
@@ -278,13 +274,12 @@ class ClipStore:
         return order[rank < num]
 
     def require_vpc(self, vpc: int, option: str) -> None:
-        """Raise a ConfigError that names the first class with fewer than `vpc` training clips."""
+        """Refusal, by a ConfigError, of a class with fewer than `vpc` training clips."""
         for name, count in zip(self.classes, self.counts("train").tolist(), strict=True):
             if count < vpc:
-                raise ConfigError(
-                    f"{option} = {vpc}, but class '{name}' has {count} training clips. "
-                    f"Pass a smaller --{option.rpartition('.')[2]}, or ingest more clips per video."
-                )
+                said = f"{option} = {vpc}, but class '{name}' has {count} training clips"
+                smaller = f"Pass a smaller --{option.rpartition('.')[2]}"
+                raise ConfigError(f"{said}. {smaller}, or ingest more clips per video.")
 
 
 def _arrived(path: str, fingerprint: str) -> ClipStore:

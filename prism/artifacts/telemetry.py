@@ -24,7 +24,7 @@ def telemetry_path(output: str | Path) -> Path:
 
 
 class TelemetryWriter:
-    """Appends records to a telemetry file; what an interrupted run left in it stays until `keep` is called."""
+    """Writer of records to a telemetry file; what an interrupted run left in it stays until `keep` is called."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,12 +32,12 @@ class TelemetryWriter:
             self._file = path.open("ab")
 
     def keep(self, num_bytes: int) -> None:
-        """Cut off what lies behind the first `num_bytes` bytes: it was written after the last checkpoint."""
+        """The first `num_bytes` bytes stay: what lies behind them was written after the last checkpoint."""
         with writing(self.path):
             self._file.truncate(min(num_bytes, os.fstat(self._file.fileno()).st_size))
 
     def write(self, kind: str, **values: Any) -> None:
-        """Append one record, which is on disk after the next `sync`; a number that is not finite is refused."""
+        """One record, which is on disk after the next `sync`; a number that is not finite is refused."""
         try:
             line = canonical_json({"kind": kind, **values}).encode() + b"\n"
         except ValueError:
@@ -48,13 +48,13 @@ class TelemetryWriter:
             self._file.write(line)
 
     def sync(self) -> int:
-        """Put every record on disk; the file's length in bytes, for `keep`."""
+        """The file's length in bytes, for `keep`, with every record on disk."""
         with writing(self.path):
             self._file.flush()
             os.fsync(self._file.fileno())
         return self._file.tell()
 
     def close(self) -> None:
-        """Close the file; what is still buffered and does not fit on the disk is lost with a sentence."""
+        """The end of the file; what is still buffered and does not fit on the disk is lost with a sentence."""
         with writing(self.path):
             self._file.close()

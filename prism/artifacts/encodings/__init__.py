@@ -12,6 +12,7 @@ from prism.artifacts.clips import Normalisation
 from prism.errors import ConfigError
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "uint8": torch.uint8}
+Formats = Mapping[str, tuple[torch.dtype | None, int]]
 PLAIN = Normalisation((0.5,) * 3, (0.5,) * 3)
 
 
@@ -60,7 +61,7 @@ class Encoding(ABC):
     """
 
     NAME: ClassVar[str]
-    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]]
+    TENSORS: ClassVar[Formats]
     number_format: ClassVar[str | None] = None
     largest: ClassVar[float] = 1e38
     coarse_colour: ClassVar[bool] = False
@@ -170,6 +171,14 @@ def problem_of(encoding: Encoding, num_videos: int) -> str | None:
         if any(len(each) != len(found) for each in ranges):
             return f"it must hold a scale and a minimum for each image of '{name}'"
     return encoding.problem(num_videos)
+
+
+def shape_problem(tensors: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]]) -> str | None:
+    """The first tensor that has not the wanted shape, or None."""
+    for name, shape in wanted.items():
+        if (found := tuple(tensors[name].shape)) != shape:
+            return f"{name} must be {shape} by its metadata, got {found}: another size or length"
+    return None
 
 
 def as_numbers(name: str, images: Tensor, number_format: str) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """Videos sparse in time: their key-frames as numbers, or as one stream of H.264 each (paper, section 3.1)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from prism.artifacts.clips import Normalisation
-from prism.artifacts.encodings import Encoding, as_numbers, from_numbers, level_ranges
+from prism.artifacts.encodings import Encoding, Formats, as_numbers, from_numbers, level_ranges, shape_problem
 from prism.artifacts.keyframes import enlarge, join_colour, render, split_colour
 from prism.errors import ArtifactError, ConfigError
 from prism.machine.devices import deterministic
@@ -27,6 +27,8 @@ from prism.machine.text_io import reason
 MAX_SCALE = 16
 ENCODER, DECODER = "libx264", "h264"
 TICK = Fraction(1, 25)
+PLACES = {"times": (torch.int32, 1), "offsets": (torch.int64, 1)}
+"""Tensors of all encodings here: the times of the key-frames, and where those of each video begin."""
 
 
 class KeyFrameEncoding(Encoding):
@@ -37,11 +39,7 @@ class KeyFrameEncoding(Encoding):
     """
 
     NAME: ClassVar[str] = "keyframes"
-    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
-        "keyframes": (None, 4),
-        "times": (torch.int32, 1),
-        "offsets": (torch.int64, 1),
-    }
+    TENSORS: ClassVar[Formats] = {"keyframes": (None, 4), **PLACES}
     number_format: ClassVar[str | None] = "float32"
 
     def encode(self, frames: Tensor, mask: Tensor, scale: int = 1) -> dict[str, Tensor]:
@@ -53,11 +51,15 @@ class KeyFrameEncoding(Encoding):
 
     @property
     def num_values(self) -> int:
-        return len(self.tensors["times"]) * 3 * prod(self._image_size)
+        return sum(map(prod, self._image_shapes.values()))
 
     @property
     def _image_size(self) -> tuple[int, int]:
         return self.size[0] // self.scale, self.size[1] // self.scale
+
+    @property
+    def _image_shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"keyframes": (len(self.tensors["times"]), 3, *self._image_size)}
 
     @property
     def keyframe_counts(self) -> Tensor:
@@ -104,10 +106,7 @@ class KeyFrameEncoding(Encoding):
         return self._image_problem()
 
     def _image_problem(self) -> str | None:
-        wanted = len(self.tensors["times"]), 3, *self._image_size
-        found = tuple(self.tensors["keyframes"].shape)
-        said = f"key-frames must be {wanted} by its metadata, got {found}: another size or length"
-        return None if found == wanted else said
+        return shape_problem(self.tensors, self._image_shapes)
 
 
 def _places(mask: Tensor) -> dict[str, Tensor]:
@@ -143,12 +142,7 @@ class Yuv420(KeyFrameEncoding):
     """
 
     NAME: ClassVar[str] = "yuv420"
-    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
-        "luma": (None, 4),
-        "chroma": (None, 4),
-        "times": (torch.int32, 1),
-        "offsets": (torch.int64, 1),
-    }
+    TENSORS: ClassVar[Formats] = {"luma": (None, 4), "chroma": (None, 4), **PLACES}
     number_format: ClassVar[str | None] = None
     coarse_colour: ClassVar[bool] = True
 
@@ -161,19 +155,14 @@ class Yuv420(KeyFrameEncoding):
         return self.NAME
 
     @property
-    def num_values(self) -> int:
-        return self.tensors["luma"].numel() + self.tensors["chroma"].numel()
+    def _image_shapes(self) -> dict[str, tuple[int, ...]]:
+        num, (height, width) = len(self.tensors["times"]), self._image_size
+        return {"luma": (num, 1, height, width), "chroma": (num, 2, -(-height // 2), -(-width // 2))}
 
     def keyframes(self, videos: Tensor) -> Tensor:
         chosen = self._positions(videos)
         with deterministic(chosen.device):
             return join_colour(*(from_numbers(name, self.tensors, chosen) for name in ("luma", "chroma")))
-
-    def _image_problem(self) -> str | None:
-        num, (height, width) = len(self.tensors["times"]), self._image_size
-        wanted = {"luma": (num, 1, height, width), "chroma": (num, 2, -(-height // 2), -(-width // 2))}
-        found = {name: tuple(self.tensors[name].shape) for name in wanted}
-        return None if found == wanted else f"it must hold {wanted} by its metadata, got {found}"
 
 
 @dataclass(frozen=True)
@@ -185,9 +174,8 @@ class H264(KeyFrameEncoding):
     """
 
     NAME: ClassVar[str] = "h264"
-    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
-        "times": (torch.int32, 1),
-        "offsets": (torch.int64, 1),
+    TENSORS: ClassVar[Formats] = {
+        **PLACES,
         "packets": (torch.uint8, 1),
         "packet_sizes": (torch.int32, 1),
         "scale": (torch.float32, 1),
@@ -238,14 +226,11 @@ class H264(KeyFrameEncoding):
 
 
 def compress(levels: Tensor, quality: int) -> list[bytes]:
-    """Compress the pictures of one video.
+    """A packet for each picture of one video, in the order of decoding.
 
     Args:
         levels: (n, 3, H, W) float32 in 0..255, in the order of time.
         quality: in 0..100, higher keeps more.
-
-    Returns:
-        A packet for each picture, in the order of decoding.
     """
     planes, context, packets = _to_planes(levels), _context(ENCODER, "w"), []
     context.height, context.width = planes.shape[1] * 2 // 3, planes.shape[2]

@@ -6,7 +6,6 @@ convolution, shared by all videos, puts the two together:
     clip = conv3d(static repeated over time ⊕ dynamic),   4 → 3 channels, kernel 3, padding 1
 """
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from prism.artifacts.clips import Normalisation
-from prism.artifacts.encodings import Encoding, as_numbers, from_numbers
+from prism.artifacts.encodings import Encoding, Formats, as_numbers, from_numbers, shape_problem
 
 MEMORIES = 2
 """Static images, and dynamic memories, of each video: it is rendered from one of either."""
@@ -30,7 +29,7 @@ class StaticDynamicEncoding(Encoding):
     """
 
     NAME: ClassVar[str] = "static-dynamic"
-    TENSORS: ClassVar[Mapping[str, tuple[torch.dtype | None, int]]] = {
+    TENSORS: ClassVar[Formats] = {
         "static": (None, 4),
         "dynamic": (None, 4),
         "weight": (torch.float32, 5),
@@ -62,33 +61,23 @@ class StaticDynamicEncoding(Encoding):
         return normalisation.invert(hallucinate(images, memories, self.tensors["weight"], self.tensors["bias"]))
 
     def problem(self, num_videos: int) -> str | None:
-        wanted = {
-            "static": (MEMORIES * num_videos, 3, *self.size),
-            "dynamic": (MEMORIES * num_videos, self.num_frames, *self.size),
-            "weight": KERNEL,
-            "bias": KERNEL[:1],
-        }
-        for name, shape in wanted.items():
-            if (found := tuple(self.tensors[name].shape)) != shape or num_videos < 1:
-                return f"{name} must be {shape} by its metadata, got {found}: another size or length"
-        if self.scale != 1:
-            return "static images and dynamic memories have no scale"
+        num = MEMORIES * num_videos
+        wanted = {"static": (num, 3, *self.size), "dynamic": (num, self.num_frames, *self.size)}
+        if self.scale != 1 or num_videos < 1:
+            return "static images and dynamic memories are of one video or more, and have no scale"
         if self.tensors["static"].dtype != self.tensors["dynamic"].dtype:
             return "static images and dynamic memories differ in their number format"
-        return None
+        return shape_problem(self.tensors, {**wanted, "weight": KERNEL, "bias": KERNEL[:1]})
 
 
 def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The clips that pairs of a static image and a dynamic memory stand for, differentiable in everything.
+    """Normalised clips (V, T, 3, H, W) of pairs of an image and a memory, differentiable in everything.
 
     Args:
         static: (V, 3, H, W) normalised images.
         dynamic: (V, T, H, W), the one channel that moves.
         weight: (3, 4, 3, 3, 3), input channels red, green, blue, dynamic.
         bias: (3,).
-
-    Returns:
-        (V, T, 3, H, W) normalised clips.
     """
     # The frames are channels of a convolution over height and width alone. On a CPU that takes a sixth of the time
     # of one over three axes, whose four channels are filled up to sixteen.
