@@ -18,7 +18,7 @@ Model = str | type[Network] | partial[Network]
 
 
 def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **arguments: Any) -> Network:
-    """Build a network with the initial values of a seed.
+    """A network with the initial values of a seed.
 
     Args:
         model: a name, as `convnet3d` or `module:MyNetwork(depth=3)`, or a subclass of `Network`.
@@ -32,9 +32,7 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     network_type, own = NETWORKS.resolve(model)
     name = NETWORKS.name_of(model)
     if not (isinstance(network_type, type) and issubclass(network_type, Network)):
-        raise ConfigError(
-            f"the network '{name}' must be a class that derives from prism.networks.network.Network."
-        )
+        raise ConfigError(f"the network '{name}' must derive from prism.networks.network.Network.")
     shape, options = (inspect.signature(each).parameters.keys() for each in (Network, network_type))
     arguments = {key: value for key, value in arguments.items() if value or key in shape}
     for option in sorted(arguments.keys() - shape - options):
@@ -52,13 +50,13 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
 
 
 def build_for(store: ClipStore, model: Model, device: torch.device | str = "cpu", **options: int) -> Network:
-    """Like `build`, for the clips and the classes of a store."""
+    """A network as of `build`, for the clips and the classes of a store."""
     shape = {"num_classes": len(store.classes), "num_frames": store.num_frames, "size": store.size}
     return build(model, device, **shape, **options)
 
 
 def allocate(network: Network, device: torch.device) -> Network:
-    """Give a network on the meta device memory in a fast layout, whose values `initialise` draws."""
+    """A network of the meta device, with memory in a fast layout, whose values `initialise` draws."""
     # As `to_empty` does, which would import symbolic shapes: a third of a second of `prism evaluate`.
     network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
     if device.type == "cpu":

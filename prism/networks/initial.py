@@ -12,7 +12,7 @@ from prism.errors import ConfigError
 
 @torch.no_grad()
 def initialise(network: nn.Module, generator: torch.Generator) -> None:
-    """Give a network fresh initial values in place, running statistics of normalisation layers included.
+    """Fresh initial values for a network, in place, running statistics of normalisation layers included.
 
     PyTorch's layers get the distributions that PyTorch gives them, a layer with a method `initialise(generator)`
     what that draws. The generator is of the CPU: a GPU's numbers depend on how many cores it has.
@@ -41,7 +41,7 @@ def pinned_copy(network: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def copy_values(source: nn.Module, target: nn.Module) -> None:
-    """Copy all values of a network into another of its kind, those that a state dict leaves out included."""
+    """All values of a network, copied into another of its kind, those that a state dict leaves out included."""
     for value, given in zip(_held(target), _held(source), strict=True):
         value.copy_(given, non_blocking=True)
 
@@ -53,14 +53,14 @@ def values_of(network: nn.Module) -> torch.Tensor:
 
 @torch.no_grad()
 def set_values(network: nn.Module, values: torch.Tensor) -> None:
-    """Give a network the values (P,) that `values_of` took from one of its kind."""
+    """Values (P,) that `values_of` took from a network, for another of its kind."""
     held = _held(network)
     for value, given in zip(held, values.split([value.numel() for value in held]), strict=True):
         value.copy_(given.view(value.shape))
 
 
 def lay_out(network: nn.Module, layout: torch.memory_format) -> None:
-    """Give the weights of 3D convolutions a layout in memory, which their outputs then have as well."""
+    """Another layout in memory of the weights of 3D convolutions, which their outputs then have as well."""
     for weight in network.parameters():
         if weight.dim() == 5:
             weight.data = weight.data.to(memory_format=layout)
@@ -86,10 +86,10 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.
             layer.reset_parameters()
         case nn.Module(reset_parameters=reset) if not reset.__module__.startswith("torch."):
-            raise ConfigError(
-                f"the layer {type(layer).__name__} draws its values in reset_parameters(), which no seed repeats. "
-                "Give it a method initialise(generator) in its place."
+            said = (
+                f"the layer {type(layer).__name__} draws its values in reset_parameters(), which no seed repeats"
             )
+            raise ConfigError(f"{said}. Give it a method initialise(generator) in its place.")
         case nn.Linear() | nn.modules.conv._ConvNd():
             _uniform(layer, layer.weight[0].numel(), generator)
         case nn.Bilinear(in1_features=fan) | nn.RNNBase(hidden_size=fan) | nn.RNNCellBase(hidden_size=fan):

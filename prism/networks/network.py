@@ -96,7 +96,7 @@ class Dropout(nn.Module):
 
 
 def use_generator(network: nn.Module, generator: torch.Generator) -> None:
-    """Let the layers of a network that draw while it trains draw from `generator`.
+    """A generator for the layers of a network that draw while it trains.
 
     Raises:
         ConfigError: one would draw from PyTorch's global generator, so that no seed repeats a training.
@@ -110,21 +110,17 @@ def use_generator(network: nn.Module, generator: torch.Generator) -> None:
                 | nn.RNNBase(dropout=rate)
                 | nn.MultiheadAttention(dropout=rate)
             ) if rate > 0:
-                raise ConfigError(
-                    f"dropout = {rate} of the layer {type(module).__name__} does not depend on the seed. "
-                    "Set it to 0, or use prism.networks.network.Dropout."
-                )
+                said = f"dropout = {rate} of the layer {type(module).__name__} does not depend on the seed"
+                raise ConfigError(f"{said}. Set it to 0, or use prism.networks.network.Dropout.")
 
 
 def check_output(network: Network, method: Literal["embed", "forward"], output: Any, clips: Tensor) -> None:
-    """Refuse embeddings or logits of a wrong shape, or in neither float32 nor the number format of the clips."""
+    """Refusal of embeddings or logits of a wrong shape, or in neither float32 nor the format of the clips."""
     width = {"embed": "embed_dim", "forward": "num_classes"}[method]
     shape, got = (len(clips), getattr(network, width)), f"a {type(output).__name__}"
     if isinstance(output, Tensor):
         if output.shape == shape and output.dtype in (torch.float32, clips.dtype):
             return
         got = f"{tuple(output.shape)} of {output.dtype}"
-    raise ConfigError(
-        f"{method} of the network '{network.name}' must give (N, {width}) = {shape} of torch.float32, got {got}. "
-        "docs/extending.md shows one."
-    )
+    said = f"{method} of the network '{network.name}' must give (N, {width}) = {shape} of torch.float32, got {got}"
+    raise ConfigError(f"{said}. docs/extending.md shows one.")

@@ -45,13 +45,10 @@ class R2Plus1D18(Network):
 
 
 class HeConv3d(nn.Conv3d):
-    """A convolution without bias that starts as published: normal, with variance 2 / fan-out (He et al., 2015).
+    """A convolution that starts as published: normal, with variance 2 / fan-out (He et al., 2015).
 
     With PyTorch's default the signal of an untrained network of this depth would fade away.
     """
-
-    def __init__(self, before: int, after: int, kernel: Sides, stride: Sides, padding: Sides) -> None:
-        super().__init__(before, after, kernel, stride, padding, bias=False)
 
     def initialise(self, generator: torch.Generator | None) -> None:
         nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu", generator=generator)
@@ -76,7 +73,7 @@ class ResidualBlock(nn.Module):
         )
         self.shortcut = nn.Sequential()
         if stride != 1 or before != after:
-            projection = HeConv3d(before, after, (1, 1, 1), strides, (0, 0, 0))
+            projection = HeConv3d(before, after, 1, strides, bias=False)
             self.shortcut = nn.Sequential(projection, nn.BatchNorm3d(after))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -87,9 +84,9 @@ def _factorised(before: int, between: int, after: int, stride: Sides, side: int 
     """A convolution over space, then one of three frames over time; strides are of time, rows and columns."""
     time, down, across = stride
     return [
-        HeConv3d(before, between, (1, side, side), (1, down, across), (0, side // 2, side // 2)),
+        HeConv3d(before, between, (1, side, side), (1, down, across), (0, side // 2, side // 2), bias=False),
         nn.BatchNorm3d(between),
         nn.ReLU(),
-        HeConv3d(between, after, (3, 1, 1), (time, 1, 1), (1, 0, 0)),
+        HeConv3d(between, after, (3, 1, 1), (time, 1, 1), (1, 0, 0), bias=False),
         nn.BatchNorm3d(after),
     ]

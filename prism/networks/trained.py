@@ -78,9 +78,8 @@ def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: 
                 embeddings = _embeddings(network, store)
                 if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
                     return embeddings
-    raise DivergedError(
-        f"{DRAWS} networks have diverged, or embed all clips alike. Pass a larger --width or fewer --epochs."
-    )
+    said = f"{DRAWS} networks have diverged, or embed all clips alike"
+    raise DivergedError(f"{said}. Pass a larger --width or fewer --epochs.")
 
 
 def trained_embeddings(store: ClipStore, model: Model, device: torch.device, **how: Any) -> Tensor:

@@ -41,7 +41,9 @@ def train(
     flip: bool | Tensor,
     advance: Advance = no_progress,
 ) -> float:
-    """Train a network from fresh initial values: SGD with momentum 0.9 and weight decay 5e-4.
+    """The mean loss of the last epoch of a training: SGD with momentum 0.9 and weight decay 5e-4.
+
+    The network starts from fresh initial values. Without an epoch it stays as it was drawn, and the loss is 0.
 
     Args:
         network: its values are replaced.
@@ -50,9 +52,6 @@ def train(
         flip: True mirrors a clip with probability one half each time that it is shown. A mask (N,) of booleans
             mirrors the same clips each time.
         advance: called after every epoch.
-
-    Returns:
-        The mean loss of the last epoch; 0 without an epoch, which leaves the network as it was drawn.
 
     Raises:
         DivergedError: the loss is not finite.
@@ -114,7 +113,7 @@ def _order(labels: Tensor, schedule: Schedule, draw: Generator) -> Tensor:
 
 
 def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:
-    """Raise a DivergedError for a network that diverged in its last step, which no loss shows."""
+    """Refusal, by a DivergedError, of a network that diverged in its last step, which no loss shows."""
     if not outputs.isfinite().all():
         raise _diverged(f"the outputs of the network of seed {seed} are not finite", schedule)
 
@@ -138,12 +137,11 @@ def outputs_of(
     The network is left in eval mode. With the normalisation of a store, not one of each batch, no row depends on
     its batch.
     """
-    feed = Feed(clips.frames, next(network.parameters()).device)
+    feed, found = Feed(clips.frames, next(network.parameters()).device), []
     network.eval()
-    shown = (feed.rows(batch) for batch in torch.arange(len(clips)).split(batch_size))
-    shown = (flip_at_random(frames, flips) if flips else frames for frames in shown)
-    found = []
-    for inputs in (to_model_input(frames, normalisation) for frames in shown):
+    for batch in torch.arange(len(clips)).split(batch_size):
+        frames = feed.rows(batch)
+        inputs = to_model_input(flip_at_random(frames, flips) if flips else frames, normalisation)
         found.append(getattr(network, method)(inputs))
         if isinstance(network, Network):
             check_output(network, method, found[-1], inputs)

@@ -27,7 +27,7 @@ from prism.selection.options import SELECTIONS, SelectConfig
 def select(
     store: ClipStore | str | Path, config: SelectConfig | None = None, run: Run | None = None, **options: Any
 ) -> CondensedSet:
-    """Pick real training clips, as a set in which every frame is a key-frame.
+    """Real training clips, chosen as a set in which every frame is a key-frame.
 
     Args:
         store: a clip store, or its folder.
@@ -59,13 +59,14 @@ def select(
         store.check_unchanged()
         made, paths = as_dict(config), [store.sources[i].path for i in chosen.tolist()]
         source = {"method": made["method"], "config": made, "store": store.fingerprint, "clips": paths}
+        source["versions"] = versions()
         condensed = CondensedSet(
             encodings[0] if len(encodings) == 1 else encodings[0].join(encodings),
             clips.labels[chosen[::takes]],
             store.classes,
             store.normalisation,
             store.flip,
-            source | {"versions": versions()},
+            source,
             takes,
         )
         if run.path is not None:
@@ -92,9 +93,7 @@ def choose(
             method.choose(part.double(), num, generator(config.seed, "select", label))
         ).tolist()
         if len(found) != num or len(set(found) & set(range(len(part)))) != num:
-            raise ConfigError(
-                f"the selection '{SELECTIONS.name_of(method)}' gave {found!r} for class '{name}', but it must "
-                f"choose {num} different positions in 0..{len(part) - 1}."
-            )
+            said = f"the selection '{SELECTIONS.name_of(method)}' gave {found!r} for class '{name}'"
+            raise ConfigError(f"{said}, but it must choose {num} different positions in 0..{len(part) - 1}.")
         chosen += [sum(counts[:label]) + position for position in found]
     return torch.tensor(chosen)
