@@ -99,7 +99,7 @@ class FirstRun:
         self, store: ClipStore, config: CondenseConfig, device: torch.device = CPU, turns: int = TURNS
     ) -> None:
         self.num = 1 if device.type == "cpu" else BLOCK
-        self.blocks, self.run, self.config = itertools.count(), Run(device=device.type), config
+        self.blocks, self.run = itertools.count(), Run(device=device.type)
         self.networks = Setup(store, config).named_networks(device, name="benchmark", block=self.num)
         # The steps read means that are there: of other networks, and of one clip, which is as much to read.
         setup = Setup(store, replace(config, batch_real=1, iterations=turns * self.num))
@@ -108,7 +108,7 @@ class FirstRun:
 
     def work(self) -> None:
         """As many iterations as `num`."""
-        precompute_class_means(self.networks, self.config, {(next(self.blocks), False)}, self.run)
+        precompute_class_means(self.networks, {(next(self.blocks), False)}, self.run)
         for _ in range(self.num):
             self.condensation.step()
 

@@ -20,6 +20,7 @@ from prism.artifacts.results import NetworkRun, Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.loop import Condensation
+from prism.condensation.networks import Chunk
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.recipes import read_recipe
@@ -38,6 +39,13 @@ def setup_of(store: ClipStore, **options: object) -> Setup:
 def started(store: ClipStore, classes: range | None = None, **options: object) -> Condensation:
     """A condensation on a CPU before its first iteration."""
     return setup_of(store, **options).start(CPU, classes)
+
+
+def chunk_of(size: int, threads: int) -> Chunk:
+    """A chunk of which a CPU computes so many parts at a time."""
+    chunk = Chunk(size)
+    chunk.threads = threads
+    return chunk
 
 
 def set_of(frames: torch.Tensor, storage: Encoding | None = None, **changes: Any) -> CondensedSet:

@@ -87,12 +87,7 @@ has instructions for it, and `auto` takes it on a GPU. Class means, losses and g
         leaves_time = self.warmup + self.cooldown < 1 or self.insertion == "never"
         yield "cooldown", leaves_time, f"below {1 - self.warmup:g}, so that some iterations insert"
 
-    @property
-    def insertion_span(self) -> tuple[int, int]:
-        """The first iteration with insertion and the first without it again (paper, section 3.3)."""
-        return round(self.warmup * self.iterations), self.iterations - round(self.cooldown * self.iterations)
-
     def inserts_at(self, iteration: int) -> bool:
         """Whether insertion is on: after the warm-up and before the cool-down (paper, section 3.3)."""
-        first, last = self.insertion_span
-        return first <= iteration < last
+        before, after = (round(share * self.iterations) for share in (self.warmup, self.cooldown))
+        return before <= iteration < self.iterations - after

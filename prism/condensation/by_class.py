@@ -11,7 +11,7 @@ A share that a lost worker was condensing goes on from its checkpoint, on anothe
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation.options import CondenseConfig
-from prism.condensation.prepare import Setup
+from prism.condensation.prepare import Setup, scored
 from prism.condensation.recorder import check_free, checkpoint_path, damaged, run_path, shards_path
 from prism.errors import BusyError, ConfigError, OutputError
 from prism.machine.executors import completed, stoppable
@@ -72,38 +72,32 @@ class ClassOrder:
                 time.sleep(PAUSE_SECONDS)
 
 
-def condense_on(
-    order: ClassOrder,
-    setup: Setup,
-    run: Run,
-    scored: Callable[[CondensedSet], CondensedSet],
-) -> CondensedSet:
-    """Condense every share of the classes by itself on an executor, and save the set that they make together.
+def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
+    """The set of all classes, each share of which an executor condenses by itself, as it was saved.
 
     Its machines see the folders of store and output as this one does. Finished shares stay.
     """
     if not setup.independent_classes:
-        raise ConfigError(
-            "the method, the objective or the insertion rule condenses all classes together, so they cannot be "
-            "condensed one by one. Leave out --executor, or use parts with independent_classes = True."
-        )
+        said = "the method, the objective or the insertion rule condenses all classes together"
+        raise ConfigError(f"{said}. Leave out --executor, or use parts with independent_classes = True.")
     # An encoding that cannot be joined is refused here, not when all classes are done.
     setup.example.join([setup.example, setup.example])
     with lock(order.output):
         check_free(order.output, setup.reads, run, by_class=True)
         _begin(order.output, setup.source, run.resume)
         setup.precompute(run)
-        every, num_classes = shares(len(order.store.classes)), len(order.store.classes)
-        paths, left = [order.path(share) for share in every], [s for s in every if not order.path(s).exists()]
+        num_classes = len(order.store.classes)
+        found = {order.path(share): share for share in shares(num_classes)}
+        left = [share for path, share in found.items() if not path.exists()]
         done = num_classes - sum(map(len, left))
         bar = progress_bar("Condensing", num_classes, "classes", enabled=run.progress, done=done)
         with stoppable("stopped. Run the same command with --resume to continue."), bar as advance:
             for share, _ in completed(run.executor, order, left):
                 advance(len(share))
         order.store.check_unchanged()
-        condensed = scored(_joined_set(dict(zip(paths, every, strict=True)), setup))
+        condensed = scored(_joined_set(found, setup), setup.held_out(run))
         # One share after the other, each from its own `start`.
-        parts = (telemetry_path(path).read_bytes() for path in paths)
+        parts = (telemetry_path(path).read_bytes() for path in found)
         write_atomically(telemetry_path(order.output), b"".join(parts))
         condensed.save(order.output)
         run_path(order.output).unlink()
@@ -112,7 +106,6 @@ def condense_on(
 
 
 def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
-    """Make the folder of the shards, or continue with the one of the same run."""
     folder, file = shards_path(output), run_path(output)
     discard(checkpoint_path(output))
     if resume and file.exists():
@@ -128,10 +121,8 @@ def _begin(output: Path, source: dict[str, Any], resume: bool) -> None:
 
 def _joined_set(found: dict[Path, range], setup: Setup) -> CondensedSet:
     parts = [CondensedSet.load(path, [type(setup.example)]) for path in found]
-    first = parts[0]
-    source = setup.source | {"device": first.source.get("device")}
+    first, source = parts[0], setup.source | {"device": parts[0].source.get("device")}
     for (path, share), part in zip(found.items(), parts, strict=True):
-        named = [first.classes[label] for label in share]
-        check_same_run(f"'{path}'", part.source, source | {"classes": named})
-    labels, encoding = torch.cat([part.labels for part in parts]), first.encoding.join([p.encoding for p in parts])
-    return CondensedSet(encoding, labels, first.classes, first.normalisation, first.flip, source)
+        check_same_run(f"'{path}'", part.source, source | {"classes": [first.classes[label] for label in share]})
+    encoding = first.encoding.join([part.encoding for part in parts])
+    return replace(first, encoding=encoding, labels=torch.cat([part.labels for part in parts]), source=source)

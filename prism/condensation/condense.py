@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Callable
 from contextlib import closing, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -17,9 +17,9 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore
 from prism.condensation.by_class import ClassOrder, condense_on
 from prism.condensation.loop import Condensation, Step
-from prism.condensation.objectives import NUM_HELD_OUT, SCORED_EVERY, HeldOutNetworks, MatchScore
+from prism.condensation.objectives import SCORED_EVERY, HeldOutNetworks, MatchScore
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
-from prism.condensation.prepare import Setup, check_memory
+from prism.condensation.prepare import Setup, check_memory, scored
 from prism.condensation.recorder import RunRecorder, check_free, checkpoint_path, run_path, shards_path
 from prism.condensation.videos import suggest_lower_lr
 from prism.config import chosen
@@ -43,7 +43,7 @@ def condense(
     checkpoint_seconds: float = 60.0,
     **options: Any,
 ) -> CondensedSet:
-    """Condense the training clips of a store.
+    """A set of a few synthetic videos for each class, condensed from the training clips of a store.
 
     Args:
         store: a clip store, or its folder.
@@ -79,15 +79,14 @@ def condense(
         raise ConfigError("an executor needs an output, beside which the classes are kept until all are done.")
     output = run.path.absolute()  # A worker may run in another folder.
     order = ClassOrder(condense_classes, store, setup.config, output, run.device, checkpoint_seconds)
-    return condense_on(order, setup, run, lambda joined: scored(joined, setup.held_out(run)))
+    return condense_on(order, setup, run)
 
 
 def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds: float) -> CondensedSet:
-    """Condense some classes, given by their labels, in this process; errors like in `condense`."""
+    """The set of some classes, given by their labels, condensed in this process; errors like in `condense`."""
     store, device = setup.store, pick_device(run.device)
     check_memory(store, setup.config, device, len(classes))
-    source = setup.source | {"device": device.type}
-    is_whole = len(classes) == len(store.classes)
+    source, is_whole = setup.source | {"device": device.type}, len(classes) == len(store.classes)
     if not is_whole:
         source["classes"] = [store.classes[label] for label in classes]
     with lock(run.path), explained("--vpc or --width", "The last checkpoint stays: go on with --resume."):
@@ -100,7 +99,7 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
                 setup.precompute(run)
             held_out = setup.held_out(run) if is_whole else None
             setup.measure_rates(condensation)
-            iterate(setup, condensation, held_out, recorder, progress=run.progress)
+            iterate(setup, condensation, held_out, recorder, run.progress)
             try:
                 condensed = finished_set(setup, condensation, source)
                 if held_out is not None:
@@ -116,14 +115,9 @@ def condense_classes(setup: Setup, classes: range, run: Run, checkpoint_seconds:
 
 
 def iterate(
-    setup: Setup,
-    run: Condensation,
-    held_out: HeldOutNetworks | None,
-    recorder: RunRecorder | None,
-    *,
-    progress: bool,
+    setup: Setup, run: Condensation, held_out: HeldOutNetworks | None, recorder: RunRecorder | None, progress: bool
 ) -> None:
-    """Do the remaining iterations; without a recorder nothing is saved, so signals are left alone."""
+    """The remaining iterations; without a recorder nothing is saved, so signals are left alone."""
     shown = dict[str, str]()
     bar = progress_bar("Condensing", run.num_iterations, "it", enabled=progress, done=run.iteration)
     with stop_signal() if recorder else nullcontext(Event()) as stopped, bar as advance:
@@ -135,15 +129,14 @@ def iterate(
                     recorder.record_score(score)
             step = run.step()
             check_finite(setup, run, step)
-            if recorder is not None:
-                recorder.record(step)
             advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")
             if recorder is not None:
+                recorder.record(step)
                 recorder.checkpoint_if_due(stop=stopped.is_set())
 
 
 def check_finite(setup: Setup, run: Condensation, step: Step) -> None:
-    """Refuse, by a DivergedError that names the class, a loss that is no longer a number."""
+    """Refusal of a loss that is no longer a number, by a DivergedError that names the class."""
     if not math.isfinite(step.loss):
         name = setup.store.classes[run.networks.classes[int(step.losses.isfinite().int().argmin())]]
         advice = f"{suggest_lower_lr(run.videos.trainable)} The last checkpoint, if any, stays."
@@ -165,21 +158,14 @@ def finished_set(setup: Setup, run: Condensation, source: dict[str, Any]) -> Con
     return CondensedSet(encoding, run.videos.labels, store.classes, store.normalisation, store.flip, source)
 
 
-def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
-    """A finished set with the score of its clips, as they are stored, in its record."""
-    clips = condensed.normalisation.apply(condensed.render()).to(held_out.networks.device)
-    return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
-
-
 def sentence_of(condensed: CondensedSet) -> str:
     """The score of a finished set on networks that it was not trained on, with a caution where it is poor."""
     score = MatchScore(**condensed.source["unseen"])
     is_low, is_large = score.alignment < LOW_ALIGNMENT, score.alignment > LARGE_ALIGNMENT
     reading = "poor" if is_low or is_large else "good" if score.alignment >= GOOD_ALIGNMENT else "fair"
-    said = (
-        f"On {NUM_HELD_OUT} networks that it was not trained on: alignment {score.alignment:.2f} ({reading}), "
-        f"{score.nearest:.0%} of the classes nearest to themselves, loss {score.loss:.2f}× between-class."
-    )
+    said = f"On {HeldOutNetworks.NUM} networks that it was not trained on: "
+    said += f"alignment {score.alignment:.2f} ({reading}), "
+    said += f"{score.nearest:.0%} of the classes nearest to themselves, loss {score.loss:.2f}× between-class."
     if is_large:
         return f"{said}\nCaution: the videos differ far more than their classes. Try a smaller learning rate."
     if not is_low:

@@ -92,7 +92,7 @@ class Condensation:
             conflict, inserted = self.insert(matched.gradients)
 
         lr, self.iteration = self.decay * self.rates[0], iteration + 1
-        keyframes = self.videos.mean_keyframes()
+        keyframes = self.videos.mean_keyframes
         return Step(iteration, matched.losses, keyframes, lr, matched.recorded, conflict, inserted)
 
     def render(self) -> Tensor:
@@ -131,7 +131,7 @@ class Condensation:
         return self.videos.state() | {name: buffer for name, buffer in momentum.items() if buffer is not None}
 
     def restore(self, iteration: int, tensors: dict[str, Tensor]) -> None:
-        """Continue at an iteration with the tensors of a checkpoint."""
+        """Continuation at an iteration with the tensors of a checkpoint."""
         self.iteration = iteration
         self.videos.restore(tensors)
         for i, part in self.trained():

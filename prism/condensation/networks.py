@@ -47,17 +47,14 @@ def number_format(config: Settings, device: torch.device) -> str:
 
 
 class Chunk:
-    """Number of clips that go through a network together: half as many from where memory runs out.
+    """Number of clips, `size` at first, that go through a network together: half as many where memory runs out.
 
-    Args:
-        size: clips at first.
-        device: where the network is.
-        threads: parts that a CPU computes at a time; by default one for each of PyTorch's threads.
+    A CPU computes `threads` parts at a time, as many as PyTorch has threads.
     """
 
-    def __init__(self, size: int, device: torch.device | str = "cpu", threads: int | None = None) -> None:
+    def __init__(self, size: int, device: torch.device | str = "cpu") -> None:
         self.size, self.device = size, torch.device(device)
-        self.threads = 1 if self.device.type != "cpu" else threads or torch.get_num_threads()
+        self.threads = torch.get_num_threads() if self.device.type == "cpu" else 1
 
     @classmethod
     def of(cls, store: ClipStore, device: torch.device, *, differentiated: bool = False) -> "Chunk":
@@ -126,12 +123,7 @@ def between_class_energy(means: Tensor) -> Tensor:
 
 
 class DrawnAhead:
-    """Values of the next network, drawn on the CPU while a GPU computes under the one before.
-
-    Args:
-        network: on the GPU.
-        draw: draws the values of a number into a network of the same kind.
-    """
+    """Values of the next network, which `draw` draws on the CPU while a GPU computes under the one before."""
 
     def __init__(self, network: Network, device: torch.device, draw: Callable[[nn.Module, int], None]) -> None:
         self.draw, self.device, self.pool = draw, device, ThreadPoolExecutor(1, "prism-draw")
@@ -139,7 +131,7 @@ class DrawnAhead:
         self.next: tuple[int, Future[nn.Module]] | None = None
 
     def give(self, network: Network, number: int, following: int) -> None:
-        """Send the values of a number to a network, and begin to draw those of the one that follows."""
+        """The values of a number for a network on the GPU; those of the one that follows begin to be drawn."""
         if self.next is None or self.next[0] != number:
             self.next = number, self.pool.submit(self._drawn, number)
         copy_values(self.next[1].result(), network)

@@ -1,4 +1,4 @@
-"""Objectives: comparisons of real and synthetic clips of a class (paper, section 3.4), and held-out networks.
+"""Objectives: comparisons of real and synthetic clips (paper, section 3.4), their curvature, held-out networks.
 
 Videos have more pixels than the networks of a training have features, so they can satisfy these and no other.
 """
@@ -6,7 +6,7 @@ Videos have more pixels than the networks of a training have features, so they c
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,11 +15,15 @@ from torch.nn import functional
 from prism.condensation.networks import Chunk, RandomNetworks, between_class_energy
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, send
+from prism.machine.randomness import generator
 from prism.networks.network import Network
 
-NUM_HELD_OUT = 6
 SCORED_EVERY = 100
 """Iterations between two scores: six networks that embed cost two iterations, so 2 % of the time."""
+NUM_PROBES, POWER_STEPS = 3, 4
+"""Networks under which it is measured, each with steep directions of its own, and steps of the power iteration."""
+REACH = 0.01
+"""Length of the step over which a gradient's change is measured, as a share of the videos' norm."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +101,9 @@ class Objective:
 def matched_by_class(
     num: int, losses: Callable[[slice, Tensor], Tensor], clips: Tensor, chunk: Chunk
 ) -> MatchLoss:
-    """Losses and gradients of clips (V, T, C, H, W), where the loss of a class needs its own clips alone.
+    """Losses and gradients of clips (V, T, C, H, W) of `num` classes, whose losses need their own clips alone.
 
-    Args:
-        num: of classes (C).
-        losses: gets some classes and their clips as a network takes them, (n, C, T, H, W), and gives (c,) losses.
+    `losses` gives (c,) losses of some classes and their clips as a network takes them, (n, C, T, H, W).
     """
     vpc = len(clips) // num
 
@@ -127,15 +129,6 @@ class DistributionMatching(Objective):
         return MatchLoss(found.losses, found.gradients, recorded)
 
 
-class RealMeans(NamedTuple):
-    """Real side of `CrossEntropy`: means (C, D) and labels (C,), the energy of all classes, a trained network."""
-
-    means: Tensor
-    labels: Tensor
-    energy: Tensor
-    trained: Network
-
-
 @dataclass(frozen=True)
 class CrossEntropy(DistributionMatching):
     """Class means under random networks, and cross-entropy under networks that were trained on the real clips.
@@ -155,25 +148,25 @@ class CrossEntropy(DistributionMatching):
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):
-            raise ConfigError(
-                "cross-entropy wants a weight from 0 on, and at least one trained network and epoch."
-            )
+            raise ConfigError("cross-entropy wants a weight from 0 on, a trained network and an epoch, or more.")
 
-    def real(self, networks: RandomNetworks, iteration: int) -> RealMeans:
+    def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor, Network]:
+        """Means (C, D) and labels (C,), the energy between all classes, and a trained network."""
         means, own = networks.whole.class_means(iteration), networks.classes
         labels = send(torch.arange(own.start, own.stop), networks.device)
         trained = networks.trained(networks.number_of(iteration) % self.trained)
-        return RealMeans(means[own.start : own.stop], labels, between_class_energy(means), trained)
+        return means[own.start : own.stop], labels, between_class_energy(means), trained
 
-    def match(self, network: Network, real: RealMeans, clips: Tensor, chunk: Chunk) -> MatchLoss:
-        matched = super().match(network, real.means, clips, chunk)
+    def match(self, network: Network, real: Any, clips: Tensor, chunk: Chunk) -> MatchLoss:
+        means, labels, energy, trained = real
+        matched = super().match(network, means, clips, chunk)
 
         def losses(classes: slice, shown: Tensor) -> Tensor:
-            labels = real.labels[classes, None].expand(-1, len(shown) // (classes.stop - classes.start))
-            found = functional.cross_entropy(real.trained(shown), labels.flatten(), reduction="none")
-            return self.weight * real.energy * found.view(labels.shape).mean(dim=1)
+            wanted = labels[classes, None].expand(-1, len(shown) // (classes.stop - classes.start))
+            found = functional.cross_entropy(trained(shown), wanted.flatten(), reduction="none")
+            return self.weight * energy * found.view(wanted.shape).mean(dim=1)
 
-        entropy = matched_by_class(len(real.labels), losses, clips, chunk)
+        entropy = matched_by_class(len(labels), losses, clips, chunk)
         recorded = matched.recorded | {"cross_entropy": entropy.losses.sum()}
         return MatchLoss(matched.losses + entropy.losses, matched.gradients + entropy.gradients, recorded)
 
@@ -215,9 +208,11 @@ class MatchScore:
 class HeldOutNetworks:
     """Networks, numbered from 0, that score the videos of a run and that it is never trained on."""
 
+    NUM: ClassVar[int] = 6
+
     def __init__(self, networks: RandomNetworks) -> None:
         self.networks, self.chunk = networks, Chunk.of(networks.store, networks.device, differentiated=True)
-        self.real = [networks.class_means(number) for number in range(NUM_HELD_OUT)]
+        self.real = [networks.class_means(number) for number in range(self.NUM)]
 
     @torch.no_grad()
     def score(self, clips: Tensor) -> MatchScore:
@@ -231,8 +226,46 @@ class HeldOutNetworks:
         if not all(math.isfinite(value) for score in found for value in asdict(score).values()):
             if not all(real.isfinite().all() for real in self.real):
                 raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
-            raise DivergedError(
-                "the videos have grown so far that their mean embeddings are not finite. The learning rate is too "
-                "high: start again with a lower one and --overwrite."
+            said = (
+                "the videos have grown so far that their mean embeddings are not finite. The learning rate is too"
             )
+            raise DivergedError(f"{said} high: start again with a lower one and --overwrite.")
         return MatchScore.mean(found)
+
+
+@torch.no_grad()
+def largest_curvature(tensors: list[Tensor], gradients: Callable[[int], list[Tensor]], seed: int) -> float:
+    """The largest curvature λ of a loss, of which a relative learning rate is a share.
+
+    A loss sums over the features of an embedding, so its scale goes with the network, the size of the key-frames
+    and the number of videos. Its largest curvature takes all of that in: gradient descent on a quadratic diverges
+    from a rate of 2/λ on. It is found by power iterations on differences of gradients.
+
+    `gradients(step)` are those under network `step` with respect to the tensors, which are moved and put back. λ
+    is the mean over the networks under which the loss depends on them; 0 where it does under none.
+    """
+    before = [tensor.clone() for tensor in tensors]
+    reach, found = REACH * max(_norm(before), 1e-6), []
+    for network in range(NUM_PROBES):
+        draw = generator(seed, "curvature", network)
+        direction = [torch.randn(tensor.shape, generator=draw).to(tensor.device) for tensor in tensors]
+        here = gradients(network)
+        for _ in range(POWER_STEPS):
+            if (length := _norm(direction)) == 0:
+                break
+            for tensor, old in zip(tensors, before, strict=True):
+                # Each is freed once it is used: of whole key-frames a direction is as large as the videos.
+                torch.add(old, direction.pop(0), alpha=reach / length, out=tensor)
+            direction = [(b - a) / reach for a, b in zip(here, gradients(network), strict=True)]
+        for tensor, old in zip(tensors, before, strict=True):
+            tensor.copy_(old)
+        # Under a dead network, which embeds all clips alike, the loss is flat.
+        if curvature := _norm(direction):
+            found.append(curvature)
+    return sum(found) / len(found) if found else 0.0
+
+
+def _norm(tensors: list[Tensor]) -> float:
+    with deterministic(tensors[0].device):
+        # In float64, without a copy that has it.
+        return math.hypot(*(float(torch.linalg.vector_norm(t.detach(), dtype=torch.float64)) for t in tensors))

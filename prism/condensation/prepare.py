@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Callable, Collection
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,14 @@ from torch import Tensor
 
 from prism.artifacts import STORAGES
 from prism.artifacts.cache import KEPT_BYTES, CacheFile
+from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
-from prism.condensation.curvature import largest_curvature
 from prism.condensation.given import given_set, recorded
 from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
-from prism.condensation.objectives import NUM_HELD_OUT, HeldOutNetworks, MatchLoss, Objective
+from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
 from prism.condensation.videos import Method, Trainable, Videos, check_storable
@@ -86,7 +86,7 @@ class Setup:
     def encode(
         self, frames: Tensor, mask: Tensor, scale: int = 1, trainable: Collection[Trainable] = ()
     ) -> Encoding:
-        """Keep normalised key-frames in the storage of the options, as `Encode` describes it."""
+        """Normalised key-frames in the storage of the options, as `Encode` describes it."""
         pixels, mask = self.store.normalisation.invert(frames.detach().cpu()), mask.cpu()
         check_storable("a key-frame", pixels[mask], self.storage.largest, self.config.storage, list(trainable))
         return self.storage.with_frames(pixels, mask, scale)
@@ -96,16 +96,18 @@ class Setup:
 
         Each stage of a method (single frames first, then whole clips) has an order of its own.
         """
-        first, orders = self.method.preparation(self.config), dict[bool, list[int]]()
-        for stage, length in {"preparation": first, "iterations": self.config.iterations}.items():
-            draw, blocks = generator(self.config.seed, "order", stage), math.ceil(max(1, length) / BLOCK)
-            orders[stage == "preparation"] = torch.randperm(blocks, generator=draw).tolist()
+        first = self.method.preparation(self.config)
+
+        def order(stage: str, length: int) -> list[int]:
+            draw = generator(self.config.seed, "order", stage)
+            return torch.randperm(math.ceil(max(1, length) / BLOCK), generator=draw).tolist()
+
+        prepared, moved = order("preparation", first), order("iterations", self.config.iterations)
 
         def number_of(iteration: int) -> int:
-            is_first = iteration < first
-            block, within = divmod(iteration if is_first else iteration - first, BLOCK)
+            blocks, at = (prepared, iteration) if iteration < first else (moved, iteration - first)
             # Behind the last iteration comes a number that nothing reads.
-            return orders[is_first][block % len(orders[is_first])] * BLOCK + within
+            return blocks[at // BLOCK % len(blocks)] * BLOCK + at % BLOCK
 
         held = partial(self.method.holds_frames, self.config)
         return self.named_networks(device, classes, number_of=number_of, holds_frames=held)
@@ -146,27 +148,22 @@ class Setup:
         """Networks outside those of any training, with their class means."""
         config = replace(self.config, batch_real=HELD_OUT_BATCH, network_seed=0)
         networks = self.named_networks(pick_device(run.device), config=config, name="unseen", block=1)
-        blocks = {(number, False) for number in range(NUM_HELD_OUT)}
-        precompute_class_means(networks, config, blocks, replace(run, progress=False))
+        blocks = {(number, False) for number in range(HeldOutNetworks.NUM)}
+        precompute_class_means(networks, blocks, replace(run, progress=False))
         return HeldOutNetworks(networks)
 
     def precompute(self, run: Run) -> None:
-        """Compute the trained networks and the class means that the objective reads; later runs share them."""
+        """Computation of the trained networks and class means that the objective reads; later runs share them."""
         device, first = pick_device(run.device), self.method.preparation(self.config)
         self.train(run)
         networks = self.networks(device)
         if self.objective.reads_class_means:
             iterations = range(first + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
-            precompute_class_means(networks, self._without_start, blocks, run)
-
-    @property
-    def _without_start(self) -> CondenseConfig:
-        """Options for workers whose networks do not depend on the start, so that none reads its set."""
-        return replace(self.config, init=CondenseConfig.init)
+            precompute_class_means(networks, blocks, run)
 
     def train(self, run: Run) -> None:
-        """Train the networks of the objective, side by side; later runs share them."""
+        """Training of the networks of the objective, side by side; later runs share them."""
         num, device = self.objective.trained, pick_device(run.device)
         if not num:
             return
@@ -175,7 +172,7 @@ class Setup:
         with stoppable(said), bar as advance, computing(run, num) as executor:
             train = partial(self.trained, device, advance=advance)
             if run.executor is not None:
-                train = partial(_train, self.store, self._without_start, run.device)
+                train = partial(_train, self.store, self.config, run.device)
             for _ in completed(executor, train, range(num)):
                 advance(self.objective.epochs if run.executor else 0)
 
@@ -192,7 +189,6 @@ class Setup:
         return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
 
     def _videos(self, device: torch.device, classes: range) -> Videos:
-        """The videos of some classes as they start."""
         videos = self.method.start(self.store, self.config, device, classes)
         _require(METHODS, self.config.method, "Videos from start", videos, isinstance(videos, Videos))
         if self.storage.coarse_colour:
@@ -203,7 +199,7 @@ class Setup:
         return videos
 
     def measure_rates(self, run: Condensation) -> None:
-        """Give a condensation its learning rates, if its custom parts keep their promises."""
+        """The learning rates of a condensation, set if its custom parts keep their promises."""
         given = [(METHODS, "method"), (OBJECTIVES, "objective"), (RULES, "insertion"), (NETWORKS, "model")]
         if not all(kind.is_builtin(getattr(self.config, option)) for kind, option in given):
             check_first_use(self, run)
@@ -244,12 +240,23 @@ class Setup:
         return 1 / curvature
 
 
+def _of_worker(store: ClipStore, config: Any) -> Setup:
+    """The parts of a run whose networks do not depend on the start, so that no worker reads its set."""
+    return Setup(store, replace(config, init=CondenseConfig.init))
+
+
 def _train(store: ClipStore, config: CondenseConfig, device: str, number: int) -> None:
-    Setup(store, config).trained(pick_device(device), number)
+    _of_worker(store, config).trained(pick_device(device), number)
+
+
+def scored(condensed: CondensedSet, held_out: HeldOutNetworks) -> CondensedSet:
+    """A finished set with the score of its clips, as they are stored, in its record."""
+    clips = condensed.normalisation.apply(condensed.render()).to(held_out.networks.device)
+    return replace(condensed, source=condensed.source | {"unseen": asdict(held_out.score(clips))})
 
 
 def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
-    """Refuse, by a ConfigError, parts that break a promise: an iteration is tried, in which nothing moves."""
+    """The match of an iteration in which nothing moves; a ConfigError where a part breaks a promise."""
     store, config, classes = setup.store, setup.config, run.networks.classes
     network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
     wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes"
@@ -284,10 +291,8 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     return tuple(value.shape) if isinstance(value, Tensor) else None
 
 
-def precompute_class_means(
-    networks: RandomNetworks, config: CondenseConfig, blocks: Collection[tuple[int, bool]], run: Run
-) -> None:
-    """Compute the missing class means of some blocks of networks, here or by an executor; finished ones stay.
+def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[int, bool]], run: Run) -> None:
+    """Computation of the missing class means of blocks of networks, here or by an executor; finished ones stay.
 
     Where they cannot be kept, the run computes those of each network when it comes to it.
     """
@@ -304,7 +309,7 @@ def precompute_class_means(
     note(f"{said} beside the clips. Every later run on these clips shares them.", enabled=run.progress)
     keep: Callable[[tuple[int, bool]], None] = partial(_keep, networks)
     if run.executor is not None:
-        keep = partial(_keep_elsewhere, networks.store, config, run.device, networks.name, block)
+        keep = partial(_keep_elsewhere, networks.store, networks.config, run.device, networks.name, block)
     done, total = block * (len(files) - len(missing)), block * len(files)
     stopped = "stopped; class means that are done are kept. Run the same command to continue."
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
@@ -320,18 +325,17 @@ def _keep(networks: RandomNetworks, need: tuple[int, bool]) -> None:
 
 
 def _keep_elsewhere(
-    store: ClipStore, config: CondenseConfig, device: str, name: str, block: int, need: tuple[int, bool]
+    store: ClipStore, config: Any, device: str, name: str, block: int, need: tuple[int, bool]
 ) -> None:
-    _keep(Setup(store, config).named_networks(pick_device(device), name=name, block=block), need)
+    _keep(_of_worker(store, config).named_networks(pick_device(device), name=name, block=block), need)
 
 
 def check_memory(store: ClipStore, config: CondenseConfig, device: torch.device, num_classes: int) -> None:
-    """Refuse, before anything long, videos that would take more than twice the memory that is free."""
+    """Refusal, before anything long, of videos that would take more than twice the memory that is free."""
     give_back_freed_memory()
     needs, free = VIDEO_COPIES * num_classes * config.vpc * 4 * store.clip_bytes, free_bytes(device)
     if free is not None and needs > 2 * free:
         taken, left = (f"{num / 2**30:,.1f} GiB" for num in (needs, free))
-        raise ConfigError(
-            f"{config.vpc} videos for each of {num_classes} classes, with gradients and momentum, take about "
-            f"{taken}, and {device.type} has {left} free. Pass a smaller --vpc, or ingest smaller clips."
-        )
+        said = f"{config.vpc} videos for each of {num_classes} classes take about {taken} with their gradients"
+        said += f", and {device.type} has {left} free"
+        raise ConfigError(f"{said}. Pass a smaller --vpc, or ingest smaller clips.")

@@ -45,7 +45,7 @@ def run_path(output: Path) -> Path:
 
 
 def check_free(output: Path, reads: list[Path], run: Run, *, by_class: bool) -> None:
-    """Refuse an output that is there, is read, or was begun by an unfinished run, as a whole or class by class."""
+    """Refusal of an output that is there, is read, or was begun by an unfinished run, whole or class by class."""
     other, own = [checkpoint_path(output), shards_path(output)][:: 1 if by_class else -1]
     is_begun = other.exists() or (own.exists() and not run.resume)
     # A run that was killed between saving its set and dropping its checkpoint, or its shards, may finish again.
@@ -104,7 +104,7 @@ class RunRecorder:
             raise damaged(self.checkpoint, error) from None
 
     def record(self, step: Step) -> None:
-        """Write what an iteration did, and when."""
+        """The record of an iteration, and of the time."""
         self.seconds = time.monotonic() - self._started
         numbers = {"keyframes": step.keyframes, "lr": step.lr, "seconds": round(self.seconds, 3)}
         self.telemetry.write("step", iteration=step.iteration, **(step.recorded | numbers))
@@ -116,29 +116,26 @@ class RunRecorder:
             self.telemetry.write("insertion", iteration=step.iteration, video=video, frame=frame, cosines=cosines)
 
     def record_score(self, score: MatchScore) -> None:
-        """Write the score of the videos as they stand."""
+        """The record of the score of the videos as they stand."""
         self.telemetry.write("unseen", iteration=self.run.iteration, **asdict(score))
 
     def checkpoint_if_due(self, stop: bool) -> None:
-        """Save a checkpoint if it is time for one, or if the run is to stop, which raises Interrupted."""
+        """A checkpoint if it is time for one, or if the run is to stop, which raises Interrupted."""
         if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
             self.save_checkpoint()
             self._saved = time.monotonic()
         if stop and self.run.iteration < self.run.num_iterations:
-            raise Interrupted(
-                f"stopped at iteration {self.run.iteration} of {self.run.num_iterations}; a checkpoint is saved. "
-                "Run the same command with --resume to continue."
-            )
+            said = f"stopped at iteration {self.run.iteration} of {self.run.num_iterations}; a checkpoint is saved"
+            raise Interrupted(f"{said}. Run the same command with --resume to continue.")
 
     def save_checkpoint(self) -> None:
-        """Write a checkpoint, if the next iteration can go on from there."""
+        """A checkpoint on disk; a DivergedError where the next iteration could not go on from there."""
         self.store.check_unchanged()
         tensors = self.run.tensors()
         if spoiled := [name for name, values in tensors.items() if not values.isfinite().all()]:
-            raise DivergedError(
-                f"the values of {', '.join(spoiled)} are not finite after iteration {self.run.iteration - 1}. "
-                f"{suggest_lower_lr(self.run.videos.trainable)} The last checkpoint, if any, stays."
-            )
+            said = f"the values of {', '.join(spoiled)} are not finite after iteration {self.run.iteration - 1}"
+            advice = suggest_lower_lr(self.run.videos.trainable)
+            raise DivergedError(f"{said}. {advice} The last checkpoint, if any, stays.")
         content = {"format": FORMAT, "version": VERSION, "iteration": self.run.iteration, "source": self.source}
         content |= {"telemetry_bytes": self.telemetry.sync(), "seconds": self.seconds}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
@@ -146,7 +143,7 @@ class RunRecorder:
         write_atomically(self.checkpoint, safetensors.torch.save(tensors, metadata))
 
     def finish(self, condensed: CondensedSet) -> None:
-        """Write the set under its final name, then drop the checkpoint."""
+        """The set under its final name; the checkpoint goes."""
         if score := condensed.source.get("unseen"):
             self.telemetry.write("unseen", iteration=self.run.iteration, **score)
         ends = {"seconds": round(self.seconds, 3), "peak_memory_bytes": peak_memory_bytes()}

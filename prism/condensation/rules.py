@@ -21,25 +21,23 @@ class Conflict:
     """Relation of the gradient of each frame to those of the key-frames around it.
 
     Attributes:
-        mask: (V, T) bool, the key-frames as they stand.
         products: (V, T, 2) inner products with the key-frame before and after.
         energy: (V, T) squared norm of each frame's gradient.
         anchor_energy: (V, T, 2) squared norm of the gradient of the key-frame before and after.
     """
 
-    mask: Tensor
     products: Tensor
     energy: Tensor
     anchor_energy: Tensor
 
     @classmethod
     def measure(cls, gradients: Tensor, mask: Tensor) -> "Conflict":
-        """Compare gradients (V, T, C, H, W) of rendered clips with those of the key-frames of a mask (V, T)."""
+        """The relation of gradients (V, T, C, H, W) of clips to those of the key-frames of a mask (V, T)."""
         flat = gradients.flatten(2)
         gram = torch.bmm(flat, flat.transpose(1, 2))
         energy = gram.diagonal(dim1=1, dim2=2)
         around = torch.stack(neighbours(mask), dim=2)
-        return cls(mask, gram.gather(2, around), energy, energy.unsqueeze(2).expand(-1, -1, 2).gather(1, around))
+        return cls(gram.gather(2, around), energy, energy.unsqueeze(2).expand(-1, -1, 2).gather(1, around))
 
     @cached_property
     def cosines(self) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from prism.artifacts import STORAGES
 from prism.artifacts.clips import as_pixels
+from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.encodings.static_dynamic import MEMORIES, StaticDynamicEncoding, combine, hallucinate
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
@@ -15,8 +16,6 @@ from prism.condensation.videos import Encode, Method, Trainable, Videos, check_s
 from prism.machine.devices import send
 from prism.machine.randomness import generator
 from prism.networks.initial import initialise
-
-LARGEST_FLOAT = 1e38
 
 
 class StaticDynamicVideos(Videos):
@@ -33,6 +32,7 @@ class StaticDynamicVideos(Videos):
         self.static, self.dynamic, self.weight, self.bias = parts.values()
         self.seed, self.preparation = config.seed, method.static_iterations
         self.normalisation, self.storage = store.normalisation, STORAGES.make(config.storage, config)
+        self.mean_keyframes = float(MEMORIES)
         self.trainable = [
             Trainable("static_lr", method.static_lr, [self.static]),
             Trainable("dynamic_lr", method.dynamic_lr, [self.dynamic]),
@@ -47,9 +47,6 @@ class StaticDynamicVideos(Videos):
         static, dynamic = (send(positions, self.mask.device) for positions in drawn)
         return hallucinate(self.static[static].detach(), self.dynamic[dynamic], self.weight, self.bias)
 
-    def mean_keyframes(self) -> float:
-        return float(MEMORIES)
-
     @torch.no_grad()
     def stored(self, encode: Encode, iteration: int) -> StaticDynamicEncoding:
         static, dynamic, weight, bias = (part.cpu() for part in self.state().values())
@@ -59,7 +56,7 @@ class StaticDynamicVideos(Videos):
         check_storable("a static image", pixels, *stored, self.trainable[:1])
         check_storable("a dynamic memory", dynamic, *stored, self.trainable[1:])
         weights = torch.cat([weight.flatten(), bias])
-        check_storable("the hallucinator", weights, LARGEST_FLOAT, "float32", self.trainable[2:])
+        check_storable("the hallucinator", weights, Float32.largest, "float32", self.trainable[2:])
         return StaticDynamicEncoding.of_parts(pixels, dynamic, weight, bias, number_format)
 
 
@@ -86,7 +83,7 @@ class StaticDynamic(Method):
     other_rates: ClassVar[str] = "a --static-lr and --dynamic-lr ten times as large or small"
 
     def check(self, store: ClipStore, config: Settings) -> None:
-        """Refuse a storage for pictures, which memories are not."""
+        """Refusal of a storage for pictures, which memories are not."""
         if STORAGES.make(config.storage, config).number_format is None:
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)

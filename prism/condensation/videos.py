@@ -8,17 +8,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from prism.artifacts import keyframes
 from prism.artifacts.clips import as_pixels
-from prism.artifacts.keyframes import (
-    enlarge,
-    evenly_spread,
-    insert,
-    inverse_gram,
-    join_colour,
-    reduce,
-    render,
-    split_colour,
-)
 from prism.artifacts.store import ClipStore
 from prism.condensation import Settings
 from prism.errors import ConfigError, DivergedError
@@ -55,6 +46,7 @@ class Videos(ABC):
         labels: (V,), grouped by class.
         mask: (V, T) bool, False at frames that an insertion rule may propose; here True everywhere.
         trainable: what the optimiser moves; a tensor from which an iteration renders nothing rests.
+        mean_keyframes: colour images stored per video; here every frame.
         deviation: (3, 1, 1) of the real pixels, where the storage has coarse colour; else None.
     """
 
@@ -66,31 +58,22 @@ class Videos(ABC):
         self.mask = torch.ones(len(labels), num_frames, dtype=torch.bool, device=every[0].device)
         relative = Trainable("relative_lr", config.relative_lr, every, is_relative=True)
         self.trainable = [Trainable("lr", config.lr, every) if config.lr else relative]
+        self.mean_keyframes = float(num_frames)
 
     @abstractmethod
     def render(self, iteration: int) -> Tensor:
         """Normalised clips (n, T, C, H, W), equally many of every class, differentiable in what is trained."""
 
     def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
-        """Promote the proposed frames (V, T); by default there are none, since every frame of the mask is True.
+        """Promotion of the proposed frames (V, T) bool; by default there are none, as every frame is a key-frame.
 
-        Args:
-            proposed: (V, T) bool.
-            momentum: of the first tensor that is trained, of its shape; None before its first step.
+        `momentum` is that of the first tensor that is trained, None before its first step.
         """
         assert not proposed.any()
 
     def start_as(self, clips: Tensor) -> None:
-        """Take the place of what the videos started as; by default they cannot.
-
-        Args:
-            clips: normalised, (V, T, C, H, W), one for each video.
-        """
+        """Another start: normalised clips (V, T, C, H, W), one for each video; by default there is none."""
         raise ConfigError("the videos of this method start from no set. Leave out --init.")
-
-    def mean_keyframes(self) -> float:
-        """Colour images stored per video; by default every frame."""
-        return float(self.mask.shape[1])
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that a checkpoint must hold; by default the parts."""
@@ -98,7 +81,7 @@ class Videos(ABC):
 
     @torch.no_grad()
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Take up the state of a checkpoint; by default the parts."""
+        """The way back to the state of a checkpoint; by default the parts."""
         for name, part in self.parts.items():
             part.copy_(state[name])
 
@@ -126,7 +109,7 @@ class Method(ABC):
         """The videos of these classes (labels) before the first iteration, `config.vpc` for each."""
 
     def check(self, store: ClipStore, config: Settings) -> None:  # noqa: B027
-        """Refuse, by a ConfigError, options that do not fit the store; by default none."""
+        """Refusal, by a ConfigError, of options that do not fit the store; by default none."""
 
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
         """One video as a set holds it, to refuse a storage before the first iteration; by default a grey one."""
@@ -166,33 +149,30 @@ class KeyFrameVideos(Videos):
         if self.deviation is not None:
             # Trained as they are stored, with colour at half of the height and width.
             pixels = (frames * self.deviation).flatten(0, 1)
-            frames = join_colour(*split_colour(pixels)).view_as(frames) / self.deviation
-        return enlarge(render(frames, self.mask), self.scale)
+            frames = keyframes.join_colour(*keyframes.split_colour(pixels)).view_as(frames) / self.deviation
+        return keyframes.enlarge(keyframes.render(frames, self.mask), self.scale)
 
     @torch.no_grad()
     def insert(self, proposed: Tensor, momentum: Tensor | None = None) -> None:
-        """Promote the proposed frames (V, T) to key-frames, at their interpolated value (equation 7).
+        """Promotion of the proposed frames (V, T) to key-frames, at their interpolated value (equation 7).
 
         In the metric of the clip they take the momentum interpolated there, which leaves that of the clip as it
         was; else they start with none.
         """
         if momentum is not None and self.metric == "clip":
-            insert(momentum, self.mask, proposed)
-        self._mark(insert(self.frames, self.mask, proposed))
+            keyframes.insert(momentum, self.mask, proposed)
+        self._mark(keyframes.insert(self.frames, self.mask, proposed))
 
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
         """The key-frames of these clips."""
-        self.frames.copy_(reduce(clips, self.scale) * self.mask[:, :, None, None, None])
-
-    def mean_keyframes(self) -> float:
-        return self.num_keyframes / len(self.mask)
+        self.frames.copy_(keyframes.reduce(clips, self.scale) * self.mask[:, :, None, None, None])
 
     def _mark(self, mask: Tensor) -> None:
         # Counted when it changes: a GPU would be waited for in every iteration.
-        self.mask, self.num_keyframes = mask, int(mask.sum())
+        self.mask, self.mean_keyframes = mask, int(mask.sum()) / len(mask)
         is_free = self.metric == "parameter" or bool(mask.all())
-        self.inverse_gram = None if is_free else inverse_gram(mask)
+        self.inverse_gram = None if is_free else keyframes.inverse_gram(mask)
 
     def state(self) -> dict[str, Tensor]:
         return super().state() | {"mask": self.mask}
@@ -210,13 +190,13 @@ class KeyFrames(Method):
     """Videos of interpolated key-frames, the paper's representation (section 3.1)."""
 
     def check(self, store: ClipStore, config: Settings) -> None:
-        """Refuse what no clip has room for: too many key-frames, none left to insert, sizes that do not divide."""
+        """Refusal of too many key-frames for a clip, of none left to insert, of sizes that do not divide."""
         num, scale, (height, width) = config.initial_keyframes, config.keyframe_scale, store.size
         if not num and config.insertion != "never":
-            raise ConfigError(
-                "condense.initial_keyframes = 0, which makes every frame a key-frame, and insertion rule "
-                f"{config.insertion!r} has none to insert. Pass --initial-keyframes 2 (the paper)."
+            said = (
+                f"with condense.initial_keyframes = 0 the insertion rule {config.insertion!r} has none to insert"
             )
+            raise ConfigError(f"{said}. Pass --initial-keyframes 2 (the paper).")
         if num > store.num_frames:
             raise ConfigError(f"condense.initial_keyframes = {num}, but the clips have {store.num_frames} frames.")
         if height % scale or width % scale:
@@ -226,7 +206,7 @@ class KeyFrames(Method):
     def example(self, store: ClipStore, config: Settings, encode: Encode) -> Any:
         num_keyframes, scale = config.initial_keyframes or store.num_frames, config.keyframe_scale
         frames = torch.zeros(1, store.num_frames, 3, *(side // scale for side in store.size))
-        return encode(frames, evenly_spread(1, store.num_frames, num_keyframes), scale)
+        return encode(frames, keyframes.evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
         """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes; else empty ones."""
@@ -234,10 +214,10 @@ class KeyFrames(Method):
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
         num_videos, num_keyframes = config.vpc * len(classes), config.initial_keyframes or store.num_frames
-        mask = evenly_spread(num_videos, store.num_frames, num_keyframes)
+        mask = keyframes.evenly_spread(num_videos, store.num_frames, num_keyframes)
         if config.init in ("mean", "real"):
             pixels = random_clips if config.init == "real" else mean_clips
-            frames = store.normalisation.apply(reduce(pixels(store, config, classes), scale))
+            frames = store.normalisation.apply(keyframes.reduce(pixels(store, config, classes), scale))
         else:
             shape = (3, size[0] // scale, size[1] // scale)
             frames = torch.zeros(num_videos, store.num_frames, *shape)
@@ -247,19 +227,14 @@ class KeyFrames(Method):
                 frames[mask] = noise[own].flatten(0, 1)
         frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
         if config.fully_learnable:
-            mask = insert(frames, mask, torch.ones_like(mask))
+            mask = keyframes.insert(frames, mask, torch.ones_like(mask))
         return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
 
 
 class WholeClips(KeyFrames):
     """Real clips of which every frame is trained: DM, the baseline (Zhao and Bilen, arXiv 2110.04181)."""
 
-    fixed: ClassVar[dict[str, Any]] = {
-        "init": "real",
-        "initial_keyframes": 0,
-        "keyframe_scale": 1,
-        "insertion": "never",
-    }
+    fixed: ClassVar = {"init": "real", "initial_keyframes": 0, "keyframe_scale": 1, "insertion": "never"}
 
 
 def random_clips(store: ClipStore, config: Settings, classes: range) -> Tensor:
@@ -296,9 +271,8 @@ def suggest_lower_lr(trainable: list[Trainable]) -> str:
 
 
 def check_storable(what: str, values: Tensor, largest: float, storage: str, trainable: list[Trainable]) -> None:
-    """Refuse, by a DivergedError, values that a storage cannot hold."""
+    """Refusal, by a DivergedError, of values that a storage cannot hold."""
     found = float(values.abs().max())
     if not found <= largest:
-        raise DivergedError(
-            f"{what} has reached {found:.3g}, which {storage} cannot hold. {suggest_lower_lr(trainable)}"
-        )
+        said = f"{what} has reached {found:.3g}, which {storage} cannot hold"
+        raise DivergedError(f"{said}. {suggest_lower_lr(trainable)}")

@@ -8,16 +8,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import CPU, PAPER, load_telemetry, setup_of, started, threads
+from settings import CPU, PAPER, chunk_of, load_telemetry, setup_of, started, threads
 from torch import nn
 
 from prism.artifacts.telemetry import telemetry_path
 from prism.condensation import condense as verb
 from prism.condensation import prepare
 from prism.condensation.condense import condense, sentence_of
-from prism.condensation.curvature import largest_curvature
 from prism.condensation.networks import Chunk, between_class_energy
-from prism.condensation.objectives import NUM_HELD_OUT, CrossEntropy, DistributionMatching, MatchScore
+from prism.condensation.objectives import CrossEntropy, DistributionMatching, MatchScore, largest_curvature
 from prism.errors import DivergedError
 from prism.machine.randomness import generator
 from prism.machine.run import Run
@@ -50,10 +49,10 @@ def random_clips(num: int, seed: int = 0) -> torch.Tensor:
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 10), st.integers(1, 3), st.integers(0, 100))
-def test_match_is_equation_8_whatever_the_chunk(num_classes, vpc, chunk, threads, seed):
+def test_match_is_equation_8_whatever_the_chunk(num_classes, vpc, size, threads, seed):
     clips = random_clips(num_classes * vpc, seed)
     real = np.random.default_rng(seed + 1).standard_normal((num_classes, 5))
-    found = MATCHING.match(NETWORK, torch.from_numpy(real), clips, Chunk(chunk, threads=threads))
+    found = MATCHING.match(NETWORK, torch.from_numpy(real), clips, chunk_of(size, threads))
     flat = clips.numpy().transpose(0, 2, 1, 3, 4).reshape(len(clips), -1)
     means = np.tanh(flat @ NETWORK.weight.numpy()).reshape(num_classes, vpc, -1).mean(axis=1)
     np.testing.assert_allclose(found.losses.numpy(), ((real - means) ** 2).sum(axis=1))
@@ -204,7 +203,7 @@ def test_all_real_clips_are_ideal_for_networks_that_no_training_has(make_store):
     score = held_out.score(store.normalisation.apply(store.clips("train").frames.float() / 255))
     assert score.loss == pytest.approx(0, abs=1e-3)
     assert (score.alignment, score.nearest) == (pytest.approx(1, abs=1e-3), 1)
-    for number in range(NUM_HELD_OUT):
+    for number in range(held_out.NUM):
         ours = [value.clone() for value in networks.draw(number).parameters()]
         assert not any(map(torch.equal, ours, held_out.networks.draw(number).parameters()))
 

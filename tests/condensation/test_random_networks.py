@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import CPU, PAPER, setup_of, started
+from settings import CPU, PAPER, chunk_of, setup_of, started
 
 from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
@@ -98,7 +98,7 @@ def test_all_clips_give_the_exact_class_means_whatever_the_chunk(make_store):
     store = make_store(classes=2, train=[3, 2], flip=False)
     networks = numbered(store, batch_real=0)
     for size in (1, 2, 100):
-        networks.chunk = Chunk(size, threads=2)
+        networks.chunk = chunk_of(size, 2)
         exact = exact_means(networks.draw(size), store)
         torch.testing.assert_close(networks.class_means(size), exact, rtol=1e-4, atol=1e-5)
 
@@ -270,7 +270,7 @@ def test_a_stopped_run_keeps_the_blocks_that_are_done(make_store, monkeypatch):
     threads=st.integers(1, 5),
 )
 def test_each_unit_is_done_once_and_in_order_whatever_fits(num, size, clips, room, threads):
-    chunk, tried = Chunk(size, threads=threads), []
+    chunk, tried = chunk_of(size, threads), []
 
     def work(first: int, last: int) -> list[int]:
         tried.append(last - first)
