@@ -187,10 +187,9 @@ def lead(
                 difference = first_difference(found, wanted)
                 raise ArtifactError(f"'{one.label}' must not be compared with '{other.label}': {difference}.")
         if len(dict(_by_set(group))) < len(group):
-            raise ArtifactError(
-                f"two results of '{group[0].label}' are of one set, or of sets with the same seeds. A group has "
-                "one result for each set: add networks to it with --seeds and --resume."
-            )
+            said = f"two results of '{group[0].label}' are of one set, or of sets with the same seeds"
+            advice = "A group has one result for each set: add networks to it with --seeds and --resume."
+            raise ArtifactError(f"{said}. {advice}")
     ours, theirs = (sample_of(some, metric) for some in groups)
     if not (found := ours.lead(theirs)):
         seeds = " and ".join(", ".join(map(str, some.scores)) for some in (ours, theirs))

@@ -107,14 +107,11 @@ def join_colour(luma: Tensor, chroma: Tensor) -> Tensor:
 
 
 def inverse_gram(mask: Tensor) -> Tensor:
-    """The inverse of WᵀW of each video, (V, T, T), where W is its interpolation matrix; one elsewhere.
+    """The inverse of WᵀW of each video of a mask (V, T), where W is its interpolation matrix: (V, T, T), else one.
 
     The gradient of a key-frame sums over all frames that are interpolated from it, so a step along it depends on
     how a clip is written down. (WᵀW)⁻¹ times that gradient moves the clip along the part of its own gradient that
     the key-frames can express: the steepest step in the metric of the clip.
-
-    Args:
-        mask: (V, T) bool, True at key-frames, including the first and the last frame.
     """
     weights = interpolation_weights(mask, torch.float64)
     gram = weights.mT @ weights + torch.diag_embed((~mask).double())

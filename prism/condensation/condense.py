@@ -4,7 +4,7 @@ import math
 import shutil
 from collections.abc import Callable
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -49,12 +49,10 @@ def condense(
         store: a clip store, or its folder.
         config: the method.
         run: the file to write and how: telemetry goes beside it, and a checkpoint while the run lasts. An executor
-            condenses at most 16 shares of the classes side by side, to the same set within rounding.
+            condenses at most 16 shares of the classes side by side, to the same set within rounding. With `resume`
+            a set that is finished is given as it is.
         checkpoint_seconds: time between two checkpoints; a kill loses no more than that.
         options: fields of `config` and of `prism.machine.run.Run`, as in `condense(store, vpc=5, output="set")`.
-
-    Returns:
-        The condensed set, as it was saved; where `resume` finds it finished, as it is.
 
     Raises:
         ConfigError: an option does not fit the store, or the videos do not fit into memory.
@@ -126,7 +124,7 @@ def iterate(
                 score = held_out.score(run.render())
                 shown = {"alignment": f"{score.alignment:.2f}", "nearest": f"{score.nearest:.0%}"}
                 if recorder is not None:
-                    recorder.record_score(score)
+                    recorder.telemetry.write("unseen", iteration=run.iteration, **asdict(score))
             step = run.step()
             check_finite(setup, run, step)
             advance(1, **(shown or {"loss": f"{step.loss:.3g}"}), keyframes=f"{step.keyframes:.1f}")

@@ -37,8 +37,8 @@ def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
     if found.is_random:
         raise ConfigError(f"a video of '{path}' stands for several clips, so none can start as it.")
     if not torch.equal(found.labels, labels.repeat_interleave(vpc)):
-        held = f"{len(found)} videos of {len(labels)} classes"
-        raise ConfigError(f"'{path}' has {held}, but --vpc {vpc} starts from {vpc} of each.")
+        said = f"'{path}' has {len(found)} videos of {len(labels)} classes"
+        raise ConfigError(f"{said}, but --vpc {vpc} starts from {vpc} of each.")
     return found
 
 

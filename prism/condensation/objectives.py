@@ -148,7 +148,9 @@ class CrossEntropy(DistributionMatching):
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):
-            raise ConfigError("cross-entropy wants a weight from 0 on, a trained network and an epoch, or more.")
+            raise ConfigError(
+                "cross-entropy wants a weight from 0 on, and one trained network and epoch, or more."
+            )
 
     def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor, Network]:
         """Means (C, D) and labels (C,), the energy between all classes, and a trained network."""

@@ -154,11 +154,10 @@ class Setup:
 
     def precompute(self, run: Run) -> None:
         """Computation of the trained networks and class means that the objective reads; later runs share them."""
-        device, first = pick_device(run.device), self.method.preparation(self.config)
         self.train(run)
-        networks = self.networks(device)
         if self.objective.reads_class_means:
-            iterations = range(first + self.config.iterations)
+            networks = self.networks(pick_device(run.device))
+            iterations = range(self.method.preparation(self.config) + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
             precompute_class_means(networks, blocks, run)
 
@@ -184,7 +183,7 @@ class Setup:
         made, shape = partial(_require, METHODS, self.config.method), (len(labels), self.store.num_frames)
         wanted = f"the labels {labels}, one class after the other"
         made(wanted, videos.labels, videos.labels.tolist() == labels)
-        made(f"a mask (V, T) = {shape}", videos.mask, tuple(videos.mask.shape) == shape)
+        made(f"a mask (V, T) = {shape}", videos.mask, _is_like(videos.mask, shape))
         rates = [part.lr for part in videos.trainable]
         return Condensation(self.method, videos, networks, self.objective, self.rule, self.config, rates)
 
@@ -268,27 +267,27 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     gives = partial(_require, OBJECTIVES, config.objective)
     gives("a MatchLoss", found, isinstance(found, MatchLoss))
     gives("its losses without a change of the clips, as of a clone", clips, torch.equal(clips, before))
-    gives(f"losses (C,) = {(len(classes),)}", found.losses, _shape(found.losses) == (len(classes),))
-    is_like = _shape(found.gradients) == clips.shape and found.gradients.dtype == clips.dtype
-    gives(f"gradients {tuple(clips.shape)} of {clips.dtype}", found.gradients, is_like)
+    gives(f"losses (C,) = {(len(classes),)}", found.losses, _is_like(found.losses, (len(classes),)))
+    wanted = f"gradients {tuple(clips.shape)} of {clips.dtype}"
+    gives(wanted, found.gradients, _is_like(found.gradients, clips.shape, clips.dtype))
     if run.rule.inserts:
         gradients, mask = reduce(found.gradients, config.keyframe_scale), run.videos.mask
         state = InsertionState(gradients, mask, Conflict.measure(gradients, mask), 0, 1, generator(0, "try"))
-        proposed = run.rule.propose(state)
-        is_mask = _shape(proposed) == mask.shape and proposed.dtype == torch.bool
-        _require(RULES, config.insertion, f"(V, T) = {tuple(mask.shape)} booleans", proposed, is_mask)
+        proposed, wanted = run.rule.propose(state), f"(V, T) = {tuple(mask.shape)} booleans"
+        _require(RULES, config.insertion, wanted, proposed, _is_like(proposed, mask.shape, torch.bool))
     return found
 
 
 def _require(parts: Parts, part: Any, wanted: str, found: Any, is_kept: bool) -> None:
     if not is_kept:
-        got = f"{_shape(found)} of {found.dtype}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        is_tensor = isinstance(found, Tensor)
+        got = f"{tuple(found.shape)} of {found.dtype}" if is_tensor else f"a {type(found).__name__}"
         name = f"{parts.kind} '{parts.name_of(part)}'"
         raise ConfigError(f"{name} must give {wanted}, got {got}. docs/extending.md shows one.")
 
 
-def _shape(value: Any) -> tuple[int, ...] | None:
-    return tuple(value.shape) if isinstance(value, Tensor) else None
+def _is_like(value: Any, shape: tuple[int, ...], dtype: torch.dtype | None = None) -> bool:
+    return isinstance(value, Tensor) and value.shape == shape and value.dtype == (dtype or value.dtype)
 
 
 def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[int, bool]], run: Run) -> None:

@@ -6,7 +6,6 @@ the same bytes.
 
 import shutil
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import safetensors.torch
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 from prism.condensation.loop import Condensation, Step
-from prism.condensation.objectives import MatchScore
 from prism.condensation.videos import suggest_lower_lr
 from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted
 from prism.machine.files import beside, check_output_file, discard, write_atomically
@@ -115,10 +113,6 @@ class RunRecorder:
             cosines = [round(cosine, 5) for cosine in pair]
             self.telemetry.write("insertion", iteration=step.iteration, video=video, frame=frame, cosines=cosines)
 
-    def record_score(self, score: MatchScore) -> None:
-        """The record of the score of the videos as they stand."""
-        self.telemetry.write("unseen", iteration=self.run.iteration, **asdict(score))
-
     def checkpoint_if_due(self, stop: bool) -> None:
         """A checkpoint if it is time for one, or if the run is to stop, which raises Interrupted."""
         if stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
@@ -139,8 +133,7 @@ class RunRecorder:
         content = {"format": FORMAT, "version": VERSION, "iteration": self.run.iteration, "source": self.source}
         content |= {"telemetry_bytes": self.telemetry.sync(), "seconds": self.seconds}
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        metadata = {"prism": canonical_json(content)}
-        write_atomically(self.checkpoint, safetensors.torch.save(tensors, metadata))
+        write_atomically(self.checkpoint, safetensors.torch.save(tensors, {"prism": canonical_json(content)}))
 
     def finish(self, condensed: CondensedSet) -> None:
         """The set under its final name; the checkpoint goes."""

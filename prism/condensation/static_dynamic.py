@@ -101,8 +101,7 @@ class StaticDynamic(Method):
         """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
         # The hallucinator is shared by all classes.
         assert len(classes) == len(store.classes)
-        num = MEMORIES * config.vpc
-        frames = _random_frames(store, num, config.seed)
+        frames = _random_frames(store, MEMORIES * config.vpc, config.seed)
         noise = (len(frames), store.num_frames, *store.size)
         dynamic = torch.randn(noise, generator=generator(config.seed, "memories"))
         hallucinator = nn.Conv3d(4, 3, kernel_size=3, padding=1, device="meta").to_empty(device="cpu")

@@ -26,8 +26,7 @@ Encode = Callable[[Tensor, Tensor, int], Any]
 class Trainable:
     """Tensors that the optimiser moves at one learning rate, and the option which sets that.
 
-    Attributes:
-        is_relative: whether `lr` is a multiple of 1/λ, where λ is the largest curvature of the loss at the start.
+    If `is_relative`, `lr` is a multiple of 1/λ, where λ is the largest curvature of the loss at the start.
     """
 
     option: str
@@ -72,7 +71,7 @@ class Videos(ABC):
         assert not proposed.any()
 
     def start_as(self, clips: Tensor) -> None:
-        """Another start: normalised clips (V, T, C, H, W), one for each video; by default there is none."""
+        """Another start, from normalised clips (V, T, C, H, W), one for each video; by default there is none."""
         raise ConfigError("the videos of this method start from no set. Leave out --init.")
 
     def state(self) -> dict[str, Tensor]:
@@ -210,22 +209,19 @@ class KeyFrames(Method):
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
         """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes; else empty ones."""
-        size, scale = store.size, config.keyframe_scale
+        scale, shape = config.keyframe_scale, (3, *(side // config.keyframe_scale for side in store.size))
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
-        num_videos, num_keyframes = config.vpc * len(classes), config.initial_keyframes or store.num_frames
-        mask = keyframes.evenly_spread(num_videos, store.num_frames, num_keyframes)
-        if config.init in ("mean", "real"):
-            pixels = random_clips if config.init == "real" else mean_clips
-            frames = store.normalisation.apply(keyframes.reduce(pixels(store, config, classes), scale))
-        else:
-            shape = (3, size[0] // scale, size[1] // scale)
-            frames = torch.zeros(num_videos, store.num_frames, *shape)
-            if config.init == "noise":
-                draw = generator(config.seed, "videos")
-                noise = torch.randn((len(labels), num_keyframes, *shape), generator=draw)
-                frames[mask] = noise[own].flatten(0, 1)
-        frames = torch.where(mask[:, :, None, None, None], frames, 0.0)
+        num_keyframes = config.initial_keyframes or store.num_frames
+        mask = keyframes.evenly_spread(config.vpc * len(classes), store.num_frames, num_keyframes)
+        frames = torch.zeros(*mask.shape, *shape)
+        if config.init == "noise":
+            noise = torch.randn((len(labels), num_keyframes, *shape), generator=generator(config.seed, "videos"))
+            frames[mask] = noise[own].flatten(0, 1)
+        elif config.init in ("mean", "real"):
+            clips = (random_clips if config.init == "real" else mean_clips)(store, config, classes)
+            shown = store.normalisation.apply(keyframes.reduce(clips, scale))
+            frames = torch.where(mask[:, :, None, None, None], shown, frames)
         if config.fully_learnable:
             mask = keyframes.insert(frames, mask, torch.ones_like(mask))
         return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)

@@ -23,7 +23,6 @@ from prism.networks.sgd import SGD
 Draw = Callable[[Generator], Clips]
 """Clips that are drawn anew in every epoch; their number and labels stay."""
 
-
 within_memory = partial(
     explained,
     "--width, or where there is one --hidden or --batch-size",

@@ -78,34 +78,22 @@ def test_real_clips_cost_a_fraction_of_their_pixels_and_train_a_network(make_sto
 
 # What is refused.
 
-INCONSISTENT: dict[str, dict[str, Any]] = {
-    "a packet size of zero": {"packet_sizes": int32(0)},
-    "a packet size beyond the bytes": {"packet_sizes": int32(2**31 - 1)},
-    "too few packet sizes": {"packet_sizes": None},
-    "no bytes": {"packets": torch.zeros(0, dtype=torch.uint8)},
-    "a scale for two videos": {"scale": torch.ones(2)},
-    "a range that overflows": {"scale": torch.full((3,), 1e37)},
-    "no scale": {"scale": ...},
+INCONSISTENT: dict[str, Callable[[torch.Tensor], dict[str, Any]]] = {
+    "a packet size of zero": lambda sizes: {"packet_sizes": torch.cat([int32(0), sizes[1:]])},
+    "a packet size beyond the bytes": lambda sizes: {"packet_sizes": torch.cat([int32(2**31 - 1), sizes[1:]])},
+    "too few packet sizes": lambda sizes: {"packet_sizes": sizes[1:]},
+    "no bytes": lambda sizes: {"packets": torch.zeros(0, dtype=torch.uint8)},
+    "a scale for two videos": lambda sizes: {"scale": torch.ones(2)},
+    "a range that overflows": lambda sizes: {"scale": torch.full((3,), 1e37)},
+    "no scale": lambda sizes: {"scale": None},
 }
-
-
-def spoiled_tensors(made: CondensedSet, name: str) -> dict[str, torch.Tensor | None]:
-    """A set's tensors with one of them changed; a single packet size takes the place of the first."""
-    changed = {}
-    for key, value in INCONSISTENT[name].items():
-        sizes = images(made).packet_sizes
-        if key == "packet_sizes" and value is None:
-            value = sizes[1:]
-        elif key == "packet_sizes":
-            value = torch.cat([value, sizes[1:].to(value.dtype)])
-        changed[key] = None if value is ... else value
-    return changed
 
 
 @pytest.mark.parametrize("name", INCONSISTENT)
 def test_a_signed_but_inconsistent_file_is_refused_in_one_sentence(tmp_path, name):
     made = coded_set()
-    assert "checksum" not in refusal(forge_of(made, tmp_path / "set", tensors=spoiled_tensors(made, name)))
+    spoiled = INCONSISTENT[name](images(made).packet_sizes)
+    assert "checksum" not in refusal(forge_of(made, tmp_path / "set", tensors=spoiled))
 
 
 UNDECODABLE: dict[str, Callable[[CondensedSet], dict[str, Any]]] = {

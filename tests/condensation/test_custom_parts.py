@@ -106,10 +106,7 @@ NAN = float("nan")
         (lambda losses, clips: None, "a MatchLoss, got a NoneType"),
         (lambda losses, clips: MatchLoss(losses.sum(), clips), r"losses \(C,\) = \(2,\), got \(\)"),
         (lambda losses, clips: MatchLoss(losses, clips[:1]), r"gradients \(2, 8, 3, 48, 48\) .*, got \(1, 8,"),
-        (
-            lambda losses, clips: MatchLoss(losses, clips.double()),
-            r"gradients .* of torch\.float32, got .*float64",
-        ),
+        (lambda losses, clips: MatchLoss(losses, clips.double()), r"gradients .*\.float32, got .*\.float64"),
     ],
 )
 def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(store, tmp_path, given, sentence):
@@ -121,16 +118,8 @@ def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(stor
     ("given", "options", "sentence"),
     [
         (lambda losses, clips: MatchLoss(losses, clips * NAN), {"lr": 0.0}, "gradients are not finite before"),
-        (
-            lambda losses, clips: MatchLoss(losses * NAN, clips),
-            {},
-            "'class0' is not finite at iteration 0. Nothing",
-        ),
-        (
-            lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}),
-            {},
-            "the step of iteration 0 is not finite: {'mine': nan}",
-        ),
+        (lambda losses, clips: MatchLoss(losses * NAN, clips), {}, "'class0' is not finite at iteration 0. Noth"),
+        (lambda losses, clips: MatchLoss(losses, clips, {"mine": NAN}), {}, "iteration 0 is not finite: {'mine'"),
     ],
 )
 def test_an_objective_that_is_not_finite_is_named_with_what_is_not(store, tmp_path, given, options, sentence):

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from prism.networks.build import build
+from tests.networks.test_networks import num_parameters
 
 BLOCKS = (3 * 9 * 128 + 128) + 2 * (128 * 9 * 128 + 128) + 3 * (128 + 128)
 """Three convolutions of 3×3 with biases, three norms with a scale and a shift for each channel."""
@@ -12,29 +13,22 @@ FEATURES = 128 * 8 * 8
 SHAPES = [(16, 112), (8, 64)]
 
 
-def num_parameters(network: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())
-
-
 def small(name: str, size: int = 16, seed: int = 0, **options: int):
     return build(name, num_classes=3, num_frames=4, size=size, width=4, seed=seed, **options)
 
 
 @pytest.mark.parametrize(("num_frames", "size"), SHAPES)
-def test_the_gru_has_an_eighth_of_the_features_as_its_hidden_size(num_frames, size):
-    network = build("cnn-gru", "meta", num_classes=50, num_frames=num_frames, size=size)
-    hidden = FEATURES // 8
-    gru = 3 * hidden * (FEATURES + hidden + 2)
-    assert network.embed_dim == hidden == 1024
-    assert num_parameters(network) == BLOCKS + gru + hidden * 50 + 50 == 28_668_466
-
-
-@pytest.mark.parametrize(("num_frames", "size"), SHAPES)
-def test_the_lstm_has_as_many_hidden_values_as_features_and_half_a_billion_weights(num_frames, size):
-    network = build("cnn-lstm", "meta", num_classes=50, num_frames=num_frames, size=size)
-    lstm = 4 * FEATURES * (FEATURES + FEATURES + 2)
-    assert network.embed_dim == FEATURES == 8192
-    assert num_parameters(network) == BLOCKS + lstm + FEATURES * 50 + 50 == 537_645_618
+@pytest.mark.parametrize(
+    ("name", "gates", "hidden", "published"),
+    [("cnn-gru", 3, FEATURES // 8, 28_668_466), ("cnn-lstm", 4, FEATURES, 537_645_618)],
+)
+def test_the_hidden_size_and_the_weights_are_as_many_as_published(
+    name, gates, hidden, published, num_frames, size
+):
+    network = build(name, "meta", num_classes=50, num_frames=num_frames, size=size)
+    assert network.embed_dim == hidden
+    recurrent = gates * hidden * (FEATURES + hidden + 2)
+    assert num_parameters(network) == BLOCKS + recurrent + hidden * 50 + 50 == published
 
 
 @pytest.mark.parametrize(("num_frames", "size"), SHAPES)
