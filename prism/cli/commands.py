@@ -101,8 +101,8 @@ def command(config: type[Options] | None = None) -> Callable[[Verb], Verb]:
             hints["config"] = Annotated[_grouped(config), FLAT]
         if "run" in hints:
             not_taken = {*NOT_TAKEN.get(function.__name__, ())} | ({"recipe"} if config is None else set())
-            fields = [name for name in get_type_hints(Running) if name in not_taken]
-            hidden = [(name, Annotated[Any, Parameter(parse=False)], getattr(LOCAL, name)) for name in fields]
+            unseen = Annotated[Any, Parameter(parse=False)]
+            hidden = [(name, unseen, value) for name, value in vars(LOCAL).items() if name in not_taken]
             hints["run"] = Annotated[_derived(Running, hidden), FLAT]
         app.command(function)
         return function

@@ -115,9 +115,7 @@ def evaluate(
     train: Annotated[Path | None, Help(TRAIN)] = None,
     output: Annotated[Path | None, OUTPUT, Help("Result to write (.json); it grows with every seed.")] = None,
     label: Annotated[str | None, Help("Name of the row in tables.")] = None,
-    workers: Annotated[
-        Workers, Help("Networks that are trained side by side, at most; all cores by default.")
-    ] = None,
+    workers: Annotated[Workers, Help("Networks trained side by side, at most; all cores by default.")] = None,
     run: Running = LOCAL,
     config: EvaluateConfig | None = None,
 ) -> None:

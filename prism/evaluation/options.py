@@ -1,7 +1,7 @@
 """The options of `prism evaluate`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from prism.artifacts.store import Split
@@ -70,11 +70,4 @@ with all its quirks, for numbers beside theirs. Both score a network after its l
     @property
     def schedule(self) -> Schedule:
         """Schedule by which each network is trained."""
-        return Schedule(
-            self.epochs,
-            self.batch_size,
-            self.lr,
-            self.shift,
-            max_grad_norm=self.max_grad_norm,
-            stratified=self.stratified,
-        )
+        return Schedule(**{field.name: getattr(self, field.name) for field in fields(Schedule)})

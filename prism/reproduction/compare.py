@@ -6,14 +6,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from prism.artifacts.estimates import NO_INTERVAL, Estimate, Sample, doubts_of, sample_of
+from prism.artifacts.estimates import NO_INTERVAL, doubts_of
 from prism.artifacts.results import HEADINGS, TESTS, Result
 from prism.machine.files import write_atomically
 from prism.reports.plots import Curve, Mark, point_of, score_plot
 from prism.reports.rows import COSTS, STORED, Row
-from prism.reports.text import Column, Picture, Sheet, grouped, markdown, significant, terminal_table
-from prism.reproduction.paper import FLOOR, Cell, Exhibit
-from prism.reproduction.plan import Place
+from prism.reports.text import Column, Picture, Sheet, grouped, markdown, terminal_table
+from prism.reproduction.paper import FLOOR, Exhibit
+from prism.reproduction.plan import Line
 
 LEAD = f"lead over {FLOOR}"
 TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
@@ -28,59 +28,13 @@ class Progress:
     failures: dict[Path, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Line:
-    """A number of the paper beside ours.
-
-    Attributes:
-        row: the results so far.
-        failures: why a set or a network is missing: they diverged.
-        num_diverged: networks that diverged, and those that a set would have had which did.
-        lead: over random selection of the same data, videos per class, network and score, for several sets.
-    """
-
-    place: Place
-    row: Row | None
-    failures: tuple[str, ...] = ()
-    num_diverged: int = 0
-    lead: Estimate | None = None
-
-    @property
-    def cell(self) -> Cell:
-        return self.place.cell
-
-    @property
-    def ours(self) -> Sample | None:
-        """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
-        # Of a row some of whose networks diverged, the mean would be of the others alone. Of at most five classes,
-        # five guesses are no score.
-        if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
-            return None
-        return sample_of(self.row.results, self.cell.metric)
-
-    @property
-    def score(self) -> str:
-        """Our number, as the table has it."""
-        if self.failures:
-            return f"{self.num_diverged} of {sum(len(step.seeds) for step in self.place.scores)} diverged"
-        return self.ours.in_percent if self.ours else "–"
-
-    @property
-    def mib(self) -> str:
-        """Stored frames as float32 in MiB, with their share of all training clips."""
-        if not self.row:
-            return "–"
-        size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20)
-        return f"{significant(size)} ({100 * self.row.share:.1f} %)"
-
-
-def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
-    """A line for each place, as far as its results are there, with its lead over random selection."""
+def measured(lines: Sequence[Line], done: Progress) -> tuple[Line, ...]:
+    """The lines with the results that are there, and their leads over random selection."""
 
     def column(line: Line) -> tuple[object, ...]:
-        return line.place.store.path, line.place.data, line.cell.vpc, line.cell.network, line.cell.metric
+        return line.store.path, line.data, line.cell.vpc, line.cell.network, line.cell.metric
 
-    found = [_line(place, done) for place in places]
+    found = [_measured(line, done) for line in lines]
     floors = {column(line): line.ours for line in found if line.cell.label == FLOOR}
     for at, line in enumerate(found):
         ours, floor = line.ours, floors.get(column(line))
@@ -89,21 +43,21 @@ def lines_of(places: Sequence[Place], done: Progress) -> tuple[Line, ...]:
     return tuple(found)
 
 
-def _line(place: Place, done: Progress) -> Line:
+def _measured(line: Line, done: Progress) -> Line:
     found, num_diverged = list[Result](), 0
-    for step in place.scores:
+    for step in line.scores:
         result = done.results.get(step.path)
         found += [result] if result and result.runs else []
         if step.path in done.failures or (step.made and step.made.path in done.failures):
             num_diverged += len(step.seeds) - (len(result.runs) if result else 0)
-    steps = (*place.sets, *place.scores)
+    steps = (*line.sets, *line.scores)
     failures = tuple(done.failures[step.path] for step in steps if step.path in done.failures)
-    return Line(place, Row(tuple(found)) if found else None, failures, num_diverged)
+    return replace(line, row=Row(tuple(found)) if found else None, failures=failures, num_diverged=num_diverged)
 
 
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
-    Column("data", lambda line: line.place.store.name, False),
+    Column("data", lambda line: line.store.name, False),
     Column("VPC", lambda line: str(line.cell.vpc) if line.cell.vpc else "all"),
     Column("network", lambda line: line.cell.network, False),
     Column("score", lambda line: HEADINGS[line.cell.metric], False),
@@ -165,7 +119,7 @@ class Comparison:
             yield f"Protocol {' and '.join(protocols)}."
         if splits := sorted({row.first.data.split for row in rows} - {*TESTS}):
             yield f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores."
-        others = {(line.place.store.name, line.place.data) for line in self.lines if not line.place.is_same_data}
+        others = {(line.store.name, line.data) for line in self.lines if not line.is_same_data}
         for store, data in sorted(others):
             yield f"{store} is not the paper's data: its numbers are those of {data}, for their order only."
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
@@ -182,7 +136,7 @@ class Comparison:
             return []
         cost, score = "stored frames as float32 (% of the full set)", HEADINGS[cells[0].metric]
         caption = f"{score} against {cost}. Filled: ours; hollow and dashed: the paper's."
-        stores = grouped(self.lines, lambda line: line.place.store.path)
+        stores = grouped(self.lines, lambda line: line.store.path)
         return [score_plot(found, cost, score, caption) for lines in stores if (found := curves_of(lines))]
 
     def summary_table(self) -> Table:
@@ -205,13 +159,13 @@ def curves_of(lines: Sequence[Line]) -> list[Curve]:
     found = []
     for rank, row in enumerate(grouped(lines, lambda line: line.cell.label)):
         mark, label = Mark.of_rank(rank), row[0].cell.label
-        measured = [point_of(one.ours, 100 * one.row.share) for one in row if one.row and one.ours]
+        ours = [point_of(one.ours, 100 * one.row.share) for one in row if one.row and one.ours]
         printed = [
             (one.cell.share_percent, float(score), float(deviation or 0))
             for one in row
             for score, _, deviation in [one.cell.printed.partition("±")]
-            if one.place.is_same_data and score and one.cell.mib
+            if one.is_same_data and score and one.cell.mib
         ]
-        found += [Curve(measured, mark, label)] if measured else []
+        found += [Curve(ours, mark, label)] if ours else []
         found += [Curve(printed, replace(mark, filled=False))] if printed else []
     return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import resolve
 from prism.condensation.options import CondenseConfig
@@ -13,6 +14,8 @@ from prism.config import as_arguments, with_options
 from prism.errors import ConfigError
 from prism.evaluation.options import EvaluateConfig
 from prism.recipes import read_recipe
+from prism.reports.rows import Row
+from prism.reports.text import significant
 from prism.reproduction.paper import Cell, Exhibit, at_most, content_of, data_sets
 from prism.selection.options import SELECTIONS, SelectConfig
 
@@ -59,13 +62,17 @@ class ScoreStep:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A cell of the paper's table on one store, with the steps that fill it.
+class Line:
+    """A number of the paper on one store, the steps that measure it, and ours as far as they are done.
 
     Attributes:
         is_same_data: whether the store holds the paper's data set `data`; else numbers must not be compared.
         sets: one for each condensation seed; none for all real clips.
         scores: one for each set, or one for all real clips.
+        row: the results so far.
+        failures: why a set or a network is missing: they diverged.
+        num_diverged: networks that diverged, and those that a set would have had which did.
+        lead: over random selection of the same data, videos per class, network and score, for several sets.
     """
 
     cell: Cell
@@ -74,6 +81,34 @@ class Place:
     is_same_data: bool
     sets: tuple[SetStep, ...]
     scores: tuple[ScoreStep, ...]
+    row: Row | None = None
+    failures: tuple[str, ...] = ()
+    num_diverged: int = 0
+    lead: Estimate | None = None
+
+    @property
+    def ours(self) -> Sample | None:
+        """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
+        # Of a row some of whose networks diverged, the mean would be of the others alone. Of at most five classes,
+        # five guesses are no score.
+        if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
+            return None
+        return sample_of(self.row.results, self.cell.metric)
+
+    @property
+    def score(self) -> str:
+        """Our number, as the table has it."""
+        if self.failures:
+            return f"{self.num_diverged} of {sum(len(step.seeds) for step in self.scores)} diverged"
+        return self.ours.in_percent if self.ours else "–"
+
+    @property
+    def mib(self) -> str:
+        """Stored frames as float32 in MiB, with their share of all training clips."""
+        if not self.row:
+            return "–"
+        size = self.row.mean(lambda one: one.subject.float32_bytes / 2**20)
+        return f"{significant(size)} ({100 * self.row.share:.1f} %)"
 
 
 def plan(
@@ -86,7 +121,7 @@ def plan(
     recipes: Sequence[str | Path] = (),
     vpc: Collection[int] = (),
     rows: Collection[str] = (),
-) -> list[Place]:
+) -> list[Line]:
     """Every cell of an exhibit on every store, with the steps that fill it, by the options of `prism.reproduce`.
 
     Each store is set against the paper's data set that its layout names, another one against the first of the
@@ -96,7 +131,7 @@ def plan(
         raise ConfigError(f"scale = {scale!r}, but it must be one of {', '.join(scales)}.")
     if type(seeds) is not int or seeds < 1:
         raise ConfigError(f"seeds = {seeds!r}, but it must be at least 1.")
-    last, places = read_recipe(*recipes), []
+    last, lines = read_recipe(*recipes), []
     for store in stores:
         data, is_same = _data_of(store, exhibit)
         own = folder / f"{data.lower()}-{store.fingerprint[:8]}-{scale}"
@@ -110,8 +145,8 @@ def plan(
             sources = read_recipe(*filter(None, (of_data, cell.recipe))), scales[scale], last
             sets = [_set_step(cell, store, own, sources, seed) for seed in range(seeds)] if cell.recipe else []
             scores = [_score_step(cell, store, own, sources, made) for made in sets or (None,)]
-            places.append(Place(cell, store, data, is_same, tuple(sets), tuple(scores)))
-    return places
+            lines.append(Line(cell, store, data, is_same, tuple(sets), tuple(scores)))
+    return lines
 
 
 def _check_known(what: str, wanted: Collection[Any], known: Sequence[Any], exhibit: Exhibit) -> None:

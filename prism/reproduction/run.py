@@ -21,7 +21,7 @@ from prism.machine.progress import note
 from prism.machine.provenance import check_same_run
 from prism.machine.run import OUTPUT, Run, run_of
 from prism.reports.page import report
-from prism.reproduction.compare import Comparison, Progress, lines_of
+from prism.reproduction.compare import Comparison, Progress, measured
 from prism.reproduction.paper import exhibit
 from prism.reproduction.plan import ScoreStep, SetStep, plan
 from prism.selection.options import SelectConfig
@@ -72,31 +72,31 @@ def reproduce(
     stores = [ClipStore.of(store) for store in as_list(data, "clip stores")]
     recipes, vpc = as_list(recipes, "recipes"), as_list(vpc, "numbers of videos per class")
     rows = as_list(rows, "rows")
-    places = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc, rows=rows)
+    lines = plan(chosen, stores, folder, scale=scale, seeds=seeds, recipes=recipes, vpc=vpc, rows=rows)
     of = [store.fingerprint[:8] for store in stores] + [f"vpc{count}" for count in sorted(set(vpc))]
     of += [*sorted(set(rows)), *([f"seeds{seeds}"] if seeds > 1 else [])]
     done, path = Progress(), folder / "-".join((name, scale, *of))
     # A set before what scores it, each once.
-    steps = list({step.path: step for place in places for step in (*place.sets, *place.scores)}.values())
+    steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())
     missing = [step for step in steps if not _take(step, done)]
     if dry_run:
         if not missing:
             note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
         for step in missing:
             print(step.command)
-        return Comparison(chosen, scale, lines_of(places, done), path)
+        return Comparison(chosen, scale, measured(lines, done), path)
     for count, step in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.
         if step in missing and not _take(step, done):
             note(f"[{count}/{len(steps)}] {step.command}", enabled=run.progress)
             _run(step, done, run)
             _take(step, done)
-            Comparison(chosen, scale, lines_of(places, done), path).save()
+            Comparison(chosen, scale, measured(lines, done), path).save()
     for step in steps:
         # A kill may have left the lock of a step that was done: taking it removes it.
         with suppress(BusyError), lock(step.path):
             pass
-    found = Comparison(chosen, scale, lines_of(places, done), path)
+    found = Comparison(chosen, scale, measured(lines, done), path)
     found.save()
     shown = [path for path, result in done.results.items() if result.runs]
     report(shown, found.file(".html"), sheets=[replace(found.sheet, plots=found.plots)], overwrite=True)

@@ -24,9 +24,9 @@ from prism.recipes import shipped_recipes
 from prism.reports.rows import Row
 from prism.reports.text import grouped
 from prism.reproduction import run
-from prism.reproduction.compare import Comparison, Line, curves_of
+from prism.reproduction.compare import Comparison, curves_of
 from prism.reproduction.paper import CEILING, FLOOR, Cell, exhibit, exhibits
-from prism.reproduction.plan import Place, plan
+from prism.reproduction.plan import Line, plan
 from prism.reproduction.run import reproduce
 from prism.selection.select import select
 
@@ -358,7 +358,7 @@ def line_of(store) -> Callable[..., Line]:
         subject = Subject("condensed", "set", "prism", 2, 4, 100, 10 + cell.vpc, {"seed": 0}, "set", 2)
         runs = tuple(NetworkRun(seed, {"top1": one / 100}, 0.1, 1.0) for seed, one in enumerate(ours))
         result = Result("ours", "classification", "clean", subject, data, {"epochs": 5}, runs, {})
-        return Line(Place(cell, store, "MiniUCF", is_same_data, (), ()), Row((result,)))
+        return Line(cell, store, "MiniUCF", is_same_data, (), (), Row((result,)))
 
     return build
 
