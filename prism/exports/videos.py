@@ -73,8 +73,6 @@ class Format(ABC):
         """
 
 
-STEADY = {"preset": "slow", "threads": "1", "mbtree": "0"}
-"""Options of x264 that give the same bytes every time (`artifacts/encodings/sparse.py`)."""
 SHARD_VIDEOS = 1000
 
 
@@ -162,19 +160,20 @@ class Tensors(Format):
 
 def encoded(clip: Tensor, rate: Fraction, quality: int | None) -> bytes:
     """An mp4 file of a clip (T, 3, H, W) at a quality in 0..100; where it is None, every 8-bit pixel is kept."""
-    content, how = io.BytesIO(), STEADY | ({"qp": "0"} if quality is None else {"crf": f"{51 - 0.51 * quality:g}"})
+    content, colours = io.BytesIO(), dict[str, int]()
+    how = {"qp": "0"} if quality is None else {"crf": f"{51 - 0.51 * quality:g}"}
+    # The same bytes every time, as in `artifacts/encodings/sparse.py`.
+    how |= {"preset": "slow", "threads": "1", "mbtree": "0"}
     with av.open(content, "w", format="mp4") as container:
         stream = container.add_stream("libx264rgb" if quality is None else "libx264", rate=rate, options=how)
         stream.pix_fmt, (stream.height, stream.width) = "rgb24", clip.shape[2:]
         if quality is not None:
             stream.pix_fmt, stream.color_range, stream.colorspace = "yuv420p", ColorRange.JPEG, Colorspace.ITU601
             stream.color_primaries, stream.color_trc = ColorPrimaries.BT709, ColorTrc.IEC61966_2_1
+            colours = {"dst_colorspace": Colorspace.ITU601, "dst_color_range": ColorRange.JPEG}
         for levels in as_levels(clip):
             frame = av.VideoFrame.from_ndarray(levels, format="rgb24")
-            if quality is not None:
-                colours = {"dst_colorspace": Colorspace.ITU601, "dst_color_range": ColorRange.JPEG}
-                frame = frame.reformat(format="yuv420p", **colours)
-            container.mux(stream.encode(frame))
+            container.mux(stream.encode(frame.reformat(format=stream.pix_fmt, **colours)))
         container.mux(stream.encode())
     return content.getvalue()
 

@@ -20,12 +20,6 @@ def videos(tmp_path_factory):
     return write_classes(tmp_path_factory.mktemp("videos"), videos=2, num_frames=6)
 
 
-def test_a_file_or_a_store_is_opened(store, tmp_path):
-    select(store, vpc=2).save(tmp_path / "set.safetensors")
-    assert len(prism.load(tmp_path / "set.safetensors", split="train")) == 4
-    assert len(prism.load(str(store.path), split="test")) == 4
-
-
 def test_a_folder_of_videos_gives_all_of_them_and_leaves_no_file(videos, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     loaded = prism.load(videos, normalise=False, output_format="TCHW", **CLIP)
@@ -90,9 +84,11 @@ def test_a_transform_sees_every_video_in_the_output_format_and_changes_none_in_p
     assert [tuple(video.shape) for video, _ in dataset] == [(8, 48, 48, 3)] * 4
 
 
-def test_a_store_gives_the_clips_of_the_asked_split(make_store):
+def test_a_file_gives_its_set_and_a_store_the_clips_of_the_asked_split(make_store, tmp_path):
     store = make_store(random_test_windows=3)
+    select(store, vpc=2).save(tmp_path / "set.safetensors")
+    assert len(prism.load(tmp_path / "set.safetensors", split="train")) == 4
     for split, count in [("train", 8), ("val", 2), ("test", 4), ("test-random", 12)]:
-        dataset = VideoDataset(store, split=split, normalise=False, output_format="TCHW")
+        dataset = prism.load(str(store.path), split=split, normalise=False, output_format="TCHW")
         assert len(dataset) == count
         assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))

@@ -137,19 +137,6 @@ def test_rows_have_marks_that_differ_and_a_floor_is_hollow(exhibit):
     assert [mark.filled for mark in marks] == [False, True, True, True]
 
 
-def test_the_terminal_table_fits_80_characters_and_obeys_no_name(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    paths = [exhibit.of_set(made, "[bold]\x1b[31mred"), *exhibit.everything()]
-    console = Console(width=80, file=io.StringIO(), force_terminal=False)
-    for table, _ in summary_tables(load(paths)):
-        console.print(table)
-    text = console.file.getvalue()
-    assert "\x1b" not in text
-    assert "[bold]\\x1b[31mred" in text
-    assert "50.0 ± 5.8 (3)" in text
-    assert "chance 50 %" in text
-
-
 def test_the_terminal_shows_a_table_for_each_data_set_with_the_cautions_of_the_page(exhibit, tmp_path):
     other = Exhibit.build(tmp_path / "others", ["a", "b", "c"])
     paths = [*exhibit.everything(), other.of_store("full", 12, split="train"), other.of_store("subset", 3)]
@@ -218,12 +205,6 @@ def test_a_store_that_is_missing_or_another_one_is_named(exhibit, tmp_path):
     page = page_of(paths)
     assert "holds other clips than the results were scored on" in page
     assert "real clip</strong>" not in page
-
-
-def test_numbers_that_no_run_has_are_not_drawn(exhibit):
-    made = exhibit.condensed("set.safetensors")
-    config = {"model": "convnet3d", "epochs": 10**400}
-    assert "50.0" in Words(page_of([exhibit.of_set(made, config=config)])).text
 
 
 def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):

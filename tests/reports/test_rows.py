@@ -171,10 +171,10 @@ def test_a_set_that_is_gone_gives_its_place_to_the_next_one(exhibit):
     assert "cannot be shown" in page
 
 
-def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys):
+def test_a_terminal_of_80_characters_shows_every_number_and_obeys_no_name(exhibit, capsys):
     from rich.console import Console
 
-    label = "a-label-that-is-long-and-has-no-space"
+    label = "[bold]\x1b[31m-label-that-is-long-and-has-no-space"
     gru = {"model": "cnn-gru", "width": 64, "hidden": 128, "epochs": 500, "seed": 0}
     paths = []
     for config in ({}, {"config": gru}, {"split": "val"}):
@@ -188,13 +188,10 @@ def test_a_terminal_of_80_characters_shows_every_number(exhibit, capsys):
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 80
     assert said.count("40.0 ± 25.0 (2 × 2)") == said.count("+20.0") == len(tables) == 3
-    for words, times in {
-        "val, ": 1,
-        "test, ": 2,
-        "cnn-gru, width 64, hidden 128": 1,
-    }.items():
+    for words, times in {"val, ": 1, "test, ": 2, "cnn-gru, width 64, hidden 128": 1, "chance 50 %": 3}.items():
         assert said.count(words) == times
-    assert label[:6] in said
+    assert "[bold]" in said
+    assert "\x1b" not in said
 
 
 def test_a_lead_without_an_interval_is_explained_in_the_notes(exhibit):
