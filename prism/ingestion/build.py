@@ -1,14 +1,18 @@
 """The verb ingest: decodes a labelled folder or list of videos into a clip store, in parallel and resumable."""
 
+import errno
 import hashlib
+import json
 import math
 import os
 import re
+import shutil
+import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from itertools import accumulate
@@ -30,23 +34,31 @@ from prism.artifacts.store import (
     ordered_classes,
 )
 from prism.config import as_dict, as_path
-from prism.errors import SourceError
+from prism.errors import OutputError, SourceError
 from prism.ingestion.decode import Outcome
 from prism.ingestion.items import write_items
 from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.pool import Task, decode_all
+from prism.ingestion.pool import Task, decode_all, sync_slots
 from prism.ingestion.splits import list_videos, split_videos
-from prism.ingestion.working import WorkingFolder
 from prism.machine.executors import stoppable
-from prism.machine.files import check_output_folder, lock, partial_path, replace_folder, write_synced, writing
+from prism.machine.files import (
+    check_output_folder,
+    lock,
+    partial_path,
+    replace_folder,
+    sync_folder,
+    write_synced,
+    writing,
+)
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
-from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
+from prism.machine.text_io import canonical_json, count, csv_text, parse_json, read_text
 
 Done = list[tuple[VideoSource, Outcome]]
 
 PLAN_VERSION = 4
+SYNC_SECONDS = 3.0
 
 
 def ingest(
@@ -143,15 +155,94 @@ class Plan:
         }
         return canonical_json(content, indent=1)
 
-    def tasks(self, slots: Path, done: Collection[int]) -> list[Task]:
-        """The videos that are left to decode."""
-        # Without the options of the layout, which may be a part that no decoding process knows.
-        config = replace(self.config, layout="auto", annotations="", official_split=1, train_list="official")
-        return [
-            Task(n, str(video.path.absolute()), video.relative, video.split, str(slots), self.offsets[n], config)
-            for n, video in enumerate(self.videos)
-            if n not in done
-        ]
+
+class WorkingFolder:
+    """The folder of an unfinished store: the one of the same plan that is there, or a new one.
+
+        .STORE.partial/plan.json        the plan: settings, and a digest of every source file's size and time
+        .STORE.partial/journal.jsonl    a line for each video that is done, written after its frames are on disk
+        .STORE.partial/slots-PLAN.u8    the clips of all videos in their final order, holes where a video fails
+
+    A run that finds the folder of its plan goes on where the journal ends; another plan starts again. At the end
+    the files of the store are written beside these, which go, and the folder gets the name of the store.
+
+    Attributes:
+        outcomes: of the videos that are done, by their position.
+        restarted: whether an unfinished store of another plan was here.
+    """
+
+    def __init__(self, path: Path, plan: str, offsets: Sequence[int]) -> None:
+        self.path, self.offsets, self.outcomes = path, offsets, dict[int, Outcome]()
+        # A decoding process that outlived a killed run must not write into the slots of another plan.
+        self.slots = path / f"slots-{hashlib.sha256(plan.encode()).hexdigest()[:16]}.u8"
+        self.plan, self.journal = path / "plan.json", path / "journal.jsonl"
+        self._waiting, self._synced = list[str](), time.monotonic()
+        with writing(path):
+            path.mkdir(exist_ok=True)
+        is_same = self.plan.is_file() and self.plan.read_bytes() == plan.encode()
+        self.restarted = self.plan.exists() and not is_same
+        if is_same and self.slots.exists() and self.journal.exists():
+            self._read_journal()
+        else:
+            self._begin(plan.encode())
+
+    def _begin(self, plan: bytes) -> None:
+        names = {entry.name for entry in self.path.iterdir()} - {self.plan.name, self.journal.name, *ENTRIES}
+        if any(not re.fullmatch(r"slots-\w+\.u8", name) for name in names):
+            raise OutputError(f"'{self.path}' is in the way, and no unfinished store. Move it away.")
+        try:
+            with writing(self.path, self.offsets[-1]):
+                # The plan goes first, and comes last: it promises the other files.
+                self.plan.unlink(missing_ok=True)
+                for entry in self.path.iterdir():
+                    entry.unlink()
+                self.journal.touch()
+                with self.slots.open("wb") as empty:
+                    empty.truncate(self.offsets[-1])
+                # A full disk shows now rather than later.
+                if shutil.disk_usage(self.path).free < self.offsets[-1]:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                write_synced(self.plan, plan)
+                sync_folder(self.path)
+        except OutputError:
+            self.remove()
+            raise
+
+    def _read_journal(self) -> None:
+        """Take over the outcomes of an earlier run; a line that was cut off, and all after it, is dropped."""
+        whole = 0
+        for line in self.journal.read_bytes().splitlines(keepends=True):
+            try:
+                entry = parse_json(line.decode())
+                video, outcome = count(entry["video"]), typed(Outcome, entry["outcome"])
+            except (ValueError, KeyError, TypeError):
+                break
+            if not line.endswith(b"\n") or video >= len(self.offsets) - 1:
+                break
+            self.outcomes[video] = outcome
+            whole += len(line)
+        with writing(self.journal):
+            os.truncate(self.journal, whole)
+
+    def record(self, video: int, outcome: Outcome) -> None:
+        """Note that a video is done, and put on disk what is done if `SYNC_SECONDS` have passed."""
+        self.outcomes[video] = outcome
+        self._waiting.append(json.dumps({"video": video, "outcome": asdict(outcome)}) + "\n")
+        if time.monotonic() - self._synced >= SYNC_SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Put the videos that are done on disk: the frames first, then the lines that promise them."""
+        sync_slots(self.slots)
+        with writing(self.journal), self.journal.open("a", encoding="utf-8") as file:
+            file.writelines(self._waiting)
+            file.flush()
+            os.fsync(file.fileno())
+        self._waiting.clear()
+        self._synced = time.monotonic()
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
 
 
 def make_plan(source: Path, config: IngestConfig) -> Plan:
@@ -203,8 +294,14 @@ def _build(plan: Plan, output: Path, workers: int | Executor, progress: bool) ->
 
 
 def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress: bool) -> None:
-    total, done = len(plan.videos), len(folder.outcomes)
-    tasks = plan.tasks(folder.slots, folder.outcomes)
+    total, done, slots = len(plan.videos), len(folder.outcomes), str(folder.slots)
+    # Without the options of the layout, which may be a part that no decoding process knows.
+    config = replace(plan.config, layout="auto", annotations="", official_split=1, train_list="official")
+    tasks = [
+        Task(n, str(video.path.absolute()), video.relative, video.split, slots, plan.offsets[n], config)
+        for n, video in enumerate(plan.videos)
+        if n not in folder.outcomes
+    ]
     try:
         with (
             progress_bar("Decoding", total, "videos", enabled=progress, done=done) as advance,

@@ -155,7 +155,10 @@ class _Video:
         span = (times[-1] - times[0]) * unit if times else Fraction(0)
         seconds = float(span or len(stamps) / (declared or 25))
         self.num_frames, self.num_stamps = len(stamps), len(times)
-        self.rate = _rate(declared, span, len(times))
+        self.rate = declared if declared and declared > 0 else None
+        # Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
+        if span and (not declared or abs(declared * span - (len(times) - 1)) > 1):
+            self.rate = (len(times) - 1) / span
         # The last frame counts too, which may have no duration.
         end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
         self.cut = _early_end(container, self.stream, end)
@@ -322,16 +325,6 @@ class _Images:
             if number in wanted:
                 frames[number] = frame
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
-
-
-def _rate(declared: Fraction | None, span: Fraction, num_frames: int) -> Fraction | None:
-    """Frames per second: what is declared, unless the time from first to last frame is off by more than a frame.
-
-    Matroska declares what its writer expected, or nothing: then FFmpeg guesses by the first frames.
-    """
-    if span and (not declared or abs(declared * span - (num_frames - 1)) > 1):
-        return (num_frames - 1) / span
-    return declared if declared and declared > 0 else None
 
 
 def _early_end(container: InputContainer, stream: VideoStream, end: float) -> str:

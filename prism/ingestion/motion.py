@@ -1,17 +1,16 @@
 """`prism motion`: the built-in data sets as real video files, in the layout of any user's data.
 
-Pairs differ only in how the two objects move. A video is five coordinates over time, each in [0, 1]: the pair's
-place (x, y), its turn, its spread (the objects' distance) and its growth (their size). They start at random and
-stand still, but for one, which the class moves in a wave: rising like a saw (and jumping back), falling like a
-saw, or swinging to and fro. A wave with a random phase is uniform at every time, as a coordinate that stands
-still at a random place is: so a single frame has exactly the same distribution in every class. A rising saw
-played backwards is a falling one: only the order of frames tells such a class from its opposite.
+Pairs differ only in how the two objects move. A video is five coordinates over time, each in [0, 1]: place (x, y),
+turn, spread (the objects' distance) and growth (their size). They start at random and stand still, but for one,
+which the class moves in a wave: rising like a saw (and jumping back), falling like a saw, or swinging to and fro.
+A wave with a random phase is uniform at every time, as a coordinate that stands still at a random place is: so a
+single frame has the same distribution in every class, and only the order of frames tells a rising saw from a
+falling one.
 
-Glyphs are five signs times two motions. The sign passes from right to left or from left to right, near the
-centre. A video of one motion played backwards is one of the other, exactly, so frames without their order tell
-the sign and never the motion. The mean of each frame over a class tells both, more dimly: one clip shows its
-sign badly, among a random background, texture, stray strokes, colour and light, which fade in the mean of many
-clips.
+Glyphs are five signs times two motions, from right to left or from left to right near the centre. A video of one
+motion played backwards is one of the other, so frames without their order tell the sign and never the motion. The
+mean of each frame over a class tells both: background, texture, stray strokes, colour and light, which are random,
+fade in the mean of many clips.
 """
 
 import io

@@ -25,7 +25,6 @@ from prism.errors import OutputError, VideoError
 from prism.ingestion.decode import Outcome, read_clips
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.sampling import choose_windows
-from prism.ingestion.working import sync_slots
 from prism.machine.executors import completed
 from prism.machine.files import writing
 from prism.machine.text_io import reason
@@ -74,6 +73,12 @@ def decode(task: Task) -> Outcome:
         for clip in clips:
             file.write(clip.data)
     return outcome
+
+
+def sync_slots(slots: Path) -> None:
+    """Put what is written into the slots on disk."""
+    with writing(slots), slots.open("r+b") as file:
+        os.fsync(file.fileno())
 
 
 def main() -> None:

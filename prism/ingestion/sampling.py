@@ -26,11 +26,6 @@ class Window:
         return [min(self.start + t * self.stride, video_frames - 1) for t in range(num_frames)]
 
 
-def fitting_stride(video_frames: int, num_frames: int, stride: int) -> int:
-    """The largest stride up to `stride` at which a clip fits, and 1 where none does."""
-    return max(1, min(stride, (video_frames - 1) // (num_frames - 1)))
-
-
 def choose_windows(
     config: IngestConfig, video_frames: int, path: str, split: str, rate: Fraction | None, runs: Sequence[range]
 ) -> list[Window]:
@@ -45,7 +40,7 @@ def choose_windows(
         if rate is None:
             raise VideoError("its frame rate is not known, which sampling fps needs.")
         stride = round(rate / Fraction(config.fps))
-    stride = fitting_stride(video_frames, config.num_frames, stride)
+    stride = max(1, min(stride, (video_frames - 1) // (config.num_frames - 1)))
     span = min(stride * (config.num_frames - 1) + 1, video_frames)
     free, last = [start for run in runs for start in range(run.start, run.stop - span + 1)], video_frames - span
     centre = min(free, key=lambda start: abs(start - last // 2), default=None)

@@ -43,13 +43,13 @@ def _run(arguments: list[str], printed: str) -> None:
     import torch
 
     from prism.cli import main
-    from prism.ingestion import working
+    from prism.ingestion import build
 
     output = os.open(printed, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(output, descriptor)
     torch.set_num_threads(1)
     # Every video is put on disk at once, so that a kill finds a journal to go on from.
-    working.SYNC_SECONDS = 0.0
+    build.SYNC_SECONDS = 0.0
     sys.argv = ["prism", *arguments]
     main(arguments)

@@ -20,7 +20,7 @@ from prism.condensation.condense import condense
 from prism.errors import OutputError
 from prism.evaluation.evaluate import evaluate
 from prism.exports.export import export
-from prism.ingestion import pool, working
+from prism.ingestion import build, pool
 from prism.ingestion.build import ingest
 from prism.ingestion.decode import Outcome
 from prism.ingestion.pool import Task
@@ -78,7 +78,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(working, "SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(build, "SYNC_SECONDS", 0.0)
     monkeypatch.setattr(pool, "Worker", Here)
 
 

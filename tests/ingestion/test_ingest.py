@@ -21,13 +21,12 @@ from videos import shown_number, write_audio, write_classes, write_numbered, wri
 from prism.artifacts.store import ClipStore
 from prism.errors import Interrupted, OutputError, SourceError
 from prism.ingestion import build, pool
-from prism.ingestion.build import ingest, mean_and_std
+from prism.ingestion.build import WorkingFolder, ingest, mean_and_std
 from prism.ingestion.decode import LONG_VIDEO, Outcome
 from prism.ingestion.listing import LINKED_OUT
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task
 from prism.ingestion.sampling import Window, choose_windows
-from prism.ingestion.working import WorkingFolder
 from prism.machine import files as runtime
 from prism.machine.files import partial_path
 

@@ -11,7 +11,7 @@ from videos import write_classes, write_numbered, write_numbered_images
 from prism.errors import SourceError
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
-from prism.ingestion.sampling import Window, choose_windows, fitting_stride
+from prism.ingestion.sampling import Window, choose_windows
 
 VIDEO_FRAMES = st.integers(1, 400)
 NUM_FRAMES = st.integers(2, 40)
@@ -43,7 +43,7 @@ def test_every_window_has_t_frames_inside_the_video(video_frames, num_frames, st
 
 @given(VIDEO_FRAMES, NUM_FRAMES, STRIDE)
 def test_the_stride_is_the_largest_up_to_the_wanted_one_that_fits(video_frames, num_frames, stride):
-    found = fitting_stride(video_frames, num_frames, stride)
+    found = centre_window(video_frames, num_frames, stride).stride
     fits = [s for s in range(1, stride + 1) if s * (num_frames - 1) < video_frames]
     assert found == max(fits, default=1)
 
@@ -69,7 +69,7 @@ def test_windows_of_a_video_differ_and_there_are_as_many_as_possible(
     video_frames, num_frames, stride, seed, count
 ):
     windows = draw(video_frames, num_frames, stride, seed, count)
-    span = fitting_stride(video_frames, num_frames, stride) * (num_frames - 1) + 1
+    span = windows[0].stride * (num_frames - 1) + 1
     assert len(set(windows)) == len(windows) == min(count, max(1, video_frames - span + 1))
 
 
