@@ -220,9 +220,8 @@ def sheet_of(store: ClipStore, clips: int) -> CondensedSet:
         for label, name in enumerate(store.classes):
             names.append(f"{name}, {split}")
             every = (real.labels == label).nonzero().flatten()
-            chosen.append(
-                real.frames[every[torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()]]
-            )
+            spread = torch.linspace(0, len(every) - 1, min(clips, len(every))).round().long()
+            chosen.append(real.frames[every[spread]])
     labels = torch.arange(len(names)).repeat_interleave(torch.tensor([len(some) for some in chosen]))
     frames = as_pixels(torch.cat(chosen))
     encoding = UInt8().with_frames(frames, torch.ones(frames.shape[:2], dtype=torch.bool))

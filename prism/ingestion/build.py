@@ -357,7 +357,7 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
 def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation in [0, 1] of the channels, by the counts (3, 256) of their values 0..255.
 
-    Whole numbers have no order of clips. A constant channel's deviation is one grey level.
+    A constant channel's deviation is one grey level.
     """
     means, stds = [], []
     for n, total, squares in (counts @ np.arange(256)[:, None] ** range(3)).tolist():

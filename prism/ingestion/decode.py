@@ -63,10 +63,7 @@ MOST_KEPT = 2**26
 
 @dataclass(frozen=True)
 class Outcome:
-    """The windows of a video, its number of frames, and the damage outside of them; or why it is skipped.
-
-    Where it is sought, nothing but what its windows need was decoded.
-    """
+    """Windows of a video, and the damage outside of them where all of it was decoded; or why it is skipped."""
 
     windows: tuple[Window, ...] = ()
     video_frames: int = 0
@@ -82,15 +79,10 @@ def read_clips(
 
     Args:
         path: a video file, or a folder with one image per frame.
-        choose: given the number of frames of the video, at least 2, the runs of frames without damage, and the
-            frames per second (None where they are not known), the windows to read, each inside a run.
-        num_frames: frames of a clip (T).
-        size: height and width in pixels; the short side is resized to it, then the centre is cropped.
+        choose: from the number of frames, at least 2, the runs of frames without damage, and the frames per second
+            (None where they are not known) to the windows to read, each inside a run.
         root: the source; a frame that is a link may not lead out of it.
         whole: refuse a video that is damaged anywhere, for which all of it is decoded.
-
-    Raises:
-        VideoError: the video cannot be used; the reason is its message.
     """
     with ExitStack() as stack:
         video = _Images(path, size, root, whole) if path.is_dir() else _Video(path, size, whole, stack)
@@ -213,10 +205,7 @@ class _Video:
         return self._read_in_order(wanted)
 
     def _read_by_time(self, wanted: Collection[int]) -> Frames | None:
-        """Seek to the key frame before the first wanted frame and decode up to the last.
-
-        None where the frames do not come out whole and in the order of their stamps.
-        """
+        """Frames from the key frame before them on; None where one is not whole, or not in the order of stamps."""
         first, last, found = self.times[min(wanted)], max(wanted), {}
         with _opened(self.path) as (container, stream):
             try:
@@ -280,10 +269,8 @@ class _Video:
         return scan
 
     def _numbered(self, packets: Packets) -> Iterator[av.Packet | None]:
-        """The packets from the first key frame on with their number as stamp, which frames inherit.
-
-        What stands before, as in a video that was cut without encoding it anew, gives no frame.
-        """
+        """The packets from the first key frame on with their number as stamp, which frames inherit."""
+        # Those before, as in a video that was cut without encoding it anew, give no frame.
         if self.num_frames:
             packets = dropwhile(lambda packet: packet is not None and not packet.is_keyframe, packets)
         for number, packet in enumerate(packets):
@@ -357,10 +344,7 @@ def _decode(codec: VideoCodecContext, packet: av.Packet | None) -> list[av.Video
 
 
 def _decoded(codec: VideoCodecContext, packets: Packets) -> Iterator[tuple[av.VideoFrame | None, bool]]:
-    """Frames in the order of the decoder, each with whether it is whole; None where something is lost.
-
-    Packets have stamps that tell their order.
-    """
+    """Frames in the order of the decoder, each with whether it is whole; None where something is lost."""
     broken, at = None, 0
     for packet in chain(packets, [av.Packet()]):
         frames = None
@@ -423,10 +407,8 @@ def _packets(container: InputContainer, stream: VideoStream | None) -> Iterator[
 
 
 def _as_shown(frame: Array, matrix: Sequence[int]) -> Array:
-    """Turn and mirror a square frame, (3, size, size), by a display matrix of quarter turns; no other changes it.
-
-    The point (x, y) is shown at (a x + c y, b x + d y).
-    """
+    """A square frame, (3, size, size), turned and mirrored by a display matrix, if that is of quarter turns."""
+    # The point (x, y) is shown at (a x + c y, b x + d y).
     a, b, _, c, d = matrix[:5] or (1, 0, 0, 0, 1)
     # Within a degree, as FFmpeg has it.
     if 57 * max(abs(b), abs(c)) < min(abs(a), abs(d)):

@@ -75,10 +75,9 @@ class Listing:
     faults: dict[tuple[Path, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, path: Path, label: str, split: str, recording: str = "") -> None:
-        """Take a video in; one whose name is not UTF-8 is skipped.
+        """Add a video of the source, whose class is a text, and whose split is empty, `train`, `val` or `test`.
 
-        Raises:
-            SourceError: the path does not begin with that of the source, or class or split are none.
+        One whose name is not UTF-8 is skipped. SourceError if the arguments are others.
         """
         relative = self.relative(path)
         if split not in ("", *SPLIT_NAMES.values()) or not isinstance(label, str) or not label:
@@ -232,14 +231,9 @@ class Layout(ABC):
 
     @abstractmethod
     def videos_of(self, source: Path) -> Listing:
-        """Find the videos of a source.
+        """The videos of a source: a listing whose `add` was called for each.
 
-        Returns:
-            A listing whose `add` was called with the path, class and split of each video. A split is `train`,
-            `val` or `test`, or empty where the source names none: then splits are cut.
-
-        Raises:
-            SourceError: the source does not fit the layout.
+        Splits are cut where the source names none. SourceError if the source does not fit the layout.
         """
 
 

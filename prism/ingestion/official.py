@@ -93,7 +93,7 @@ class OfficialLists(Layout):
 
     @abstractmethod
     def listed(self, folders: Sequence[Path], listing: Listing) -> list[Listed]:
-        """Read the annotation files, which lie in one of some folders; faulty lines are noted in the listing."""
+        """Videos of the annotation files, which lie in one of the folders; the listing gets faulty lines."""
 
     def _fold(self, name: str) -> str:
         """A name in one Unicode form, which copies by way of macOS change, and in one case where lists differ."""
@@ -183,17 +183,18 @@ class Hmdb51(OfficialLists):
         wanted = sorted({path.with_name(re.sub(r"_test_split\d\.txt$", ending, path.name)) for path in found})
         if lacking := [path.name for path in wanted if path not in found]:
             raise SourceError(f"folder '{wanted[0].parent}' lacks lists of classes: {named(lacking)}.")
-        return [video for path in wanted for video in self._read(path, path.name.removesuffix(ending), listing)]
-
-    def _read(self, path: Path, label: str, listing: Listing) -> Iterator[Listed]:
-        """A name (which may hold spaces) and 1 for train, 2 for test, 0 for neither list."""
+        # A line has a name, which may hold spaces, and 1 for train, 2 for test, 0 for neither list.
         splits = {"0": "train" if self.train_list == "all-but-test" else "", "1": "train", "2": "test"}
-        for line, text in _lines(path):
-            name, _, use = text.replace("\t", " ").rpartition(" ")
-            if not name.strip() or "/" in name or use not in splits:
-                listing.fault(path, "no <name>.avi and 0, 1 or 2", line, text)
-            else:
-                yield f"{label}/{name.strip()}", label, splits[use]
+        listed = list[Listed]()
+        for path in wanted:
+            label = path.name.removesuffix(ending)
+            for line, text in _lines(path):
+                name, _, use = text.replace("\t", " ").rpartition(" ")
+                if not name.strip() or "/" in name or use not in splits:
+                    listing.fault(path, "no <name>.avi and 0, 1 or 2", line, text)
+                else:
+                    listed.append((f"{label}/{name.strip()}", label, splits[use]))
+        return listed
 
 
 class Kinetics400(OfficialLists):

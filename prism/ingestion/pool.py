@@ -49,7 +49,7 @@ class Task:
 
 
 def decode(task: Task) -> Outcome:
-    """Write the clips of a video to their slots."""
+    """Outcome of a video, whose clips are written to their slots."""
     path, config = Path(task.path), task.config
     # Frames may not lead out of the source by a link.
     root = path.anchor if config.follow_links else path.parents[task.relative.count("/")]
@@ -124,7 +124,7 @@ class Worker:
             raise RuntimeError(f"a decoding process did not start: {self.end()}.")
 
     def ask(self, task: Task) -> Outcome | str:
-        """Have a video decoded; where that ends the process, how it ended."""
+        """Outcome of a video; where the process ended, its signal or exit code."""
         with contextlib.suppress(OSError, ValueError):
             print(json.dumps(asdict(task)), file=self.tasks, flush=True)
         answer = self._line()
@@ -140,7 +140,7 @@ class Worker:
         return line.strip() if line.endswith("\n") else ""
 
     def end(self) -> str:
-        """Kill the process if it still runs, and say how it ended."""
+        """Signal or exit code of the process, which is killed if it still runs."""
         self.process.kill()
         code = self.process.wait()
         for pipe in (self.tasks, self.answers):

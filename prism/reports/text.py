@@ -15,10 +15,7 @@ LONGEST = 40  # Characters of a cell on a terminal.
 
 
 def printable(text: str) -> str:
-    """The text with every character that a terminal or browser could obey, or not show, as its escape.
-
-    That covers line breaks, terminal escapes, direction overrides and lone surrogates.
-    """
+    """The text with line breaks, and what a terminal or browser could obey or not show, as their escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
@@ -43,7 +40,7 @@ def in_seconds(seconds: float) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 video`, `2 videos`."""
+    """A number with its noun: `1 video`, `2 videos`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
