@@ -241,7 +241,7 @@ def test_sigterm_ends_a_verb_without_a_journal_as_ctrl_c_does(tmp_path):
     condensed = Exhibit.build(tmp_path / "made", ["left", "right"]).condensed("set")
     command = ["export", str(condensed), "-o", str(tmp_path / "out" / "export"), "--to", "tensors"]
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
-    assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["prism: interrupted."])
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (130, ["prism: interrupted. Run the same command again."])
     # It has taken its half of a folder with it.
     assert not [path for path in (tmp_path / "out").rglob("*") if path.is_dir()]
 

@@ -218,7 +218,7 @@ def test_a_gpu_is_taken_by_its_number(monkeypatch):
 @pytest.mark.parametrize(
     ("error", "code", "says"),
     [
-        (KeyboardInterrupt(), 130, "interrupted."),
+        (KeyboardInterrupt(), 130, "interrupted. Run the same command again."),
         (OSError(28, "No space left on device"), 1, "'standard output' cannot be used: No space left on device."),
         (PermissionError(13, "Permission denied", "/x"), 1, "'/x' cannot be used: Permission denied."),
     ],

@@ -31,7 +31,7 @@ def run(command: Callable[[], Any]) -> int:
     except CycloptsError as error:
         text, code = " ".join(str(error).split()).replace("requires an argument", "is missing"), 2
     except KeyboardInterrupt:
-        text, code = "interrupted.", 130
+        text, code = "interrupted. Run the same command again.", 130
     except BrokenPipeError:
         # The reader of our output has closed it, `| head` for one; the rest of it must not raise at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -139,6 +139,11 @@ def export(
     return Export(output, len(condensed), num_bytes, psnr)
 
 
+def _scores(result: Result) -> str:
+    lines = "\n    ".join(printable(line) for line in str(result).splitlines())
+    return SCORES.format(result=lines, config=json.dumps(result.config))
+
+
 def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, result: Result | None) -> None:
     """Write the class names, the page for the Hub, and the mark of an export."""
     names = "".join(f"{printable(name)}\n" for name in condensed.classes)
@@ -152,7 +157,7 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
         loss=loss,
         # JSON writes line ends as escapes, so no name ends the block.
         source=json.dumps(condensed.source, ensure_ascii=False),
-        scores=SCORES.format(result=printable(str(result)), config=json.dumps(result.config)) if result else "",
+        scores=_scores(result) if result else "",
     )
     write_synced(folder / "README.md", page.encode())
     entries = sorted({MARK, *(file.relative_to(folder).as_posix() for file in _files(folder))})

@@ -117,6 +117,10 @@ def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen
 
 def test_the_page_shows_scores_and_settings_of_an_evaluation_of_that_set_and_of_no_other(chosen, store, tmp_path):
     made = evaluate(chosen, store, output=tmp_path / "result", width=2, epochs=1, seeds=2)
+    replace(made, config=made.config | {"seeds": 3}).save(tmp_path / "part")
+    export(chosen, tmp_path / "part-out", result=str(tmp_path / "part"))
+    caution = "\n    Caution: 2 of 3 networks are there"
+    assert caution in (tmp_path / "part-out" / "README.md").read_text(encoding="utf-8")
     export(chosen, tmp_path / "out", result=str(tmp_path / "result"))
     page = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert str(made).splitlines()[0] in page
