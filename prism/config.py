@@ -41,12 +41,10 @@ class OmitDefault:
 
 
 def at_least(low: float) -> Range:
-    """A number from `low` on."""
     return Range(f"at least {low}", lambda value: value >= low)
 
 
 def between(low: float, high: float) -> Range:
-    """A number in low..high, both included."""
     return Range(f"between {low} and {high}", lambda value: low <= value <= high)
 
 

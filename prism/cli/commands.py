@@ -34,7 +34,6 @@ def whole(kind: Any, tokens: Sequence[Token]) -> Any:
 
 
 def Help(text: str) -> Parameter:
-    """The help of an argument, for its annotation."""
     return Parameter(help=text)
 
 

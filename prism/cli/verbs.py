@@ -24,7 +24,6 @@ Folder = Annotated[Path, OUTPUT, Help("Folder to write.")]
 Set = Annotated[Path, OUTPUT, Help("Condensed set to write (.safetensors).")]
 Seconds = Annotated[float, PLACED, Help("Seconds between two checkpoints: what a kill can lose.")]
 TRAIN = "Train on real clips of this store instead: the ceiling, or with --train-vpc a random floor."
-Decoders = Annotated[Workers, Help("Processes that decode; all cores by default.")]
 
 
 @command(MotionConfig)
@@ -43,7 +42,7 @@ def ingest(
     /,
     *,
     output: Folder,
-    workers: Decoders = None,
+    workers: Annotated[Workers, Help("Processes that decode; all cores by default.")] = None,
     run: Running = LOCAL,
     config: IngestConfig | None = None,
 ) -> None:

@@ -1,6 +1,7 @@
 """Evaluation: fresh networks are trained on a set, and guess the classes of real clips."""
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def evaluate(
     if (condensed is None) == (train is None):
         raise ConfigError("evaluate needs either a condensed set or a store to --train on, and not both.")
     store, path = ClipStore.of(data), run.path
-    with stoppable(None if path is None else STOPPED), lock(path):
+    with stoppable(STOPPED) if path else nullcontext(), lock(path):
         if path is not None:
             reads = [condensed, store.path, getattr(train, "path", train)]
             check_output_file(path, run.overwrite or run.resume, reads)
@@ -167,19 +168,15 @@ def subject_of_store(source: ClipStore, path: str, store: ClipStore, config: Eva
 def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: str) -> None:
     if source.classes != store.classes:
         # Labels are positions in the order of the classes.
-        differ = sorted(set(source.classes) ^ set(store.classes))
-        how = (
-            f"different classes: only one of them has '{differ[0]}'" if differ else "their classes in other orders"
-        )
+        how, differ = "their classes in other orders", sorted(set(source.classes) ^ set(store.classes))
+        if differ:
+            how = f"different classes: only one of them has '{differ[0]}'"
         raise ConfigError(f"{what} and the data '{store.path}' have {how}. Name the store of {what} with --data.")
-    for name in ("num_frames", "size"):
-        ours, theirs = getattr(source, name), getattr(store, name)
-        if ours != theirs:
-            option = f"--{name.replace('_', '-')} {source.size[0] if name == 'size' else ours}"
-            raise ConfigError(
-                f"{what} has {name} = {ours}, but the data '{store.path}' has {theirs}. "
-                f"Ingest the data again with {option}."
-            )
+    options = {"num_frames": f"--num-frames {source.num_frames}", "size": f"--size {source.size[0]}"}
+    for name, option in options.items():
+        if (ours := getattr(source, name)) != (theirs := getattr(store, name)):
+            differ = f"{what} has {name} = {ours}, but the data '{store.path}' has {theirs}"
+            raise ConfigError(f"{differ}. Ingest the data again with {option}.")
 
 
 @dataclass(frozen=True)
@@ -195,7 +192,6 @@ class Evaluation:
 
     @property
     def is_wang2024(self) -> bool:
-        """Whether clips are shown by the protocol of Wang et al."""
         return self.config.protocol == "wang2024"
 
     def passes(self) -> list[Clips]:
@@ -258,7 +254,6 @@ class Evaluation:
         return self.source
 
     def training_clips(self, seed: int) -> Clips | Draw:
-        """The clips for the network of a seed."""
         source, vpc = self.rendered(), self.config.train_vpc
         if not isinstance(source, ClipStore):
             return source

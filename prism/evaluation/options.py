@@ -69,5 +69,4 @@ with all its quirks, for numbers beside theirs. Both score a network after its l
 
     @property
     def schedule(self) -> Schedule:
-        """Schedule by which each network is trained."""
         return Schedule(**{field.name: getattr(self, field.name) for field in fields(Schedule)})

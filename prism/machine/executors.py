@@ -123,13 +123,11 @@ def stop_signal() -> Iterator[threading.Event]:
 
 
 @contextmanager
-def stoppable(said: str | None) -> Iterator[None]:
+def stoppable(said: str) -> Iterator[None]:
     """End a block at once on Ctrl-C (in `prism` also on SIGTERM) with an Interrupted that has this sentence."""
     try:
         yield
     except KeyboardInterrupt:
-        if said is None:
-            raise
         raise Interrupted(said) from None
 
 

@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from prism.errors import BusyError, OutputError
 
 ELSEWHERE = "Choose an output in a folder of your own."
+OLDER = ".{}.prism-old"  # Removed without a question, so its name is one that nobody else gives.
 
 
 def file_sha256(path: Path) -> str:
@@ -117,7 +118,7 @@ def replace_folder(source: Path, target: Path) -> None:
     for folder in (source, *filter(Path.is_dir, source.rglob("*"))):
         sync_folder(folder)
     if target.exists():
-        os.rename(target, _older_path(target))
+        os.rename(target, beside(target, OLDER))
     replace_atomically(source, target)
     discard_older(target)
 
@@ -125,12 +126,7 @@ def replace_folder(source: Path, target: Path) -> None:
 def discard_older(path: Path) -> None:
     """Remove the older folder that `replace_folder` had to leave behind, unless it is still the only one."""
     if path.exists():
-        shutil.rmtree(_older_path(path), ignore_errors=True)
-
-
-def _older_path(path: Path) -> Path:
-    # It is removed without a question, so its name is one that nobody else gives.
-    return beside(path, ".{}.prism-old")
+        shutil.rmtree(beside(path, OLDER), ignore_errors=True)
 
 
 def discard(path: Path) -> None:

@@ -46,7 +46,6 @@ class Run:
 
     @property
     def path(self) -> Path | None:
-        """The output as a path."""
         return None if self.output is None else as_path(self.output, OUTPUT)
 
     def check_workers(self, workers: Any) -> None:

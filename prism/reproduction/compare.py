@@ -121,7 +121,7 @@ class Comparison:
             yield f"Scored on {' and '.join(splits)} clips, not on those of the paper's scores."
         others = {(line.store.name, line.data) for line in self.lines if not line.is_same_data}
         for store, data in sorted(others):
-            yield f"{store} is not the paper's data: its numbers are those of {data}, for their order only."
+            yield f"{store} is not the paper's data: the paper's numbers are of {data}, for their order only."
         if self.scale == "full" and any(line.cell.recipe == "ablations/dm" for line in self.lines):
             yield "DM has PRISM's rates: the paper does not say its own, and DM's code has 30 at VPC 1."
         yield from dict.fromkeys(f"Caution: {doubt}" for row in rows for doubt in doubts_of(row.results))
@@ -150,7 +150,6 @@ class Comparison:
         return markdown(self.sheet)
 
     def save(self) -> None:
-        """Write the table as Markdown."""
         write_atomically(self.file(".md"), self.to_markdown().encode())
 
 

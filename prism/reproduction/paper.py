@@ -65,8 +65,8 @@ def data_sets() -> dict[str, dict[str, str]]:
 
 
 def at_most(vpc: int, by_vpc: dict[str, Any]) -> Any:
-    """The entry of the largest number of videos per class that does not exceed `vpc`."""
-    return by_vpc[str(max(int(key) for key in by_vpc if int(key) <= vpc))]
+    """The entry of the largest number of videos per class that does not exceed `vpc`; 0 counts as 1."""
+    return by_vpc[str(max(int(key) for key in by_vpc if int(key) <= max(1, vpc)))]
 
 
 def exhibits() -> dict[str, Exhibit]:

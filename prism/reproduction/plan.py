@@ -33,7 +33,6 @@ class SetStep:
 
     @property
     def command(self) -> str:
-        """The command line of the step."""
         places = [str(self.store.path), "-o", str(self.path)]
         return shlex.join(["prism", self.config.section, *places, *as_arguments(self.config)])
 
@@ -50,12 +49,10 @@ class ScoreStep:
 
     @property
     def seeds(self) -> range:
-        """Seeds of its networks."""
         return range(self.config.seed, self.config.seed + self.config.seeds)
 
     @property
     def command(self) -> str:
-        """The command line of the step."""
         what = [str(self.made.path)] if self.made else ["--train", str(self.store.path)]
         places = ["--data", str(self.store.path), "-o", str(self.path), "--label", self.label]
         return shlex.join(["prism", "evaluate", *what, *places, *as_arguments(self.config)])
@@ -97,7 +94,6 @@ class Line:
 
     @property
     def score(self) -> str:
-        """Our number, as the table has it."""
         if self.failures:
             return f"{self.num_diverged} of {sum(len(step.seeds) for step in self.scores)} diverged"
         return self.ours.in_percent if self.ours else "–"
@@ -141,7 +137,7 @@ def plan(
         cells = [cell for cell in cells if not vpc or cell.vpc in (0, *vpc)]
         for cell in (cell for cell in cells if not rows or cell.name in rows):
             store.require_vpc(max(1, cell.vpc), f"{exhibit.name}.vpc")
-            of_data = at_most(max(1, cell.vpc), data_sets()[data])
+            of_data = at_most(cell.vpc, data_sets()[data])
             sources = read_recipe(*filter(None, (of_data, cell.recipe))), scales[scale], last
             sets = [_set_step(cell, store, own, sources, seed) for seed in range(seeds)] if cell.recipe else []
             scores = [_score_step(cell, store, own, sources, made) for made in sets or (None,)]
@@ -176,7 +172,7 @@ def _options(section: str, cell: Cell, *sources: Tables) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for tables in sources:
         for key, value in tables.get(section, {}).items():
-            merged[key] = at_most(max(1, cell.vpc), value) if isinstance(value, dict) else value
+            merged[key] = at_most(cell.vpc, value) if isinstance(value, dict) else value
     return merged
 
 
