@@ -339,14 +339,14 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
     num_frames = plan.config.num_frames
     if short := [name for name, outcome in used.items() if outcome.video_frames < num_frames]:
         yield (
-            f"Caution: {len(short):,} of {len(used):,} videos have fewer than {num_frames} frames, such as "
+            f"Caution: {len(short):,} of {len(used):,} used videos have fewer than {num_frames} frames, such as "
             f"'{short[0]}'. Their clips repeat the last frame. A smaller --num-frames avoids it."
         )
     if skipped:
         total = len(done) + len(plan.listing.skipped)
         yield f"Skipped {len(skipped):,} of {total:,} videos, see skipped.csv: {why_skipped(skipped)}"
     if damaged := sorted(name for name, outcome in used.items() if outcome.damage):
-        said = f"Used {len(damaged):,} of {len(done):,} videos that are cut short or damaged outside of their"
+        said = f"{len(damaged):,} of {len(used):,} used videos are cut short or damaged outside of their"
         first = f"such as '{damaged[0]}': {used[damaged[0]].damage}"
         yield f"{said} clips, see damaged.csv, {first} --damaged skip leaves them out."
     if sought := sum(outcome.is_sought for outcome in used.values()):

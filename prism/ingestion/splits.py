@@ -126,7 +126,9 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
     labels = {video.label for video in videos}
     if len(labels) < 2:
         found = f"only class '{min(labels)}'" if labels else "no class"
-        raise SourceError(f"the source has {found}, but it takes at least two classes to tell apart.")
+        raise SourceError(
+            f"the source has {found}, but it takes at least two. Name the folder of the class folders."
+        )
     if lost := sorted(labels - {video.label for video in videos if video.split == "train"}):
         raise SourceError(f"classes with videos in other splits, but none in train: {named(lost)}.")
     for split, share in (("test", config.test_fraction), ("val", config.val_fraction)):
@@ -151,12 +153,8 @@ def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConf
 
 def recording(video: VideoSource, pattern: str) -> str:
     """The recording that a video is from: by the pattern, else as the source names it, else the video itself."""
-    if not pattern:
-        return video.recording or video.relative
-    if (match := re.search(pattern, video.relative)) and match[1]:
-        return match[1]
-    remedy = "Is it right? A .csv list may name recordings in a column group."
-    raise SourceError(f"group pattern '{pattern}' finds no recording in path '{video.relative}'. {remedy}")
+    match = re.search(pattern, video.relative) if pattern else None
+    return (match and match[1]) or video.recording or video.relative
 
 
 def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> Iterator[str]:
@@ -168,12 +166,23 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
         )
         why = "" if num_test or not config.test_fraction else " Every class has a single video or recording."
         yield f"The source names no test videos: {said}.{why}"
-    pattern, splits_of = config.group_pattern, defaultdict[tuple[str, str], set[str]](set)
+    tested = {video.label for video in videos if video.split == "test"}
+    if tested and (lost := {video.label for video in videos} - tested):
+        yield f"Caution: classes without test videos: {named(lost)}. No score says anything of them."
+    pattern, splits_of, single = config.group_pattern, defaultdict[str, set[str]](set), list[str]()
     for video in videos:
-        match = re.search(pattern or NAMED, video.relative)
-        if name := (not pattern and video.recording) or (match and match[1]):
-            splits_of[video.label, name].add(video.split)
-    if parted := [name for (_, name), splits in splits_of.items() if len(splits) > 1]:
+        name = recording(video, pattern or ("" if video.recording else NAMED))
+        if name == video.relative:
+            single.append(name)
+        else:
+            splits_of[f"{video.label}/{name}"].add(video.split)
+    if pattern and single:
+        said = f"group pattern '{pattern}' finds no recording in {named(single)} of {len(videos):,} paths"
+        remedy = "A .csv list may name recordings in a column group."
+        if not splits_of:
+            raise SourceError(f"{said}. {remedy}")
+        yield f"Caution: {said}: each is taken for one of its own. {remedy}"
+    if parted := [name for name, splits in splits_of.items() if len(splits) > 1]:
         yield (
             f"Caution: recordings with clips in more than one split: {named(parted)} of {len(splits_of):,}. They "
             "look alike, so scores will be too high. --group-pattern sets recordings apart whole where splits are "

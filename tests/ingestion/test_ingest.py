@@ -246,7 +246,7 @@ def test_damage_is_listed_and_the_kinds_of_reasons_are_summed_up(source, tmp_pat
     assert (
         "Skipped 3 of 14 videos, see skipped.csv: 2 ('walk/0.mp4', 'walk/1.mp4') because it cannot be opened as a "
         "video: invalid data found when processing input. 1 ('walk/one.mp4') because there is only one frame, "
-        "which cannot show a motion. Used 1 of 14 videos that are cut short or damaged outside of their clips, "
+        "which cannot show a motion. 1 of 11 used videos are cut short or damaged outside of their clips, "
         "see damaged.csv, such as 'jump/0.mp4': "
     ) in text
     assert (store.path / "damaged.csv").read_text().startswith("path,damage\njump/0.mp4,it ends after ")
@@ -288,7 +288,7 @@ def test_videos_shorter_than_a_clip_are_counted_and_one_is_named(tmp_path, capfd
     config = IngestConfig(num_frames=9, size=32)
     ingest(root, tmp_path / "store", config, workers=1, progress=False)
     text = " ".join(capfd.readouterr().err.split())
-    assert "1 of 9 videos have fewer than 9 frames, such as 'jump/w.mp4'. Their clips repeat" in text
+    assert "1 of 9 used videos have fewer than 9 frames, such as 'jump/w.mp4'. Their clips repeat" in text
 
 
 def test_a_class_left_without_training_videos_is_named_with_the_first_reason(source, tmp_path):

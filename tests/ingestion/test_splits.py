@@ -83,18 +83,27 @@ def test_classes_that_cannot_be_learned_are_named():
         assign_splits(videos("jump", 5, "train") + others, IngestConfig())
 
 
-def test_a_group_pattern_has_to_match_where_splits_are_cut():
+def test_videos_that_a_group_pattern_does_not_fit_are_named_and_stand_alone():
     listed, config = videos("jump", 5, groups=2) + videos("walk", 5), IngestConfig(group_pattern=GROUPS)
-    said = r"finds no recording in path 'walk/000\.mp4'\. Is it right\? A \.csv list may name recordings"
-    with pytest.raises(SourceError, match=said):
-        assign_splits(listed, config)
-    assert len(assign_splits(listed, replace(config, val_fraction=0.0, test_fraction=0.0))) == 10
+    (said,) = cautions(listed, config)
+    assert "finds no recording in 5 ('walk/000.mp4', 'walk/001.mp4', " in said
+    assert "of 10 paths: each is taken for one of its own. A .csv list may name recordings" in said
+    assert set(homes(assign_splits(listed, config), GROUPS)) >= {("jump", "g01"), ("walk", "walk/000.mp4")}
+    with pytest.raises(SourceError, match=r"finds no recording in 5 \('run/000\.mp4', .* of 5 paths\. A \.csv"):
+        cautions(videos("walk", 4) + videos("run", 1), config)
+
+
+def test_classes_that_no_test_video_shows_are_named():
+    (said,) = cautions(videos("jump", 5) + videos("walk", 1))
+    assert said == "Caution: classes without test videos: 1 ('walk'). No score says anything of them."
 
 
 def test_recordings_in_two_splits_are_warned_of_with_the_option_that_keeps_them_whole():
     listed = videos("a", 20, groups=10) + videos("b", 20, groups=10)
     (said,) = cautions(listed)
-    assert re.match(r"Caution: recordings with clips in more than one split: \d+ \('g0\d', .* of 20\. They", said)
+    assert re.match(
+        r"Caution: recordings with clips in more than one split: \d+ \('[ab]/g0\d', .* of 20\. They", said
+    )
     assert GROUPS in said
     whole = IngestConfig(group_pattern=GROUPS)
     assert cautions(listed, whole) == []
@@ -123,7 +132,9 @@ def test_recordings_that_the_source_parts_are_warned_of(pattern):
         for k, (label, group, split) in enumerate(rows)
     ]
     (said,) = cautions(listed, IngestConfig(group_pattern=pattern))
-    assert said.startswith("Caution: recordings with clips in more than one split: 1 ('g1') of 3. They look alike")
+    assert said.startswith(
+        "Caution: recordings with clips in more than one split: 1 ('a/g1') of 3. They look alike"
+    )
 
 
 def test_it_is_said_how_many_videos_are_set_apart_for_tests():
