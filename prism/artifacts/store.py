@@ -137,7 +137,6 @@ class ClipStore:
         """The store in a folder.
 
         Args:
-            path: the store's folder.
             verify: compare the clips with their checksum, about a second per gigabyte.
 
         Raises:

@@ -69,10 +69,9 @@ class Chunk:
         """Results of parts of some work, in their order, the same each time; a CPU computes shares side by side.
 
         Args:
-            num: units of work.
+            num: units of work, of so many `clips` each.
             work: does the units from its first argument up to its second, again in smaller parts where memory
                 runs out, at last one by one.
-            clips: clips of a unit.
         """
         shares = min(self.threads, num)
         ends = [num * share // shares for share in range(shares + 1)]

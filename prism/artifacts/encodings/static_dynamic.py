@@ -76,8 +76,7 @@ def hallucinate(static: Tensor, dynamic: Tensor, weight: Tensor, bias: Tensor) -
     Args:
         static: (V, 3, H, W) normalised images.
         dynamic: (V, T, H, W), the one channel that moves.
-        weight: (3, 4, 3, 3, 3), input channels red, green, blue, dynamic.
-        bias: (3,).
+        weight, bias: (3, 4, 3, 3, 3), with input channels red, green, blue, dynamic; and (3,).
     """
     # The frames are channels of a convolution over height and width alone. On a CPU that takes a sixth of the time
     # of one over three axes, whose four channels are filled up to sixteen.
