@@ -21,7 +21,7 @@ from prism.networks.network import Network
 SCORED_EVERY = 100
 """Iterations between two scores: six networks that embed cost two iterations, so 2 % of the time."""
 NUM_PROBES, POWER_STEPS = 3, 4
-"""Networks under which it is measured, each with steep directions of its own, and steps of the power iteration."""
+"""Networks under which a curvature is measured, each with its own steep directions, and steps of its iteration."""
 REACH = 0.01
 """Length of the step over which a gradient's change is measured, as a share of the videos' norm."""
 
@@ -228,10 +228,10 @@ class HeldOutNetworks:
         if not all(math.isfinite(value) for score in found for value in asdict(score).values()):
             if not all(real.isfinite().all() for real in self.real):
                 raise DivergedError("the mean embeddings of real clips are not finite. Look at the network.")
-            said = (
-                "the videos have grown so far that their mean embeddings are not finite. The learning rate is too"
+            said = "the videos have grown so far that their mean embeddings are not finite"
+            raise DivergedError(
+                f"{said}. The learning rate is too high: start again with a lower one and --overwrite."
             )
-            raise DivergedError(f"{said} high: start again with a lower one and --overwrite.")
         return MatchScore.mean(found)
 
 

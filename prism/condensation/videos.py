@@ -192,9 +192,7 @@ class KeyFrames(Method):
         """Refusal of too many key-frames for a clip, of none left to insert, of sizes that do not divide."""
         num, scale, (height, width) = config.initial_keyframes, config.keyframe_scale, store.size
         if not num and config.insertion != "never":
-            said = (
-                f"with condense.initial_keyframes = 0 the insertion rule {config.insertion!r} has none to insert"
-            )
+            said = f"condense.initial_keyframes = 0, but insertion rule {config.insertion!r} has none to insert"
             raise ConfigError(f"{said}. Pass --initial-keyframes 2 (the paper).")
         if num > store.num_frames:
             raise ConfigError(f"condense.initial_keyframes = {num}, but the clips have {store.num_frames} frames.")

@@ -86,10 +86,8 @@ def _fill(layer: nn.Module, generator: torch.Generator) -> None:
             # Scale one, shift zero, no statistics yet, the slope of PReLU: nothing random.
             layer.reset_parameters()
         case nn.Module(reset_parameters=reset) if not reset.__module__.startswith("torch."):
-            said = (
-                f"the layer {type(layer).__name__} draws its values in reset_parameters(), which no seed repeats"
-            )
-            raise ConfigError(f"{said}. Give it a method initialise(generator) in its place.")
+            said = f"the layer {type(layer).__name__} draws its values in reset_parameters()"
+            raise ConfigError(f"{said}, which no seed repeats. Give it a method initialise(generator) instead.")
         case nn.Linear() | nn.modules.conv._ConvNd():
             _uniform(layer, layer.weight[0].numel(), generator)
         case nn.Bilinear(in1_features=fan) | nn.RNNBase(hidden_size=fan) | nn.RNNCellBase(hidden_size=fan):
