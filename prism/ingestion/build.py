@@ -70,7 +70,7 @@ def ingest(
     workers: int | None = None,
     **options: Any,
 ) -> ClipStore:
-    """Decode a labelled folder of videos, or a data set object, into a clip store.
+    """Decode a labelled folder of videos, or a data set object, into a clip store, and open it.
 
     A run that was killed goes on where it was when it is started again with the same source, output and
     settings. A video that cannot be used is skipped, and no clip holds a frame that is known to be damaged:
@@ -88,9 +88,6 @@ def ingest(
         run: how it runs. Its executor gets `pool.SHARD_VIDEOS` videos in one item.
         workers: decoding processes; by default one for each processor. The store does not depend on it.
         options: fields of `config` and of `prism.machine.run.Run`.
-
-    Returns:
-        The open store.
 
     Raises:
         ConfigError: an option is wrong.
@@ -355,13 +352,11 @@ def _cautions(plan: Plan, done: Done, skipped: dict[str, str]) -> Iterator[str]:
 
 
 def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation in [0, 1] of the channels, by the counts (3, 256) of their values 0..255.
-
-    A constant channel's deviation is one grey level.
-    """
+    """Mean and deviation in [0, 1] of the channels, by the counts (3, 256) of their values 0..255."""
     means, stds = [], []
     for n, total, squares in (counts @ np.arange(256)[:, None] ** range(3)).tolist():
         means.append(total / n / 255)
+        # The deviation of a constant channel is one grey level.
         stds.append((math.sqrt(n * squares - total * total) / n or 1.0) / 255)
     return tuple(means), tuple(stds)
 

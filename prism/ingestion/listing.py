@@ -24,8 +24,7 @@ VIDEO_SUFFIXES = (
 )
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 SPLIT_NAMES = {"train": "train", "val": "val", "validation": "val", "test": "test"}
-MOST_KINDS = 5
-"""Reasons in a message."""
+MOST_KINDS = 5  # Reasons in a message.
 
 LINKED_OUT = "it is a link that leaves the source: --follow-links reads it, or copy what is behind it (cp -rL)."
 LINKED_FOLDER = "it is a folder that is a link: --follow-links searches it, or copy what is behind it (cp -rL)."

@@ -102,8 +102,7 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
     Raises:
         ArtifactError: the file or the store is missing, damaged, foreign or too new, or has no clips of the split.
         SourceError: there are no videos in the folder, or a class has none that can be used.
-        ConfigError: an option is unknown or out of range, is for videos and there are none, or names a split of
-            a set.
+        ConfigError: an option is unknown, out of range, or of no use for what lies there.
         OutputError: there is no room for temporary files.
     """
     path = as_path(path, "the path of a set, a store or videos")

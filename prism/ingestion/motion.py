@@ -230,16 +230,13 @@ def write_video(path: Path, frames: Array) -> None:
 def write_motion(
     output: str | Path, config: MotionConfig | None = None, run: Run | None = None, **options: Any
 ) -> Path:
-    """Write a built-in data set: `OUTPUT/{train,test}/<class>/<index>.mp4` and its `prism.json`.
+    """Folder of a built-in data set, newly written: `{train,test}/<class>/<index>.mp4` and its `prism.json`.
 
     Args:
         output: the folder to make; it appears when it is complete.
         config: kind, counts, length in frames, size in pixels and seed.
         run: how it runs.
         options: fields of `config` and of `prism.machine.run.Run`.
-
-    Returns:
-        The folder.
 
     Raises:
         OutputError: the folder exists, is no motion data set, cannot be written, or the disk is full.

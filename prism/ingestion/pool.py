@@ -127,8 +127,7 @@ class Worker:
         """Outcome of a video; where the process ended, its signal or exit code."""
         with contextlib.suppress(OSError, ValueError):
             print(json.dumps(asdict(task)), file=self.tasks, flush=True)
-        answer = self._line()
-        if not answer:
+        if not (answer := self._line()):
             return self.end()
         message = json.loads(answer)
         if "error" in message:

@@ -84,8 +84,7 @@ def plot_of_rows(rows: Sequence[Row]) -> Picture:
     metric = rows[0].first.metrics[0]
     levels = [("chance", 100 * rows[0].first.data.chance[metric])]
     levels += [("full", 100 * row.sample.mean) for row in rows if row.role == "ceiling"]
-    sizes = [row.mean(lambda one: one.subject.num_bytes / 2**20) for row in rows]
-    points = [point_of(row.sample, size) for row, size in zip(rows, sizes, strict=True)]
+    points = [point_of(row.sample, row.mean(lambda one: one.subject.num_bytes / 2**20)) for row in rows]
     curves = [Curve([point], mark) for point, mark in zip(points, marks_of(rows), strict=True)]
     caption = "Accuracy against bytes on disk."
     return score_plot(curves, "on disk (MiB)", f"{HEADINGS[metric]} accuracy", caption, levels)

@@ -1,6 +1,5 @@
 """Rows: sets that differ in nothing but their seeds, with scores, leads and costs, and what to know of them."""
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -214,9 +213,9 @@ def conclusion_of(rows: Sequence[Row]) -> str:
         return ""
     limits = {row.role: row.sample.mean for row in rows if row.role and row.network == best.network}
     mean, said = best.sample.mean, ""
-    for role, word, is_so in (("floor", "above", operator.gt), ("ceiling", "below", operator.lt)):
+    for role, word, sign in (("floor", "above", 1), ("ceiling", "below", -1)):
         if role in limits:
-            so = "" if is_so(mean, limits[role]) else "not "
+            so = "" if sign * mean > sign * limits[role] else "not "
             said += f", {so}{word} the {role} ({100 * limits[role]:.1f} %)"
     which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
     return f"The best {which} “{best.name}”: {HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} %{said}."
