@@ -117,9 +117,7 @@ def subject_of_set(condensed: CondensedSet, path: str, store: ClipStore, config:
     """A condensed set as a result records it; refused where it does not fit the store that scores."""
     _check_same_shape(condensed, store, "the condensed set")
     if config.train_vpc:
-        raise ConfigError(
-            "evaluate.train_vpc needs a store to --train on; a condensed set is trained on as a whole."
-        )
+        raise ConfigError("evaluate.train_vpc needs a store to --train on; a set is trained on as a whole.")
     made_by, made_from = condensed.source.get("config"), condensed.source.get("store")
     return Subject(
         kind="condensed",

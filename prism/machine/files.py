@@ -55,10 +55,8 @@ def check_output_folder(path: Path, overwrite: bool, mark: str, what: str, entri
     for found in sorted(path.rglob("*")):
         name = PurePosixPath(found.relative_to(path).as_posix())
         if (found.is_symlink() or not found.is_dir()) and own.isdisjoint((name, *name.parents)):
-            raise OutputError(
-                f"'{found}' is no part of {what}, so '{path}' is not overwritten. Move it away, or choose another "
-                "path."
-            )
+            wrong = f"'{found}' is no part of {what}, so '{path}' is not overwritten"
+            raise OutputError(f"{wrong}. Move it away, or choose another path.")
 
 
 def check_output_file(path: Path, overwrite: bool = False, reads: Iterable[object] = ()) -> None:

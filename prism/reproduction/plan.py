@@ -157,10 +157,8 @@ def _data_of(store: ClipStore, exhibit: Exhibit) -> tuple[str, bool]:
     if data is None:
         return next(iter(exhibit.cells)), False
     if data not in exhibit.cells:
-        raise ConfigError(
-            f"{exhibit.name} of the paper is about {' and '.join(exhibit.cells)}, "
-            f"but store '{store.path}' holds {data}."
-        )
+        about = f"{exhibit.name} of the paper is about {' and '.join(exhibit.cells)}"
+        raise ConfigError(f"{about}, but store '{store.path}' holds {data}.")
     return data, True
 
 
