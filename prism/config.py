@@ -7,7 +7,6 @@ From the annotation come the check, its sentence and the range in the help, whos
 Nothing here imports torch, so that `prism --help` stays fast.
 """
 
-import difflib
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -16,7 +15,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from prism.errors import ConfigError
+from prism.errors import ConfigError, nearest
 from prism.parts import Parts
 
 
@@ -202,15 +201,6 @@ def as_list(given: Any, what: str) -> list[Any]:
 def short_repr(value: Any) -> str:
     """A value as a sentence shows it, in at most 60 characters."""
     return shorten(repr(value), 60, placeholder=" ...")
-
-
-def nearest(word: str, allowed: Iterable[str], shown: Callable[[str], str] = str) -> str:
-    """` Did you mean 'x'?` for the allowed word that is most similar, as `shown` writes it; or nothing."""
-    allowed = list(allowed)
-    # `lr_img` is as far from `lr` as `epoch` from `vpc`, but it begins with it.
-    longer = [one for one in allowed if word.startswith(one)]
-    found = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6) or longer[:1]
-    return f" Did you mean '{shown(found[0])}'?" if found else ""
 
 
 def with_options(

@@ -4,6 +4,9 @@ The command line prints the one sentence of a `PrismError` and exits with its `e
 else that escapes is a defect of PRISM and shows its traceback.
 """
 
+import difflib
+from collections.abc import Callable, Iterable
+
 
 class PrismError(Exception):
     """Base of every error that a user can cause, or has to know about."""
@@ -53,3 +56,12 @@ class Interrupted(PrismError):
     """A signal stopped the run after it saved a checkpoint."""
 
     exit_code = 130
+
+
+def nearest(word: str, allowed: Iterable[str], shown: Callable[[str], str] = str) -> str:
+    """` Did you mean 'x'?` for the allowed word that is most similar, as `shown` writes it; or nothing."""
+    allowed = list(allowed)
+    # `lr_img` is as far from `lr` as `epoch` from `vpc`, but it begins with it.
+    longer = [one for one in allowed if word.startswith(one)]
+    found = difflib.get_close_matches(word, allowed, n=1, cutoff=0.6) or longer[:1]
+    return f" Did you mean '{shown(found[0])}'?" if found else ""

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prism.errors import ConfigError, PrismError
+from prism.errors import ConfigError, PrismError, nearest
 
 WORDS = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 NAME = re.compile(rf"({WORDS}):({WORDS})(\(.*\))?", re.ASCII | re.DOTALL)
@@ -97,8 +97,9 @@ class Parts:
         if isinstance(error, PrismError):
             return error
         kind = "" if isinstance(error, TypeError | ValueError) else f"{type(error).__name__}: "
-        problem = f"{kind}{error}".rstrip(".")
-        return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.")
+        problem, fields = f"{kind}{error}".rstrip("."), self.fields(value)
+        guess = "".join(nearest(option, fields) for option in self.options_of(value) if option not in fields)
+        return ConfigError(f"the {self.kind} '{self.name_of(value)}' cannot be made: {problem}.{guess}")
 
     def fields(self, value: Any) -> set[str]:
         """The parameters of a part's class, which get the values of the verb's options of the same names."""

@@ -129,7 +129,7 @@ def test_a_custom_part_is_found_in_the_working_directory_by_its_name(
 
 MISTAKES = {
     "vpc 0": ("condense {store} -o {at}/out --vpc 0", "condense.vpc = 0, but it must be at least 1"),
-    "vpc too large": ("condense {store} -o {at}/out --vpc 5", "class 'class0' has 4 training clips"),
+    "vpc too large": ("condense {store} -o {at}/out --vpc 5", "class 'class0' has only 4 for training"),
     "unknown option": ("condense {store} -o {at}/out --lr-img 1", "--lr-img"),
     "misspelt option": ("condense {store} -o {at}/out --iteration 3", "--iteration. Did you mean --iterations?"),
     "unknown command": ("condens {store}", 'Did you mean "condense"'),

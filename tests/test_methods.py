@@ -65,7 +65,7 @@ def test_every_class_has_vpc_videos_in_order_up_to_all_its_clips(make_store: Mak
 @every_method
 def test_a_class_with_too_few_clips_is_refused_by_name_before_the_first_step(make_store, method):
     verb = "condense" if method in CONDENSATIONS.registry else "select"
-    with pytest.raises(ConfigError, match=rf"{verb}\.vpc = 3, but class 'class1' has 2 training clips"):
+    with pytest.raises(ConfigError, match=rf"{verb}\.vpc = 3, but class 'class1' has only 2 for training"):
         make(make_store(train=[4, 2]), method, vpc=3, forever=True)
 
 

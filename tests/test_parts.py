@@ -192,7 +192,7 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
         (f"{HERE}:Nothing", f"cannot be imported: module '{HERE}' has no attribute 'Nothing'."),
         (
             f"{HERE}:Plain(thresh=1)",
-            "cannot be made: Plain.__init__() got an unexpected keyword argument 'thresh'.",
+            "Plain.__init__() got an unexpected keyword argument 'thresh'. Did you mean 'threshold'?",
         ),
         (f"{HERE}:Plain", "made: Plain.__init__() missing 1 required positional argument: 'threshold'."),
         (functools.partial(Plain, -1.0), "Plain(threshold=-1.0)' cannot be made: threshold must not be negative."),

@@ -21,7 +21,7 @@ from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import Encoding, problem_of
 from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8, Yuv420
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
-from prism.artifacts.kinds import SET, TENSORS, check_format, kind_of, typed
+from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
 from prism.config import as_path
 from prism.errors import ArtifactError, ClipError, PrismError
@@ -291,7 +291,10 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
         raise ArtifactError(f"'{path}' does not exist.")
     try:
         if (kind := kind_of(path)) not in (SET, TENSORS):
-            raise ArtifactError(f"'{path}' is {kind}, not a condensed set. prism condense or select makes one.")
+            how = "prism condense or select makes one" + (
+                ", and evaluate --train takes a store" if kind == STORE else ""
+            )
+            raise ArtifactError(f"'{path}' is {kind}, not a condensed set. {how}.")
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = parse_json((file.metadata() or {}).get("prism", "{}"))
             check_format(metadata, FORMAT, VERSION, path)

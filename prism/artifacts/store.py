@@ -274,11 +274,11 @@ class ClipStore:
 
     def require_vpc(self, vpc: int, option: str) -> None:
         """Refusal, by a ConfigError, of a class with fewer than `vpc` training clips."""
-        for name, count in zip(self.classes, self.counts("train").tolist(), strict=True):
-            if count < vpc:
-                said = f"{option} = {vpc}, but class '{name}' has {count} training clips"
-                smaller = f"Pass a smaller --{option.rpartition('.')[2]}"
-                raise ConfigError(f"{said}. {smaller}, or ingest more clips per video.")
+        fewest, name = min(zip(self.counts("train").tolist(), self.classes, strict=True))
+        if fewest < vpc:
+            said = f"{option} = {vpc}, but class '{name}' has only {fewest} for training"
+            smaller = f"Pass a smaller --{option.rpartition('.')[2]}"
+            raise ConfigError(f"{said}. {smaller}, or ingest more clips per video.")
 
 
 def _arrived(path: str, fingerprint: str) -> ClipStore:

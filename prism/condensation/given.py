@@ -12,8 +12,8 @@ from prism.artifacts.results import SEEDS
 from prism.artifacts.store import ClipStore
 from prism.condensation import INIT, STARTS
 from prism.condensation.options import CondenseConfig
-from prism.config import as_dict, nearest
-from prism.errors import ConfigError
+from prism.config import as_dict
+from prism.errors import ConfigError, nearest
 from prism.machine.text_io import canonical_json
 
 

@@ -13,8 +13,8 @@ from torch.utils.data import Dataset
 from prism.artifacts.clips import as_pixels
 from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.store import ClipStore, StoreSplit
-from prism.config import as_path, nearest, with_options
-from prism.errors import ConfigError
+from prism.config import as_path, with_options
+from prism.errors import ConfigError, nearest
 from prism.ingestion.build import ingest
 from prism.ingestion.options import IngestConfig
 from prism.machine.randomness import generator

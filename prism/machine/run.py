@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from prism.config import AnyOptions, as_path, nearest, short_repr, with_options
-from prism.errors import ConfigError
+from prism.config import AnyOptions, as_path, short_repr, with_options
+from prism.errors import ConfigError, nearest
 from prism.machine.progress import is_watched
 
 OUTPUT = "the path of an output"

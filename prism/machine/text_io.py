@@ -51,7 +51,8 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
         if old != new:
             if isinstance(old, dict) and isinstance(new, dict):
                 return first_difference(old, new, f"{prefix}{key}.")
-            return f"its {prefix}{key} is {old!r}, not {new!r}"
+            name = f"--{key.replace('_', '-')}" if prefix == "config." else f"{prefix}{key}"
+            return f"its {name} is {old!r}, not {new!r}"
     return "nothing differs"
 
 

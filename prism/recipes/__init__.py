@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from prism.condensation.options import CondenseConfig
-from prism.config import Options, nearest, with_options
-from prism.errors import ConfigError
+from prism.config import Options, with_options
+from prism.errors import ConfigError, nearest
 from prism.evaluation.options import EvaluateConfig
 from prism.exports.options import ExportConfig
 from prism.ingestion.options import IngestConfig, MotionConfig

@@ -199,7 +199,8 @@ def cautions_on(rows: Sequence[Row]) -> list[str]:
     rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):
         users: dict[str, set[str]] = {}
-        for row in rows:
+        # All clips need fewer epochs.
+        for row in (row for row in rows if key != "epochs" or row.role != "ceiling"):
             users.setdefault(str(row.first.config.get(key, rare.get(key, "none"))), set()).add(row.first.label)
         of = [f"{value} ({', '.join(f'“{n}”' for n in sorted(names))})" for value, names in sorted(users.items())]
         found += [f"the rows were trained with different {key}: {' and '.join(of)}."] if len(of) > 1 else []
@@ -217,5 +218,7 @@ def conclusion_of(rows: Sequence[Row]) -> str:
         if role in limits:
             so = "" if sign * mean > sign * limits[role] else "not "
             said += f", {so}{word} the {role} ({100 * limits[role]:.1f} %)"
+    chance = best.first.data.chance[best.first.metrics[0]]
+    said += "" if mean > chance else f", not above chance ({100 * chance:.3g} %)"
     which = "set is" if len(best.sample.scores) == 1 else "sets over seeds are"
     return f"The best {which} “{best.name}”: {HEADINGS[best.first.metrics[0]]} {best.sample.in_percent} %{said}."

@@ -16,6 +16,7 @@ from prism.reproduction.paper import FLOOR, Exhibit
 from prism.reproduction.plan import Line
 
 LEAD = f"lead over {FLOOR}"
+SIZES = "MiB: every stored frame as float32, with its share of all clips. Key-frames: stored (for each video)."
 TERMINAL = ("row", "data", "VPC", "network", "score", "paper", "ours")
 
 
@@ -99,10 +100,7 @@ class Comparison:
 
     @property
     def notes(self) -> Iterator[str]:
-        yield (
-            "MiB: every stored frame as float32, with its share of all training clips. Key-frames: stored (for "
-            "each video)."
-        )
+        yield SIZES
         yield (
             f"The paper: {self.exhibit.place}. Ours: scale {self.scale}, mean ± standard error over sets (sets × "
             "networks of each); of one set over its networks (networks), which says nothing of other sets."
@@ -144,7 +142,7 @@ class Comparison:
         # Both would not fit 80 characters.
         last = LEAD if any(line.lead for line in self.lines) else "on disk"
         shown = [column for column in sheet.columns if column.heading in (*TERMINAL, last)]
-        return terminal_table(shown, self.lines, sheet.notes)
+        return terminal_table(shown, self.lines, [note for note in sheet.notes if note != SIZES])
 
     def to_markdown(self) -> str:
         return markdown(self.sheet)

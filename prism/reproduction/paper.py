@@ -6,8 +6,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from prism.config import nearest
-from prism.errors import ConfigError
+from prism.errors import ConfigError, nearest
 
 FLOOR, CEILING = "Random", "Whole Dataset"
 """Rows that every table of scores gets, whether the paper prints them there or not."""

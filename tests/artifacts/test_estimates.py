@@ -191,7 +191,7 @@ def test_sets_of_a_group_that_share_videos_or_networks_are_warned_of(values, say
 def test_groups_may_have_schedules_of_their_own_but_not_networks():
     longer = [replace(one, config=one.config | {"epochs": 5}) for one in OURS]
     assert prism.lead(longer, THEIRS) == prism.lead(OURS, THEIRS)
-    with pytest.raises(ArtifactError, match=r"its config.epochs is 5, not 3\."):
+    with pytest.raises(ArtifactError, match=r"its --epochs is 5, not 3\."):
         prism.lead([*OURS[:2], longer[2]], THEIRS)
     wider = [replace(one, config=one.config | {"width": 64}) for one in OURS]
     with pytest.raises(ArtifactError, match=r"its network.width is None, not 64\."):

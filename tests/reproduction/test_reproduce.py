@@ -99,7 +99,7 @@ def test_a_table_has_its_floor_and_its_ceiling_in_every_column_recipes_for_rows_
 
 
 def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store, tmp_path):
-    with pytest.raises(ConfigError, match="'class1' has 9 training clips"):
+    with pytest.raises(ConfigError, match="'class1' has only 9 for training"):
         reproduce("table1", [make_store(train=[30, 9])], tmp_path / "out", scale="small")
     assert not (tmp_path / "out").exists()
 
