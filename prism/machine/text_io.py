@@ -45,7 +45,7 @@ def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str = "") -> str:
-    """`its a.b is 1, not 2` for the first key, in the order of names, at which two nested tables differ."""
+    """`its a.b is 1, not 2` for the first key at which two nested tables differ; an option by its flag."""
     for key in sorted(found.keys() | wanted.keys()):
         old, new = found.get(key), wanted.get(key)
         if old != new:

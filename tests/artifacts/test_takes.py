@@ -58,7 +58,7 @@ def test_all_means_as_many_as_the_smallest_class_has_and_takes_that_do_not_fit_a
     uneven = make_store(train=[5, 8])
     assert select(uneven, takes=0).takes == 5
     assert select(uneven, takes=0, vpc=2).takes == 2
-    with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has 5"):
+    with pytest.raises(ConfigError, match=r"takes = 6, but class 'class0' has only 5"):
         select(uneven, takes=3, vpc=2)
 
 

@@ -172,7 +172,7 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
         condense(uneven, output=unfinished, executor=executor, **TINY)
     with pytest.raises(ConfigError, match=r"was begun with an executor\. Continue it so"):
         condense(uneven, output=unfinished, resume=True, **TINY)
-    with pytest.raises(ArtifactError, match=r"belongs to another run: its config\.lr is 10\.0, not 3\.0"):
+    with pytest.raises(ArtifactError, match=r"belongs to another run: its --lr is 10\.0, not 3\.0"):
         condense(uneven, output=unfinished, executor=executor, resume=True, **(TINY | {"lr": 3.0}))
     merged = condense(uneven, output=unfinished, executor=Watching(1), resume=True, **TINY)
     # The third class may have been done while the second failed.

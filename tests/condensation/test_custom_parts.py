@@ -55,7 +55,7 @@ def test_a_custom_rule_makes_one_set_as_an_object_and_by_its_name(store):
 def test_a_run_is_resumed_with_the_same_rule_and_no_other(store, tmp_path, crashing_at: CrashingAt):
     with crashing_at(3):
         condense(store, insertion=Loud(times=1.1), output=tmp_path / "set", checkpoint_seconds=0, **TINY)
-    with pytest.raises(ArtifactError, match=r"config\.insertion is .*times=1\.1.*, not .*times=2\.0"):
+    with pytest.raises(ArtifactError, match=r"--insertion is .*times=1\.1.*, not .*times=2\.0"):
         condense(store, insertion=Loud(times=2.0), output=tmp_path / "set", resume=True, **TINY)
     resumed = condense(store, insertion=NAME, output=tmp_path / "set", resume=True, **TINY)
     assert resumed.to_bytes() == condense(store, insertion=NAME, **TINY).to_bytes()

@@ -474,7 +474,7 @@ def test_a_checkpoint_without_resume_is_refused(store, tmp_path, crashing_at):
 def test_resuming_with_another_option_or_store_is_refused_by_name(store, make_store, tmp_path, crashing_at):
     interrupted(store, tmp_path / "set", crashing_at)
     before = checkpoint_path(tmp_path / "set").read_bytes()
-    with pytest.raises(ArtifactError, match=r"config\.insertion is 'gradient', not 'l2'"):
+    with pytest.raises(ArtifactError, match=r"--insertion is 'gradient', not 'l2'"):
         run_tiny(store, tmp_path / "set", resume=True, insertion="l2")
     with pytest.raises(ArtifactError, match="its store is"):
         run_tiny(make_store(seed=9), tmp_path / "set", resume=True)
@@ -511,7 +511,7 @@ def test_resuming_a_finished_run_gives_its_set_and_computes_nothing(store, tmp_p
 
 def test_resuming_over_the_set_of_another_run_is_refused_by_name(store, tmp_path):
     written = run_tiny(store, tmp_path / "set").to_bytes()
-    with pytest.raises(ArtifactError, match=r"belongs to another run: its config\.seed is 0, not 7"):
+    with pytest.raises(ArtifactError, match=r"belongs to another run: its --seed is 0, not 7"):
         run_tiny(store, tmp_path / "set", resume=True, seed=7)
     select(store, output=tmp_path / "real")
     with pytest.raises(ArtifactError, match="belongs to another run"):

@@ -268,7 +268,7 @@ def test_a_result_may_be_extended_by_more_seeds_and_never_loses_one(store, chose
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"lr": 0.02}, r"its config\.lr is 0\.01, not 0\.02"),
+        ({"lr": 0.02}, r"its --lr is 0\.01, not 0\.02"),
         ({"label": "another"}, r"its label is 'random', not 'another'"),
     ],
 )
