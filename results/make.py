@@ -208,10 +208,10 @@ def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
 def main_table(court: str) -> str:
     """The main rows, with their leads over random clips and the best coreset; or all rows of a sweep."""
     found = {row: sample_of(results).mean for row in ROWS if (results := results_of(court, row))}
-    if "random" not in found:
+    best = max((row for row in CORESETS if row in found), key=lambda row: found[row], default="")
+    if not best:
         return table(court, found, {})
-    best = max((row for row in CORESETS if row in found), key=lambda row: found[row])
-    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best)}
+    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
     return table(court, MAIN, beside if len(results_of(court, best)) > 1 else {})
 
 
