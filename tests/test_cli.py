@@ -63,7 +63,9 @@ def chosen(store, tmp_path) -> Path:
 
 
 def test_info_says_what_a_file_is(prism, store, chosen, tmp_path):
-    assert "condensed set by random: 2 classes, 2 videos" in prism.succeeds("info", chosen)
+    said = prism.succeeds("info", chosen)
+    assert "condensed set by random: 2 classes, 2 videos" in said
+    assert '"method": "random"' in said.splitlines()[1]
     assert "clip store: 2 classes, 8 train" in prism.succeeds("info", store.path)
     prism.succeeds("evaluate", chosen, "--data", store.path, "-o", tmp_path / "r.json", *TINY_EVALUATE)
     assert "result: random: top-1" in prism.succeeds("info", tmp_path / "r.json")

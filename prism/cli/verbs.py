@@ -1,5 +1,6 @@
 """The commands of `prism`, one function for each verb."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -201,7 +202,7 @@ def recipes() -> None:
 
 @command()
 def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /) -> None:
-    """Say what a store, condensed set or result is, in a line.
+    """Say what a store, condensed set or result is, and the options that made it.
 
     Example: prism info runs/set.safetensors
     """
@@ -209,9 +210,13 @@ def info(path: Annotated[Path, Help("A store, a condensed set or a result.")], /
 
     kind = kind_of(path)
     if kind == STORE:
-        say(f"clip store: {prism.ClipStore.open(path).contents}")
+        store = prism.ClipStore.open(path)
+        said, options = f"clip store: {store.contents}", store.header.settings
     elif kind in (RESULT, JSON):
-        say(f"result: {prism.Result.load(path)}")
+        result = prism.Result.load(path)
+        said, options = f"result: {result}", result.config
     else:
         condensed = prism.CondensedSet.load(path)
-        say(f"condensed set by {condensed.source.get('method', 'an unknown method')}: {condensed.contents}")
+        method, options = condensed.source.get("method", "an unknown method"), condensed.source.get("config")
+        said = f"condensed set by {method}: {condensed.contents}"
+    say(f"{said}\noptions: {json.dumps(options)}")
