@@ -52,7 +52,7 @@ ROWS = {
     "published-0.8": ("PRISM as published at a relative rate of 0.8", f"{PUBLISHED} --relative-lr 0.8"),
     "two": ("two key-frames", KEYFRAMES.format(1, 2)),
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
-    "two-quarter": ("**two small key-frames** (default)", DEFAULT),
+    "two-quarter": ("**two small key-frames**", DEFAULT),
     "cross-entropy": ("**with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
     "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
