@@ -246,13 +246,16 @@ def by_network(court: str) -> str:
         cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
     leads = {
-        (other, name): lead(found["two-quarter"], found[other])
+        (other, name): ahead
         for other in ("random", "published")
         for name, found in every.items()
+        if (ahead := lead(found["two-quarter"], found[other]))
     }
     marks = dict(zip(leads, certain([*leads.values()]), strict=True))
     for other in ("random", "published"):
-        said = [f"{name} {leads[other, name]}{' *' * marks[other, name]}" for name in every]
+        said = [
+            f"{name} {leads[other, name]}{' *' * marks[other, name]}" for name in every if (other, name) in leads
+        ]
         lines += ["", f"The default over {ROWS[other][0]}: {', '.join(said)}."]
     return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
 
