@@ -79,10 +79,13 @@ def _keep_files(listing: Listing, follow_links: bool) -> None:
 
 
 def _is_pointer(path: str) -> bool:
-    """Whether a file is what a checkout without Git LFS has in the place of a video."""
-    with suppress(OSError):
-        is_small = os.path.isfile(path) and os.path.getsize(path) <= 1000
-        return is_small and Path(path).read_bytes().startswith(b"version https://git-lfs.github.com/")
+    """Whether a file is what a checkout without links, or without Git LFS, has in the place of a video."""
+    if not os.path.isfile(path) or os.path.getsize(path) > 1000:
+        return False
+    with suppress(OSError, ValueError):
+        text = Path(path).read_text(encoding="utf-8").strip()
+        is_place = "/" in text and os.path.exists(os.path.join(os.path.dirname(path), text))
+        return is_place or text.startswith("version https://git-lfs.github.com/")
     return False
 
 

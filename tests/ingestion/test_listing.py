@@ -165,9 +165,11 @@ def test_links_out_of_the_source_are_read_where_it_is_asked_for_and_the_refusal_
 
 
 def test_pointers_in_the_place_of_videos_are_told_from_videos(tmp_path):
-    root = touch(tmp_path, "a/1.mp4", "b/1.mp4")
+    root = touch(tmp_path, "a/1.mp4", "b/1.mp4", "blob")
+    (root / "a/2.mp4").write_text("../blob")
     (root / "b/2.mp4").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
-    assert list_videos(root).skipped == {"b/2.mp4": POINTER}
+    (root / "b/3.mp4").write_text("../nothing")
+    assert list_videos(root).skipped == dict.fromkeys(["a/2.mp4", "b/2.mp4"], POINTER)
 
 
 def test_a_link_to_a_folder_above_does_not_search_without_end(tmp_path):
