@@ -129,9 +129,10 @@ TINY = PAPER | {"iterations": 30, "batch_real": 2, "width": 2, "device": "cpu", 
 
 
 def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
-    store, output = make_store(classes=4), tmp_path / "set"
-    expected = condense(store, **TINY)
-    victim = cluster.workers[0]
+    store, output, victim = make_store(classes=4), tmp_path / "set", cluster.workers[0]
+    # Long enough for both workers to be in the midst at once, whichever of them is ready first.
+    options = TINY | {"iterations": 150}
+    expected = condense(store, **options)
 
     def kill_in_the_midst() -> None:
         files = [checkpoint_path(shards_path(output) / f"{label:05}.safetensors") for label in range(4)]
@@ -140,12 +141,12 @@ def test_a_condensation_survives_a_killed_worker(make_store, cluster, tmp_path):
         victim.wait()
 
     with opened(cluster.address) as executor, beside(kill_in_the_midst):
-        condense(store, output=output, executor=executor, **TINY)
+        condense(store, output=output, executor=executor, **options)
     assert victim.returncode == -signal.SIGKILL
     assert output.read_bytes() == expected.to_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"set", telemetry_path(output).name}
     steps = load_telemetry(telemetry_path(output))["step"]
-    assert [step["iteration"] for step in steps] == 4 * list(range(TINY["iterations"]))
+    assert [step["iteration"] for step in steps] == 4 * list(range(options["iterations"]))
 
 
 def test_an_ingest_survives_a_killed_worker(cluster, tmp_path, monkeypatch):
