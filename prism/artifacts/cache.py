@@ -53,7 +53,7 @@ class CacheFile:
         return found if digest == _digest(found) else None
 
     def save(self, tensor: Tensor) -> None:
-        """The way into the cache, where that is possible; the oldest of its kind go where they are too many."""
+        """The tensor, kept where that is possible; the oldest of its kind go where they are too many."""
         # A store may lie where nothing can be written, or another run may fill or clear the same cache.
         with contextlib.suppress(OSError, OutputError), lock(self.path):
             held = tensor.cpu().contiguous()

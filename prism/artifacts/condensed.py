@@ -251,7 +251,7 @@ class CondensedSet:
         return safetensors.torch.save(self._tensors, metadata={"prism": canonical_json(self.metadata)})
 
     def save(self, path: str | Path) -> None:
-        """The set as a file; where that fails, what stood under its name stays."""
+        """The set, written to a file; where that fails, what stood under its name stays."""
         write_atomically(Path(path), self.to_bytes())
 
     @classmethod
@@ -291,9 +291,8 @@ def _read(path: Path, known: Mapping[str, type[Encoding]]) -> tuple[type[Encodin
         raise ArtifactError(f"'{path}' does not exist.")
     try:
         if (kind := kind_of(path)) not in (SET, TENSORS):
-            how = "prism condense or select makes one" + (
-                ", and evaluate --train takes a store" if kind == STORE else ""
-            )
+            how = "prism condense or select makes one"
+            how += ", and evaluate --train takes a store" if kind == STORE else ""
             raise ArtifactError(f"'{path}' is {kind}, not a condensed set. {how}.")
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = parse_json((file.metadata() or {}).get("prism", "{}"))

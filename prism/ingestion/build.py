@@ -372,7 +372,7 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
         for k, window in enumerate(outcome.windows):
             split = "test-random" if video.split == "test" and k > 0 else video.split
             where = window.start, window.stride, outcome.video_frames
-            named = "" if config.group_pattern or re.search(NAMED, video.relative) else video.recording
+            named = "" if re.search(config.group_pattern or NAMED, video.relative) else video.recording
             clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where, named)))
     # The videos are in order; only the random windows of test videos have to go behind all the others.
     clips.sort(key=lambda clip: SPLITS.index(clip[1].split))
