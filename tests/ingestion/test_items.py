@@ -108,6 +108,10 @@ def test_items_of_one_recording_come_into_one_split(tmp_path):
     assert sorted(map(sorted, splits_of.values())) == [["test"]] * 4 + [["train"]] * 4 + [["val"]] * 2
     # The store keeps their names.
     assert sorted(Counter(store.recordings("test")).values()) == [3] * 4
+    # Also where a pattern fits the path of one item alone.
+    fitting = ingest(items, tmp_path / "fitting", group_pattern="^(0000000)$", **CLIP)
+    named = {name for split in ("train", "val", "test") for _, name in fitting.recordings(split)}
+    assert named == {"0000000", "0", "1", "2", "3", "4"}
 
 
 GOOD = pairs(2)
