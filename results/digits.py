@@ -1,4 +1,4 @@
-"""Moving digits: ten handwritten digits that bounce about, which nothing was chosen on. It needs scikit-learn.
+"""Moving digits: ten handwritten digits that bounce about, on which no option was chosen. It needs scikit-learn.
 
     python results/digits.py STORE [SIDE]
 

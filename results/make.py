@@ -22,7 +22,7 @@ from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
-PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md")]
+PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md", "transfer.md")]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
 EPOCHS = {1: 125, 5: 90, 10: 60, 16: 30}
@@ -123,6 +123,7 @@ def make(given: argparse.Namespace) -> None:
         for row in given.rows:
             score = scores / f"{row}-{number}.json"
             if score.exists() and not Result.load(score).num_missing:
+                print(f"{score} is there.")
                 continue
             score.parent.mkdir(exist_ok=True)
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
@@ -279,7 +280,8 @@ if __name__ == "__main__":
     parser.add_argument("court", nargs="?")
     parser.add_argument("--store", type=Path)
     parser.add_argument("--sets", type=int, default=2)
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
+    few = ["random", "herding", "two-quarter"]
+    parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", default=few, help=", ".join(ROWS))
     parser.add_argument("--vpc", type=int, choices=EPOCHS, default=1)
     parser.add_argument("--model", default="", help="network that scores the sets; by default convnet3d")
     parser.add_argument("--split", default="test", help="clips to score on; rates are chosen on val")
@@ -288,7 +290,7 @@ if __name__ == "__main__":
     if given.page:
         for path in PAGES:
             path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
-    elif given.court and given.store:
+    elif given.court and given.store and given.store.exists():
         make(given)
     else:
-        parser.error("name a court and its --store, or pass --page")
+        parser.error("name a court and its --store, a folder that is there, or pass --page")

@@ -1,4 +1,4 @@
-"""The pages of results and of ablations say what the result files say."""
+"""The pages of results say what the result files say."""
 
 import json
 import re
