@@ -14,6 +14,7 @@ from exhibits import Exhibit
 from prism.artifacts.condensed import CondensedSet
 from prism.cli import app, main
 from prism.config import described
+from prism.machine.progress import note
 from prism.recipes import SECTIONS, shipped_recipes
 from prism.selection.select import select
 
@@ -190,6 +191,8 @@ def test_every_verb_makes_what_the_next_one_reads(prism, tmp_path):
     prism.succeeds("select", store, "-o", made)
     prism.succeeds("export", made, "-o", tmp_path / "sheet.gif", "--to", "gif")
     assert "--lossless" in prism.succeeds("export", made, "-o", tmp_path / "folder")
+    lossless = ["-o", tmp_path / "tar", "--to", "webdataset", "--lossless"]
+    assert "--lossless" not in prism.succeeds("export", made, *lossless)
     scored = ["--data", store, "-o", tmp_path / "r.json", "--width", 4, "--epochs", 1, "--seeds", 1]
     said = prism.succeeds("evaluate", made, *scored)
     assert re.match(r"random: top-1 [\d.]+ ± – \(1\), top-5 [\d.]+ ± – \(1\), on 10 test clips\n", said)
@@ -211,7 +214,8 @@ def test_names_cannot_move_the_cursor_of_a_terminal(capsys):
     from prism.cli import commands
 
     commands.say("a\x1b[2Jb\nc")
-    assert capsys.readouterr().out == "a\\x1b[2Jb\nc\n"
+    note("a\x1b[2Jb")
+    assert capsys.readouterr() == ("a\\x1b[2Jb\nc\n", "a\\x1b[2Jb\n")
 
 
 def test_a_terminal_that_lacks_a_character_is_shown_its_number(store, chosen, tmp_path):

@@ -14,7 +14,7 @@ from prism.cli import verbs
 from prism.cli.commands import app
 from prism.errors import PrismError
 from prism.machine.devices import keep_freed_memory, set_environment
-from prism.reports.text import printable
+from prism.machine.text_io import printable
 
 __all__ = ["app", "main", "run", "verbs"]
 

@@ -15,9 +15,9 @@ from prism.errors import ConfigError
 from prism.machine.executors import opened
 from prism.machine.provenance import versions
 from prism.machine.run import NOT_TAKEN, Run
+from prism.machine.text_io import printable
 from prism.parts import NAME
 from prism.recipes import SECTIONS, read_recipe
-from prism.reports.text import printable
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 

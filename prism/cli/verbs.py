@@ -102,7 +102,7 @@ def export(
     """
     made = call(prism.export, condensed, output, config=config, run=run)
     say(str(made))
-    if made.psnr is not None and made.psnr < float("inf"):
+    if made.psnr is not None and made.psnr < float("inf") and not (config and config.lossless):
         say("--lossless keeps every 8-bit pixel, --to tensors every value.")
 
 
@@ -185,7 +185,9 @@ def reproduce(
     names = [name for given in rows for name in given.split(",")]
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
     found = call(prism.reproduce, name, data, output, run=run, **chosen)
-    if not dry_run:
+    if dry_run:
+        say("\n".join(found.missing) or "Nothing is missing.")
+    else:
         Console().print(found.summary_table())
         say(f"Wrote {found.file('.html').resolve()}: the table as a page.")
 

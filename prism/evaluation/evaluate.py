@@ -108,7 +108,7 @@ def evaluate(
             if not task.missing(result):
                 return found
         # What does not fit is refused here, and not by every worker.
-        task.passes()
+        passes(store, config)
         task.network()
         return task.complete(result, run, workers)
 
@@ -139,7 +139,7 @@ def subject_of_set(condensed: CondensedSet, path: str, store: ClipStore, config:
 def subject_of_store(source: ClipStore, path: str, store: ClipStore, config: EvaluateConfig) -> Subject:
     """Training clips of a store as a result records them; refused where they do not fit the store that scores."""
     _check_same_shape(source, store, "the store to train on")
-    source.require_vpc(max(1, config.train_vpc), "evaluate.train_vpc")
+    source.require_vpc(config.train_vpc, "evaluate.train_vpc")
     counts = source.counts("train")
     num_clips = int((counts.clamp(max=config.train_vpc) if config.train_vpc else counts).sum())
     num_bytes = num_clips * source.clip_bytes
@@ -177,6 +177,18 @@ def _check_same_shape(source: CondensedSet | ClipStore, store: ClipStore, what: 
             raise ConfigError(f"{differ}. Ingest the data again with {option}.")
 
 
+def passes(store: ClipStore, config: EvaluateConfig) -> list[Clips]:
+    """The clips to score, one pass after the other, each sorted by class; refused where the store lacks them."""
+    if config.protocol != "wang2024":
+        return [store.clips(config.split)]
+    if (found := store.num_passes) != NUM_WINDOWS:
+        raise ConfigError(
+            f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video, but "
+            f"'{store.path}' has {found}. Ingest it with --random-test-windows {NUM_WINDOWS}."
+        )
+    return store.passes()
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Training of the network of a seed on a set, or on training clips of a store, and its scoring by `store`."""
@@ -191,17 +203,6 @@ class Evaluation:
     @property
     def is_wang2024(self) -> bool:
         return self.config.protocol == "wang2024"
-
-    def passes(self) -> list[Clips]:
-        """The clips to score, one pass after the other, each sorted by class; the store must have them."""
-        if not self.is_wang2024:
-            return [self.store.clips(self.config.split)]
-        if (found := self.store.num_passes) != NUM_WINDOWS:
-            raise ConfigError(
-                f"protocol wang2024 scores {NUM_WINDOWS} random windows of each test video, but "
-                f"'{self.store.path}' has {found}. Ingest it with --random-test-windows {NUM_WINDOWS}."
-            )
-        return self.store.passes()
 
     def network(self) -> Network:
         """The network, without values."""
@@ -231,7 +232,7 @@ class Evaluation:
 
     def train_and_score(self, network: Network, seed: int) -> tuple[float, dict[str, Tensor]]:
         """The mean training loss of the last epoch, and for each metric (N,) whether it counts a clip as right."""
-        store, config, passes = self.store, self.config, self.passes()
+        store, config, every = self.store, self.config, passes(self.store, self.config)
         normalisation = BatchStandardisation() if self.is_wang2024 else store.normalisation
         clips, flip, schedule = self.training_clips(seed), self.training_flip(seed), config.schedule
         loss = train(network, clips, normalisation, schedule, seed=seed, flip=flip, advance=self.advance)
@@ -239,9 +240,9 @@ class Evaluation:
         # standardised, its size is part of the protocol.
         size = TEST_BATCH if self.is_wang2024 else min(config.batch_size, self.subject.num_videos)
         flips = generator(seed, "test flip") if self.is_wang2024 and store.flip else None
-        outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in passes])
+        outputs = torch.cat([outputs_of(network, shown, normalisation, size, flips) for shown in every])
         check_outputs(outputs, seed, schedule)
-        labels = torch.cat([shown.labels for shown in passes])
+        labels = torch.cat([shown.labels for shown in every])
         metrics = metrics_of(len(store.classes))
         return loss, {metric: guessed_right(outputs, labels, GUESSES[metric]) for metric in metrics}
 

@@ -26,8 +26,8 @@ from prism.machine.files import (
 )
 from prism.machine.progress import progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
-from prism.machine.text_io import canonical_json, parse_json, read_text
-from prism.reports.text import counted, in_bytes, printable
+from prism.machine.text_io import canonical_json, parse_json, printable, read_text
+from prism.reports.text import counted, in_bytes
 
 MARK, MADE_BY = "prism.json", "prism export"
 PAGE = """---
@@ -36,7 +36,7 @@ task_categories: [video-classification]
 tags: [dataset-distillation, dataset-condensation, video]
 configs: {configs}
 ---
-{videos} of {classes}, condensed by PRISM to train networks on. {loss}
+{videos} of {classes} to train networks on, exported by PRISM. {loss}
 Labels are positions in `classes.txt`. How the set was made:
 
 ```json

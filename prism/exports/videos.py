@@ -28,8 +28,7 @@ from prism.artifacts.encodings.sparse import UInt8
 from prism.artifacts.store import ClipStore, Split
 from prism.errors import ConfigError
 from prism.machine.files import write_synced
-from prism.machine.text_io import canonical_json, csv_text
-from prism.reports.text import printable
+from prism.machine.text_io import canonical_json, csv_text, printable
 
 Shown = tuple[Tensor, Tensor]
 """A clip (T, 3, H, W) as the set renders it, float32 in units of [0, 1], and as readers of the export see it."""

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from prism.machine.text_io import printable
+
 LINE_SECONDS, BAR_SECONDS = 60.0, 0.1
 """Between two lines where stderr is no terminal, and between two states of one line where it is."""
 CLEARED = "\r\x1b[K"
@@ -76,4 +78,4 @@ def progress_bar(
 def note(text: str, *, enabled: bool = True) -> None:
     """Print a line on stderr, above a progress bar if one is drawn."""
     if enabled and text:
-        print(f"{CLEARED if sys.stderr.isatty() else ''}{text}", file=sys.stderr, flush=True)
+        print(f"{CLEARED if sys.stderr.isatty() else ''}{printable(text)}", file=sys.stderr, flush=True)

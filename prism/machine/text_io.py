@@ -56,10 +56,17 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
     return "nothing differs"
 
 
+def printable(text: str) -> str:
+    """The text with line breaks, and what a terminal or browser could obey or not show, as their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def reason(error: Exception) -> str:
-    """Message of an error within a sentence, without its number and file."""
-    text = getattr(error, "strerror", None) or str(error)
-    return text[:1].lower() + text[1:].rstrip(".")
+    """First line of an error's message within a sentence, without its number and file; else its name."""
+    text = getattr(error, "strerror", None) or "".join(str(error).splitlines()[:1])
+    return text[:1].lower() + text[1:].rstrip(".") or type(error).__name__
 
 
 MAX_TEXT_BYTES = 2**28

@@ -18,9 +18,10 @@ from prism.config import as_list, as_path
 from prism.errors import ConfigError
 from prism.machine.files import check_output_file, lock, write_atomically
 from prism.machine.run import OUTPUT
+from prism.machine.text_io import printable
 from prism.reports.plots import marks_of, plot_of_rows
 from prism.reports.rows import Row, cautions_on, columns_of, conclusion_of, notes_on, rows_of
-from prism.reports.text import Sheet, counted, grouped, in_seconds, printable, terminal_table
+from prism.reports.text import Sheet, counted, grouped, in_seconds, terminal_table
 from prism.reports.videos import Gallery, find_sets, find_store, gallery_of
 
 SECONDS_PER_FRAME = 0.125

@@ -9,16 +9,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from prism.machine.text_io import printable
+
 Item = TypeVar("Item")
 
 LONGEST = 40  # Characters of a cell on a terminal.
-
-
-def printable(text: str) -> str:
-    """The text with line breaks, and what a terminal or browser could obey or not show, as their escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def in_bytes(count: int) -> str:

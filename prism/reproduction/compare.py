@@ -75,12 +75,18 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """An exhibit of the paper with our numbers in it; `path` is that of its files, without their endings."""
+    """An exhibit of the paper with our numbers in it.
+
+    Attributes:
+        path: that of its files, without their endings.
+        missing: the commands that a dry run has left out.
+    """
 
     exhibit: Exhibit
     scale: str
     lines: tuple[Line, ...]
     path: Path
+    missing: tuple[str, ...] = ()
 
     def file(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)

@@ -12,6 +12,7 @@ from prism.condensation.condense import resolve
 from prism.condensation.options import CondenseConfig
 from prism.config import as_arguments, with_options
 from prism.errors import ConfigError
+from prism.evaluation.evaluate import passes
 from prism.evaluation.options import EvaluateConfig
 from prism.recipes import read_recipe
 from prism.reports.rows import Row
@@ -202,6 +203,8 @@ def _score_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, ma
     own |= {} if made else scale.get("whole", {})
     config = with_options(EvaluateConfig(), _options("evaluate", cell, row, scale, {"evaluate": own}, last))
     _check_row("model", config.model, cell.network, cell)
+    # A store without the clips to score is refused here, and not after the hours of its sets.
+    passes(store, config)
     if made:
         # No two sets share networks: what a network's seed does would be in all of them, and not between them.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)

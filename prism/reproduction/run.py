@@ -60,7 +60,7 @@ def reproduce(
         vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
         rows: the rows to restrict it to, by the names of their files: `prism`, `dm`, `random`, `whole`; all by
             default.
-        dry_run: only say which commands are missing.
+        dry_run: do nothing; `Comparison.missing` has the commands that are missing.
         options: fields of `prism.machine.run.Run`.
 
     Raises:
@@ -80,11 +80,7 @@ def reproduce(
     steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())
     missing = [step for step in steps if not _take(step, done)]
     if dry_run:
-        if not missing:
-            note(f"Nothing is missing: {len(done.sets)} sets and {len(done.results)} results are there.")
-        for step in missing:
-            print(step.command)
-        return Comparison(chosen, scale, measured(lines, done), path)
+        return Comparison(chosen, scale, measured(lines, done), path, tuple(step.command for step in missing))
     for count, step in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.
         if step in missing and not _take(step, done):

@@ -312,25 +312,25 @@ def test_one_divergence_costs_one_number_not_the_table(store, tmp_path, tiny, mo
 
 @pytest.mark.parametrize("count", [1, 5, 10])
 def test_every_set_has_networks_of_its_own_and_the_rate_of_its_vpc(make_store, tmp_path, count):
-    places = plan(exhibit("table1"), [make_store(train=40)], tmp_path, seeds=2, vpc=[count], rows=["prism"])
+    store, chosen = make_store(train=40, random_test_windows=3), {"seeds": 2, "vpc": [count], "rows": ["prism"]}
+    places = plan(exhibit("table1"), [store], tmp_path, **chosen)
     ((first, second),) = [place.sets for place in places]
     assert [step.config.network_seed for step in (first, second)] == [0, 1]
     assert {step.config.lr for step in (first, second)} == {{1: 1.0, 5: 25.0, 10: 50.0}[count]}
     assert set(places[0].scores[0].seeds).isdisjoint(places[0].scores[1].seeds)
+    with pytest.raises(ConfigError, match="random windows of each test video"):  # Before the hours of its sets.
+        plan(exhibit("table1"), [make_store(train=40)], tmp_path, **chosen)
 
 
-def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny, capsys):
-    reproduced(store, tmp_path / "out", tiny, dry_run=True)
-    # Where a shell can send them to a file.
-    said = capsys.readouterr().out.splitlines()
+def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, tmp_path, tiny):
+    said = reproduced(store, tmp_path / "out", tiny, dry_run=True).missing
     assert len(said) == 7
     assert all(line.startswith("prism ") for line in said)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_set_is_made_before_every_network_that_scores_it(store, tmp_path, tiny, capsys):
-    reproduced(store, tmp_path, tiny, "table4", dry_run=True)
-    said = capsys.readouterr().out
+def test_a_set_is_made_before_every_network_that_scores_it(store, tmp_path, tiny):
+    said = "\n".join(reproduced(store, tmp_path, tiny, "table4", dry_run=True).missing)
     sets = set(re.findall(r"\S+\.safetensors", said))
     assert len(sets) == 6
     assert all(said.index(f" -o {path}") < said.index(f"evaluate {path}") for path in sets)
@@ -403,7 +403,7 @@ def test_a_recipe_that_makes_something_else_than_the_row_says_is_refused(make_st
     recipe = tmp_path / "own.toml"
     recipe.write_text(f"[{table}]\n{option}\n")
     with pytest.raises(ConfigError, match=r"by the recipes, but row '.*' has .*\. Leave it out of the recipe\."):
-        plan(exhibit("table1"), [make_store(train=40)], tmp_path, recipes=[recipe], vpc=[1])
+        plan(exhibit("table1"), [make_store(random_test_windows=3)], tmp_path, recipes=[recipe], vpc=[1])
 
 
 def test_scores_on_other_clips_than_the_papers_are_said(line_of):
