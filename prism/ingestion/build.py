@@ -25,7 +25,6 @@ import numpy as np
 from prism.artifacts.kinds import typed
 from prism.artifacts.store import (
     ENTRIES,
-    NAMED,
     SPLITS,
     ClipSource,
     ClipStore,
@@ -40,7 +39,7 @@ from prism.ingestion.items import write_items
 from prism.ingestion.listing import DataSet, Listing, VideoSource, frame_files, why_skipped
 from prism.ingestion.options import IngestConfig
 from prism.ingestion.pool import Task, decode_all, sync_slots
-from prism.ingestion.splits import list_videos, split_videos
+from prism.ingestion.splits import list_videos, recordings_beside_paths, split_videos
 from prism.machine.executors import stoppable
 from prism.machine.files import (
     check_output_folder,
@@ -368,12 +367,12 @@ def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, 
     """
     config, shape, clips = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size), []
     clip_bytes, frames_path = math.prod(shape), folder.path / "frames.u8"
-    for (video, outcome), offset in zip(done, plan.offsets, strict=False):
+    names = recordings_beside_paths([video for video, _ in done], config.group_pattern)
+    for (video, outcome), name, offset in zip(done, names, plan.offsets, strict=False):
         for k, window in enumerate(outcome.windows):
             split = "test-random" if video.split == "test" and k > 0 else video.split
             where = window.start, window.stride, outcome.video_frames
-            named = "" if re.search(config.group_pattern or NAMED, video.relative) else video.recording
-            clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where, named)))
+            clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where, name)))
     # The videos are in order; only the random windows of test videos have to go behind all the others.
     clips.sort(key=lambda clip: SPLITS.index(clip[1].split))
     sources, digest, counts = [source for _, source in clips], hashlib.sha256(), np.zeros((3, 256), np.int64)

@@ -44,6 +44,7 @@ from prism.machine.text_io import reason
 
 Array = np.ndarray
 Frames = dict[int, Array]
+Stamps = list[tuple[int | None, int | None]]
 Packets = Iterable[av.Packet | None]
 """None stands where some are lost."""
 Choose = Callable[[int, Sequence[range], Fraction | None], list[Window]]
@@ -154,16 +155,11 @@ class _Video:
         # The last frame counts too, which may have no duration.
         end = max(end, seconds * len(stamps) / max(1, len(stamps) - 1))
         self.cut = _early_end(container, self.stream, end)
-        is_stamped = len({pts for pts, _ in stamps} - {None}) == len(stamps) > 1
-        is_stamped = is_stamped and is_whole and container.format.name in STAMPED and not self.cut
-        is_invented = reorders and all(pts == dts for pts, dts in stamps)
-        # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
-        steps = [later - earlier for earlier, later in pairwise(times)] if codec.name == "h264" else [1]
-        may_mix = 2 * max(steps, default=0) > 3 * min(steps, default=0)
-        is_long = len(times) >= LONG_VIDEO and not whole
-        self.times = times if is_long and is_stamped and not (is_invented or may_mix) else []
+        is_sought = len(times) >= LONG_VIDEO and not whole and is_whole and not self.cut
+        is_sought = is_sought and container.format.name in STAMPED
+        self.times = times if is_sought and _are_trusted(stamps, times, codec.name, reorders) else []
 
-    def _survey(self, container: InputContainer) -> tuple[list[tuple[int | None, int | None]], float, bool]:
+    def _survey(self, container: InputContainer) -> tuple[Stamps, float, bool]:
         """Stamps (pts, dts) of packets that show a frame, the end in seconds, and whether no packet is lost."""
         stamps, ends, is_whole, has_begun, ours = [], dict[int, int](), True, False, self.stream.index
         # Only a length of the whole file is that of its longest stream.
@@ -312,6 +308,17 @@ class _Images:
             if number in wanted:
                 frames[number] = frame
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
+
+
+def _are_trusted(
+    stamps: list[tuple[int | None, int | None]], times: list[int], codec: str, reorders: bool
+) -> bool:
+    """Whether every frame has a stamp of its own that nobody invented, and no packet may hold a field."""
+    # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
+    steps = [later - earlier for earlier, later in pairwise(times)]
+    may_mix = codec == "h264" and 2 * max(steps) > 3 * min(steps)
+    is_invented = reorders and all(pts == dts for pts, dts in stamps)
+    return len({pts for pts, _ in stamps} - {None}) == len(stamps) and not (is_invented or may_mix)
 
 
 def _early_end(container: InputContainer, stream: VideoStream, end: float) -> str:

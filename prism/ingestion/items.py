@@ -16,7 +16,7 @@ from prism.errors import ClipError, SourceError
 from prism.ingestion.listing import SPLIT_NAMES, DataSet
 from prism.machine.files import writing
 from prism.machine.progress import progress_bar
-from prism.machine.text_io import csv_text
+from prism.machine.text_io import csv_text, reason
 
 VIDEO_KEYS, LABEL_KEYS = ("video", "frames"), ("label", "labels")
 """Names of the frames and the label of an item that is a table."""
@@ -88,8 +88,8 @@ def _frames(video: Any, where: str) -> np.ndarray:
     """The frames of an item as (T, H, W, 3) uint8, from an array or tensor, or one by one."""
     try:
         frames = np.asarray(video if hasattr(video, "shape") else [np.asarray(frame) for frame in video])
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ClipError(f"{where} has frames that cannot be read: {str(error).splitlines()[0]}.") from None
+    except (OSError, TypeError, ValueError, RuntimeError) as error:
+        raise ClipError(f"{where} has frames that cannot be read: {reason(error)}.") from None
     if frames.ndim == 4 and frames.shape[-1] != 3:
         frames = frames.transpose(0, 2, 3, 1)
     most = {"f": 1, "i": 255, "u": 255}.get(frames.dtype.kind, -1)

@@ -164,21 +164,32 @@ def recording(video: VideoSource, pattern: str) -> str:
     return (match and match[1]) or video.recording or video.relative
 
 
+def recording_that_counts(video: VideoSource, pattern: str) -> str:
+    """The same, but where neither names it, by a name as UCF101 has them: the clips of one look alike."""
+    return recording(video, pattern or ("" if video.recording else NAMED))
+
+
+def recordings_beside_paths(videos: Sequence[VideoSource], pattern: str) -> list[str]:
+    """The recording of each video, or nothing where paths alone tell the same recordings apart."""
+    found = [(video.label, recording_that_counts(video, pattern)) for video in videos]
+    by_path = [(v.label, recording(replace(v, recording=""), pattern or NAMED)) for v in videos]
+    if len({*found}) == len({*by_path}) == len({*zip(found, by_path, strict=True)}):
+        return [""] * len(videos)
+    return ["" if name == other else name[1] for name, other in zip(found, by_path, strict=True)]
+
+
 def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], config: IngestConfig) -> Iterator[str]:
     """Sentences on test videos that were set apart, and on recordings and files that are in several splits."""
-    if not any(video.split == "test" for video in listed):
+    if config.test_fraction and not any(video.split == "test" for video in listed):
         num_test = sum(video.split == "test" for video in videos)
-        said = (
-            f"{num_test:,} are set apart from train" if num_test else "none is set apart, so nothing can be scored"
-        )
-        why = "" if num_test or not config.test_fraction else " Every class has a single video or recording."
-        yield f"The source names no test videos: {said}.{why}"
+        none = "none can be, and nothing scored. Every class has a single video or recording"
+        yield f"The source names no test videos: {f'{num_test:,} are set apart from train' if num_test else none}."
     tested = {video.label for video in videos if video.split == "test"}
     if tested and (lost := {video.label for video in videos} - tested):
         yield f"Caution: classes without test videos: {named(lost)}. No score says anything of them."
     pattern, splits_of, single = config.group_pattern, defaultdict[str, set[str]](set), list[str]()
     for video in videos:
-        name = recording(video, pattern or ("" if video.recording else NAMED))
+        name = recording_that_counts(video, pattern)
         if name == video.relative:
             single.append(name)
         else:

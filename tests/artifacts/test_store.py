@@ -152,6 +152,11 @@ def text_of_clips() -> str:
     return (GOLDEN / "clips.csv").read_text(encoding="utf-8")
 
 
+def edit_splits(store: Path, old: str, new: str, counts: dict[str, int]) -> None:
+    edit_clips(store, text_of_clips().replace(old, new))
+    edit_header(store, splits={"train": 3, "val": 1, **counts})
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no store.json": (lambda s: (s / "store.json").unlink(), "is a folder, not a clip store"),
     "no frames.u8": (lambda s: (s / "frames.u8").unlink(), "lost its frames.u8"),
@@ -168,24 +173,12 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),
     "sha256 is a list": (lambda s: edit_header(s, sha256=[]), "sha256"),
     "a random window of no test video": (
-        lambda s: (
-            edit_clips(s, text_of_clips().replace("test,größer", "test-random,größer")),
-            edit_header(s, splits={"train": 3, "val": 1, "test": 1, "test-random": 1}),
-        ),
+        lambda s: edit_splits(s, "test,größer", "test-random,größer", {"test": 1, "test-random": 1}),
         "not as many of each",
     ),
-    "a split that is none": (
-        lambda s: (
-            edit_clips(s, text_of_clips().replace("test,", "exam,")),
-            edit_header(s, splits={"train": 3, "val": 1, "test": 0, "exam": 2}),
-        ),
-        "splits",
-    ),
+    "a split that is none": (lambda s: edit_splits(s, "test,", "exam,", {"test": 0, "exam": 2}), "splits"),
     "an unknown label": (lambda s: edit_clips(s, text_of_clips().replace("val,größer", "val,kleiner")), "kleiner"),
-    "labels out of order": (
-        lambda s: edit_clips(s, clips_csv([SOURCES[2], *SOURCES[:2], *SOURCES[3:]])),
-        "not sorted",
-    ),
+    "labels out of order": (lambda s: edit_clips(s, clips_csv([*SOURCES[2::-1], *SOURCES[3:]])), "not sorted"),
 }
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from videos import numbered, shown_number
+from videos import numbered, shown_number, write_classes
 
 from prism.artifacts.store import ClipStore
 from prism.errors import ClipError, ConfigError, SourceError
@@ -114,7 +115,24 @@ def test_items_of_one_recording_come_into_one_split(tmp_path):
     assert named == {"0000000", "0", "1", "2", "3", "4"}
 
 
+def test_a_recording_of_a_list_counts_where_names_of_files_tell_others(tmp_path):
+    write_classes(tmp_path)
+    rows = [
+        f"{file.rename(file.with_name(f'v_g01_c{k}.mp4'))},{file.parent.name},tape{k // 2}"
+        for k, file in enumerate(sorted(tmp_path.glob("*/*")))
+    ]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label,group", *rows]))
+    store = ingest(tmp_path / "list.csv", tmp_path / "store", **CLIP)
+    named = {name for split in ("train", "val", "test") for _, name in store.recordings(split)}
+    assert named == {f"tape{k}" for k in range(4)}
+
+
 GOOD = pairs(2)
+
+
+def torn(error: Exception) -> Iterator:
+    raise error
+    yield
 
 
 @pytest.mark.parametrize(
@@ -125,18 +143,17 @@ GOOD = pairs(2)
         ([(video(0), -1)], "has the label '-1', but it must be a name or one of 0, 1, …."),
         ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
         (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
-        (
-            [(video(0)[..., 0], "walk")],
-            "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)",
-        ),
+        ([(video(0)[..., 0], "walk")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W"),
         (
             [(video(0).astype(np.float32), "a")],
-            "has frames of float32 with shape (8, 64, 64, 3), values 40 to 210, but",
+            "frames of float32 with shape (8, 64, 64, 3), values 40 to 210",
         ),
         ([(np.zeros((0, 64, 64, 3), np.uint8), "a")], "has frames of uint8 with shape (0, 64, 64, 3), but"),
         ([(video(0) > 100, "a")], "has frames of bool"),
         ([(np.full((4, 16, 16, 3), np.nan), "a")], "has frames of float64"),
         ([(7, "a")], "has frames that cannot be read: 'int' object is not iterable."),
+        ([(torn(OSError("torn")), "a")], "item 0 of the whole data set has frames that cannot be read: torn."),
+        ([(torn(RuntimeError()), "a")], "has frames that cannot be read: RuntimeError."),
     ],
 )
 def test_an_item_that_cannot_be_used_is_named_and_nothing_is_left(tmp_path, items, says):

@@ -20,11 +20,10 @@ def videos(tmp_path_factory):
     return write_classes(tmp_path_factory.mktemp("videos"), videos=2, num_frames=6)
 
 
-def test_a_folder_of_videos_gives_all_of_them_and_leaves_no_file(videos, tmp_path, monkeypatch):
+def test_a_folder_of_videos_gives_all_of_them_and_leaves_no_file(videos, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     loaded = prism.load(videos, normalise=False, output_format="TCHW", **CLIP)
-    assert loaded.classes == ["jump", "walk"]
-    assert loaded.targets == [0, 0, 1, 1]
+    assert (loaded.classes, loaded.targets, capsys.readouterr().err) == (["jump", "walk"], [0, 0, 1, 1], "")
     # Two videos a class, which begin with 0, 7, 50 and 57; the centre of six frames begins with the second.
     numbers = [[shown_number(255 * frame.numpy()) for frame in video] for video, _ in loaded]
     assert numbers == [list(range(first, first + 4)) for first in (1, 8, 51, 58)]
