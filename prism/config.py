@@ -108,11 +108,11 @@ class Options:
         for name, field in known.items():
             value = getattr(self, name)
             if field.parts and field.problem(value) is None:
-                for key, item in field.parts.options_of(value).items():
-                    if key in known and getattr(self, key) not in (known[key].default, item):
-                        raise self.refusal(key, f"{item!r}, as in the part that is given")
-                    if key in known:
-                        object.__setattr__(self, key, item)
+                brought = field.parts.options_of(value)
+                for key in (key for key in brought if key in known):
+                    if getattr(self, key) not in (known[key].default, brought[key]):
+                        raise self.refusal(key, f"{brought[key]!r}, as in the part that is given")
+                    object.__setattr__(self, key, brought[key])
                 if (short := field.parts.name_of(value, known)) in field.parts.registry:
                     object.__setattr__(self, name, short)
         for name, field in known.items():

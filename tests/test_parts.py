@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from prism.config import OmitDefault, Options, as_dict, at_least, with_options
 from prism.errors import ConfigError
+from prism.ingestion.options import IngestConfig
 from prism.parts import Parts
 
 
@@ -176,6 +177,7 @@ def test_a_part_and_an_option_that_contradict_each_other_are_refused():
 
 def test_nothing_is_imported_before_a_part_is_made():
     assert Config(rule="no.such.module:Rule").rule == "no.such.module:Rule"
+    assert IngestConfig(layout="no.such.module:Layout").layout == "no.such.module:Layout"
 
 
 @pytest.mark.parametrize("value", [1, 0.5, True, None, ["ours"], {"ours": 1}])

@@ -72,7 +72,7 @@ class Condensation:
     ) -> None:
         self.videos, self.networks, self.objective, self.rule = videos, networks, objective, rule
         self.config, self.rates, self.iteration = config, rates, 0
-        self.preparation = method.preparation(config)
+        self.preparation = method.preparation()
         self.num_iterations = self.preparation + config.iterations
         self.chunk = Chunk.of(networks.store, networks.device, differentiated=True)
         self.optimizer = SGD([part.tensors for part in videos.trainable], config.momentum)

@@ -96,7 +96,7 @@ class Setup:
 
         Each stage of a method (single frames first, then whole clips) has an order of its own.
         """
-        first = self.method.preparation(self.config)
+        first = self.method.preparation()
 
         def order(stage: str, length: int) -> list[int]:
             draw = generator(self.config.seed, "order", stage)
@@ -109,7 +109,7 @@ class Setup:
             # Behind the last iteration comes a number that nothing reads.
             return blocks[at // BLOCK % len(blocks)] * BLOCK + at % BLOCK
 
-        held = partial(self.method.holds_frames, self.config)
+        held = self.method.holds_frames
         return self.named_networks(device, classes, number_of=number_of, holds_frames=held)
 
     def named_networks(
@@ -157,7 +157,7 @@ class Setup:
         self.train(run)
         if self.objective.reads_class_means:
             networks = self.networks(pick_device(run.device))
-            iterations = range(self.method.preparation(self.config) + self.config.iterations)
+            iterations = range(self.method.preparation() + self.config.iterations)
             blocks = {(networks.number_of(i) // BLOCK, networks.holds_frames(i)) for i in iterations}
             precompute_class_means(networks, blocks, run)
 
@@ -214,7 +214,7 @@ class Setup:
 
     def unit_rate(self, networks: RandomNetworks) -> float:
         """The learning rate 1/λ at the start, measured on the first few classes, whichever are condensed."""
-        every, first = len(self.store.classes), self.method.preparation(self.config)
+        every, first = len(self.store.classes), self.method.preparation()
         is_independent = self.method.independent_classes and self.objective.independent_classes
         probed = networks.of_classes(range(min(PROBED, every) if is_independent else every))
         videos = self._videos(networks.device, probed.classes)

@@ -88,10 +88,10 @@ class StaticDynamic(Method):
             promise = "float32, float16 or uint8 with method static-dynamic, whose memories are no pictures"
             raise config.refusal("storage", promise)
 
-    def preparation(self, config: Settings) -> int:
+    def preparation(self) -> int:
         return self.static_iterations
 
-    def holds_frames(self, config: Settings, iteration: int) -> bool:
+    def holds_frames(self, iteration: int) -> bool:
         """Whether the static images are still learned."""
         return iteration < self.static_iterations
 

@@ -115,11 +115,11 @@ class Method(ABC):
         frames = torch.zeros(1, store.num_frames, 3, *store.size)
         return encode(frames, torch.ones(1, store.num_frames, dtype=torch.bool), 1)
 
-    def preparation(self, config: Settings) -> int:
+    def preparation(self) -> int:
         """Iterations before those of `config.iterations`, without insertion; by default none."""
         return 0
 
-    def holds_frames(self, config: Settings, iteration: int) -> bool:
+    def holds_frames(self, iteration: int) -> bool:
         """Whether an iteration is matched with single frames of real clips, each held; by default whole clips."""
         return False
 

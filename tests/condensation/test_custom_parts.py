@@ -241,7 +241,7 @@ class Brightening(Videos):
 class Staged(Method):
     """Brightening videos, of whose frames an insertion rule may propose all but the first."""
 
-    def preparation(self, config):
+    def preparation(self):
         return 4
 
     def start(self, store, config, device, classes):

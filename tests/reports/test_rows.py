@@ -141,6 +141,9 @@ def test_the_conclusion_lies_on_the_scale(exhibit):
     results = [*load(made(exhibit, "prism", OURS)), *load(made(exhibit, "random", {0: (0.8, 0.8)})), ceiling]
     said = conclusion_of(rows_of(results))
     assert said.endswith("(3 × 2) %, not above the floor (80.0 %), below the ceiling (80.0 %).")
+    # A floor of more clips is that of other sets.
+    more = Subject("store", "", "random", 3, 4, 100, 400, {"vpc": 2}, "more", 3)
+    assert conclusion_of(rows_of([*results, *load([exhibit.save(more, "random", shares=(0.9,))])])) == said
 
 
 def test_rows_of_one_label_are_told_apart_by_their_files(exhibit):
