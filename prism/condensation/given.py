@@ -42,7 +42,7 @@ def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
     return found
 
 
-def recorded(config: CondenseConfig, given: CondensedSet | None) -> dict[str, Any]:
+def recorded_options(config: CondenseConfig, given: CondensedSet | None) -> dict[str, Any]:
     """The options as a set records them, with the method of a given set and a digest of its options, not its path.
 
     Given sets that differ in seeds alone are recorded alike.

@@ -42,7 +42,7 @@ class Step:
     inserted: Tensor | None = None
 
     @cached_property
-    def recorded(self) -> dict[str, Any]:
+    def numbers(self) -> dict[str, Any]:
         """The loss, summed over the classes, and the numbers of the objective, for which a GPU is waited once."""
         tensors = {name: value for name, value in self.matched.items() if isinstance(value, Tensor)}
         loss, *values = torch.stack([self.losses.sum(), *tensors.values()]).tolist()
@@ -51,7 +51,7 @@ class Step:
     @property
     def loss(self) -> float:
         """Sum over the classes."""
-        return self.recorded["loss"]
+        return self.numbers["loss"]
 
 
 class Condensation:

@@ -17,7 +17,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.encodings import Encoding
 from prism.artifacts.keyframes import reduce
 from prism.artifacts.store import ClipStore
-from prism.condensation.given import given_set, recorded
+from prism.condensation.given import given_set, recorded_options
 from prism.condensation.loop import Condensation
 from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
@@ -78,7 +78,7 @@ class Setup:
     @cached_property
     def source(self) -> dict[str, Any]:
         """The record in a set of how it was made, but for the device."""
-        options = recorded(self.config, self.given)
+        options = recorded_options(self.config, self.given)
         made = {"method": options["method"], "config": options, "versions": versions()}
         given = {"init": self.given.fingerprint} if self.given else {}
         return made | {"store": self.store.fingerprint} | given

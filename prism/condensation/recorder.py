@@ -105,7 +105,7 @@ class RunRecorder:
         """The record of an iteration, and of the time."""
         self.seconds = time.monotonic() - self._started
         numbers = {"keyframes": step.keyframes, "lr": step.lr, "seconds": round(self.seconds, 3)}
-        self.telemetry.write("step", iteration=step.iteration, **(step.recorded | numbers))
+        self.telemetry.write("step", iteration=step.iteration, **(step.numbers | numbers))
         if step.conflict is None or step.inserted is None:
             return
         pairs = step.conflict.cosines[step.inserted].tolist()

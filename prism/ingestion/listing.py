@@ -109,7 +109,7 @@ class Listing:
         self.faults[path, kind].append(f"{unit} {line}" + f" {shown[:100]!r}" * bool(shown))
 
     def check(self) -> None:
-        if said := [f"'{path}' has {kind}: {counted(lines)}" for (path, kind), lines in self.faults.items()]:
+        if said := [f"'{path}' has {kind}: {with_number(lines)}" for (path, kind), lines in self.faults.items()]:
             raise SourceError(f"{'; '.join(said)}.")
 
 
@@ -117,14 +117,14 @@ def few(items: Sequence[str]) -> str:
     return ", ".join(items[:3]) + ", …" * (len(items) > 3)
 
 
-def counted(items: Sequence[str]) -> str:
+def with_number(items: Sequence[str]) -> str:
     """Number of things, and the first few."""
     return f"{len(items):,} ({few(items)})"
 
 
 def named(names: Iterable[str]) -> str:
     """Number of names, and the first few in order."""
-    return counted([repr(as_text(name)) for name in sorted(names)])
+    return with_number([repr(as_text(name)) for name in sorted(names)])
 
 
 def suffixes(names: Iterable[str]) -> str:

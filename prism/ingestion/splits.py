@@ -26,10 +26,10 @@ from prism.ingestion.listing import (
     VIDEO_SUFFIXES,
     Listing,
     VideoSource,
-    counted,
     named,
     suffixes,
     why_skipped,
+    with_number,
 )
 from prism.ingestion.options import LAYOUTS, IngestConfig
 from prism.machine.files import file_sha256
@@ -208,7 +208,7 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
         )
     if copies := list(_copies(videos)):
         yield (
-            f"Caution: videos that are copies of one in another split, byte for byte: {counted(copies)}. A "
+            f"Caution: videos that are copies of one in another split, byte for byte: {with_number(copies)}. A "
             "network is then scored on what it has seen. Remove one."
         )
 

@@ -10,7 +10,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
 from prism.condensation.condense import condense
-from prism.condensation.given import given_set, recorded
+from prism.condensation.given import given_set, recorded_options
 from prism.condensation.options import CondenseConfig
 from prism.condensation.prepare import Setup
 from prism.config import as_dict, as_list, as_path
@@ -108,7 +108,7 @@ def _take(step: SetStep | ScoreStep, done: Progress) -> bool:
         found = {"store": condensed.source.get("store"), "config": condensed.source.get("config")}
         config = step.config
         is_condensed = isinstance(config, CondenseConfig)
-        options = recorded(config, given_set(step.store, config)) if is_condensed else as_dict(config)
+        options = recorded_options(config, given_set(step.store, config)) if is_condensed else as_dict(config)
         check_same_run(f"'{step.path}'", found, {"store": step.store.fingerprint, "config": options})
         done.sets[step.path] = condensed.fingerprint
         return True
