@@ -222,7 +222,7 @@ class Result:
 
     @property
     def caution(self) -> str:
-        """Sentences on leaks, classes without clips, missing and untrained networks; or nothing."""
+        """Sentences on leaks, classes without clips, missing, untrained and unfinished networks; or nothing."""
         subject, data, found = self.subject, self.data, [self.subject.warn_leaks()]
         is_real, of_store = subject.kind == "store", subject.fingerprint == data.fingerprint
         if data.split == "train" and not subject.made_from and (of_store or not is_real):
@@ -234,13 +234,18 @@ class Result:
         if self.num_missing:
             there = f"{len(self.runs)} of {self.config['seeds']} networks are there"
             found.append(f"{there}: the run was stopped, or the others have diverged.")
+        losses, guess = sorted(run.train_loss for run in self.runs), math.log(data.num_classes)
         if self.num_untrained:
-            losses, guess = sorted(run.train_loss for run in self.runs), math.log(data.num_classes)
             clip = "" if self.config.get("max_grad_norm") else "--max-grad-norm 20, "
             found.append(
                 f"the training loss of {self.num_untrained} of {len(losses)} networks ended at "
                 f"{losses[-self.num_untrained]:.2f} or above, where guessing has {guess:.2f}: they have hardly "
                 f"learned the clips that they were shown. Try {clip}a smaller --lr, or more --epochs."
+            )
+        elif losses and (mean := statistics.fmean(losses)) > guess / 2:
+            found.append(
+                f"the networks were still learning: their training loss ended at {mean:.2f} in the mean, where "
+                f"guessing has {guess:.2f}. Train them and their rivals for more --epochs before you compare."
             )
         first, *others = filter(None, found) if any(found) else [""]
         return " ".join([first, *(text[0].upper() + text[1:] for text in others)])
