@@ -25,8 +25,8 @@ RESULTS = Path(os.path.relpath(Path(__file__).parent))
 PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md", "transfer.md")]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
-EPOCHS = {1: 125, 5: 90, 10: 90, 16: 90}
-"""Epochs by videos of each class: clips are not learned in fewer."""
+EPOCHS = {1: 125, 5: 90, 10: 60, 16: 30}
+"""Epochs by videos of each class; results of others, by --epochs, have folders of their own."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
 PUBLISHED = f"{KEYFRAMES.format(1, 2)} --init noise --metric parameter --insertion gradient"
@@ -117,7 +117,8 @@ def make(given: argparse.Namespace) -> None:
     """Do what is missing, set by set, so that all rows have as many when it is stopped."""
     store, vpc, evaluate = given.store, given.vpc, f"{EVALUATE} --split {given.split}"
     court = f"{given.court}-vpc{vpc}" if vpc > 1 else given.court
-    scores = RESULTS / (f"{court}-{given.model}" if given.model else court)
+    epochs = given.epochs or EPOCHS[vpc]
+    scores = RESULTS / "-".join(filter(None, (court, given.model, given.epochs and f"{epochs}-epochs")))
     evaluate += f" --model {given.model}" if given.model else ""
     for number in range(given.sets):
         for row in given.rows:
@@ -132,7 +133,7 @@ def make(given: argparse.Namespace) -> None:
                 run(evaluate.format(command), "--train", store, "--data", store, "-o", score, *label)
                 continue
             made = made_set(Path("runs/results", court), row, number, store, vpc)
-            run(evaluate.format(EPOCHS[vpc]), made, "--data", store, "-o", score, *label)
+            run(evaluate.format(epochs), made, "--data", store, "-o", score, *label)
 
 
 def made_set(folder: Path, row: str, number: int, store: Path, vpc: int) -> Path:
@@ -235,6 +236,32 @@ def as_others_count(court: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str) -> list[str]:
+    """A table of the rows that stand in more than one of some columns."""
+    lines = [f"| {heading} | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
+    for row in [row for row in MAIN if sum(row in found for found in every.values()) > 1]:
+        cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
+        lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
+    return lines
+
+
+def by_epochs(court: str) -> str:
+    """Scores of a court's sets by networks that are trained for different numbers of epochs."""
+    every = {}
+    for folder in schedules(court):
+        rows = {row: found for row in ROWS if (found := results_of(folder, row))}
+        first = next(iter(rows.values()))[0]
+        every[f"{first.config['epochs']} epochs"] = rows
+    vpc = first.subject.num_videos // first.data.num_classes
+    return "\n".join([*side_by_side(every, f"{vpc} videos of each class"), ""])
+
+
+def schedules(court: str) -> list[str]:
+    """Folders of a court's results, one for each number of epochs."""
+    others = [path.name for path in RESULTS.glob(f"{court}-*-epochs")]
+    return sorted([court, *others], key=lambda name: int(name.split("-")[-2]) if name != court else 0)
+
+
 def by_network(court: str) -> str:
     """Scores of a court's sets by networks of every kind, and the leads of the default by each."""
     every = {
@@ -242,10 +269,7 @@ def by_network(court: str) -> str:
         for folder, name in MODELS.items()
     }
     every = {name: found for name, found in every.items() if "two-quarter" in found}
-    lines = [f"| one video of each class | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
-    for row in [row for row in MAIN if sum(row in found for found in every.values()) > 1]:
-        cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
-        lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
+    lines = side_by_side(every, "one video of each class")
     leads = {
         (other, name): ahead
         for other in ("random", "published")
@@ -261,7 +285,13 @@ def by_network(court: str) -> str:
     return "\n".join([*lines, "", f"\\* of {len(leads)}.", ""])
 
 
-TABLES = {"": main_table, " ablations": ablations, " measures": as_others_count, " networks": by_network}
+TABLES = {
+    "": main_table,
+    " ablations": ablations,
+    " measures": as_others_count,
+    " networks": by_network,
+    " epochs": by_epochs,
+}
 """Tables by what their comments add to the court."""
 
 
@@ -283,6 +313,7 @@ if __name__ == "__main__":
     few = ["random", "herding", "two-quarter"]
     parser.add_argument("--rows", nargs="+", choices=ROWS, metavar="ROW", default=few, help=", ".join(ROWS))
     parser.add_argument("--vpc", type=int, choices=EPOCHS, default=1)
+    parser.add_argument("--epochs", type=int, default=0, help="of networks that train on a set")
     parser.add_argument("--model", default="", help="network that scores the sets; by default convnet3d")
     parser.add_argument("--split", default="test", help="clips to score on; rates are chosen on val")
     parser.add_argument("--page", action="store_true", help="write the tables of the pages again")
