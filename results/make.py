@@ -237,9 +237,9 @@ def as_others_count(court: str) -> str:
 
 
 def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str) -> list[str]:
-    """A table of the rows that stand in more than one of some columns."""
+    """A table of the rows that stand in more than one of some columns, or in the only one."""
     lines = [f"| {heading} | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
-    for row in [row for row in MAIN if sum(row in found for found in every.values()) > 1]:
+    for row in [row for row in MAIN if sum(row in found for found in every.values()) >= min(2, len(every))]:
         cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
     return lines
@@ -258,7 +258,7 @@ def by_epochs(court: str) -> str:
 
 def schedules(court: str) -> list[str]:
     """Folders of a court's results, one for each number of epochs."""
-    others = [path.name for path in RESULTS.glob(f"{court}-*-epochs")]
+    others = [path.name for path in RESULTS.glob(f"{court}-[0-9]*-epochs")]
     return sorted([court, *others], key=lambda name: int(name.split("-")[-2]) if name != court else 0)
 
 

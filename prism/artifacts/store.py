@@ -230,7 +230,8 @@ class ClipStore:
 
         at = self.positions(split)
         if not at:
-            raise ArtifactError(f"store '{self.path}' has no {split} clips. Ingest more videos of each class.")
+            remedy = "Ingest more videos of each class, or a larger share for it."
+            raise ArtifactError(f"store '{self.path}' has no {split} clips. {remedy}")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 
     @property

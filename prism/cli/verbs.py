@@ -186,7 +186,9 @@ def reproduce(
     chosen = {"scale": scale, "seeds": seeds, "recipes": recipe, "vpc": vpc, "rows": names, "dry_run": dry_run}
     found = call(prism.reproduce, name, data, output, run=run, **chosen)
     if dry_run:
-        say("\n".join(found.missing) or "Nothing is missing.")
+        # Where a shell can send them to a file.
+        for command in found.missing:
+            say(command)
     else:
         Console().print(found.summary_table())
         say(f"Wrote {found.file('.html').resolve()}: the table as a page.")

@@ -310,9 +310,7 @@ class _Images:
         return _Scan(self.num_frames, [range(self.num_frames)], frames)
 
 
-def _are_trusted(
-    stamps: list[tuple[int | None, int | None]], times: list[int], codec: str, reorders: bool
-) -> bool:
+def _are_trusted(stamps: Stamps, times: list[int], codec: str, reorders: bool) -> bool:
     """Whether every frame has a stamp of its own that nobody invented, and no packet may hold a field."""
     # Packets of H.264 may hold a field, half of a frame, and be closer than those that hold a whole one.
     steps = [later - earlier for earlier, later in pairwise(times)]

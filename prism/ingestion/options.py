@@ -123,7 +123,8 @@ damaged.csv, or `skip` it, for which long videos are decoded whole too."""
         fits = self.clips_per_video == 1 or not one_window
         yield "clips_per_video", fits, "1 with window centre or sampling even"
         # A custom layout is not imported here, where a recipe is only read.
-        layout = LAYOUTS.make(self.layout, self) if LAYOUTS.is_builtin(self.layout) else self
+        is_named = isinstance(self.layout, str) and not LAYOUTS.is_builtin(self.layout)
+        layout = self if is_named else LAYOUTS.make(self.layout, self)
         for name in ("annotations", "official_split", "train_list", "follow_links"):
             # A layout has as fields the options that it reads.
             fits = hasattr(layout, name) or getattr(self, name) == defaults[name].default

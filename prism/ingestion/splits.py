@@ -182,7 +182,7 @@ def _cautions(listed: Sequence[VideoSource], videos: Sequence[VideoSource], conf
     """Sentences on test videos that were set apart, and on recordings and files that are in several splits."""
     if config.test_fraction and not any(video.split == "test" for video in listed):
         num_test = sum(video.split == "test" for video in videos)
-        none = "none can be, and nothing scored. Every class has a single video or recording"
+        none = "none can be set apart, so nothing can be scored. Every class has a single video or recording"
         yield f"The source names no test videos: {f'{num_test:,} are set apart from train' if num_test else none}."
     tested = {video.label for video in videos if video.split == "test"}
     if tested and (lost := {video.label for video in videos} - tested):

@@ -212,8 +212,8 @@ def conclusion_of(rows: Sequence[Row]) -> str:
     best = best_of(rows)
     if best is None:
         return ""
-    rivals = [row for row in rows if row.role == "ceiling" or row.budget == best.budget]
-    limits = {row.role: row.sample.mean for row in rivals if row.role and row.network == best.network}
+    rivals = [row for row in rows if row.role and row.network == best.network]
+    limits = {row.role: row.sample.mean for row in rivals if row.role == "ceiling" or row.budget == best.budget}
     mean, said = best.sample.mean, ""
     for role, word, sign in (("floor", "above", 1), ("ceiling", "below", -1)):
         if role in limits:

@@ -79,7 +79,7 @@ class Comparison:
 
     Attributes:
         path: that of its files, without their endings.
-        missing: the commands that a dry run has left out.
+        missing: the commands that a dry run would have run.
     """
 
     exhibit: Exhibit

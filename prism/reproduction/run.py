@@ -80,6 +80,7 @@ def reproduce(
     steps = list({step.path: step for line in lines for step in (*line.sets, *line.scores)}.values())
     missing = [step for step in steps if not _take(step, done)]
     if dry_run:
+        note("" if missing else "Nothing is missing.")
         return Comparison(chosen, scale, measured(lines, done), path, tuple(step.command for step in missing))
     for count, step in enumerate(steps, 1):
         # A result may belong to a set that has only now been made again.

@@ -21,7 +21,7 @@ def a_result(accuracies=(0.25, 0.5)) -> Result:
         data=Data("store", "0" * 64, "test", 20, 6, {"top1": 0.25, "top5": 1.0}, 16000, 6),
         config={"epochs": 3, "lr": 0.01},
         runs=tuple(
-            NetworkRun(seed, {"top1": top1, "top5": 1.0}, 0.5, 2.0) for seed, top1 in enumerate(accuracies)
+            NetworkRun(seed, {"top1": top1, "top5": 1.0}, 0.1, 2.0) for seed, top1 in enumerate(accuracies)
         ),
         provenance={"host": "ü"},
     )
@@ -74,11 +74,12 @@ def test_networks_that_did_not_learn_even_their_training_clips_are_counted_and_s
     assert "Caution: the training loss of 3 of 4 networks ended at 1.79 or above, where guessing" in str(result)
     assert "Try --max-grad-norm 20, a smaller --lr, or more --epochs." in result.caution
     # No option is proposed that is set already.
-    clipped = replace(result, config={"max_grad_norm": 20.0})
-    assert "Try a smaller --lr, or more --epochs." in clipped.caution
+    assert "Try a smaller --lr, or more --epochs." in replace(result, config={"max_grad_norm": 20.0}).caution
     assert a_result().num_untrained == 0
     halfway = replace(a_result(), runs=tuple(replace(run, train_loss=0.6 * guess) for run in a_result().runs))
-    assert halfway.caution.startswith("the networks were still learning: their training loss ended at 1.08")
+    assert halfway.caution.startswith(
+        "networks may not have learned all that they were shown: their training loss"
+    )
 
 
 def test_a_result_that_lacks_networks_says_so_until_they_are_there():
