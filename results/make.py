@@ -236,10 +236,10 @@ def as_others_count(court: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str) -> list[str]:
-    """A table of the rows that stand in more than one of some columns, or in the only one."""
+def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least: int) -> list[str]:
+    """A table of the rows that stand in some columns, in as many of them at least."""
     lines = [f"| {heading} | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
-    for row in [row for row in MAIN if sum(row in found for found in every.values()) >= min(2, len(every))]:
+    for row in [row for row in MAIN if sum(row in found for found in every.values()) >= least]:
         cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
     return lines
@@ -253,7 +253,8 @@ def by_epochs(court: str) -> str:
         first = next(iter(rows.values()))[0]
         every[f"{first.config['epochs']} epochs"] = rows
     vpc = first.subject.num_videos // first.data.num_classes
-    return "\n".join([*side_by_side(every, f"{vpc} videos of each class"), ""])
+    heading = "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
+    return "\n".join([*side_by_side(every, heading, 1 if vpc > 1 else 2), ""])
 
 
 def schedules(court: str) -> list[str]:
@@ -269,7 +270,7 @@ def by_network(court: str) -> str:
         for folder, name in MODELS.items()
     }
     every = {name: found for name, found in every.items() if "two-quarter" in found}
-    lines = side_by_side(every, "one video of each class")
+    lines = side_by_side(every, "one video of each class", 2)
     leads = {
         (other, name): ahead
         for other in ("random", "published")

@@ -243,7 +243,7 @@ class Result:
                 f"learned the clips that they were shown. Try {clip}a smaller --lr, or more --epochs."
             )
         learned = losses[: len(losses) - self.num_untrained]
-        # Sets have gained five to ten points by more epochs at 0.3 of what guessing has (docs/ablations.md).
+        # Sets have gained five to ten points by more epochs at 0.3 of what guessing has (docs/transfer.md).
         if learned and (mean := statistics.fmean(learned)) > guess / 4:
             found.append(
                 f"networks may not have learned all that they were shown: their training loss ended at {mean:.2f} "
