@@ -9,6 +9,7 @@ the seeds s of videos and of random networks, and is scored by four networks of 
 """
 
 import argparse
+import math
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ import sys
 from collections.abc import Iterable
 from itertools import count, takewhile
 from pathlib import Path
+from statistics import fmean
 
 from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import Result
@@ -172,6 +174,13 @@ def certain(leads: list[Estimate]) -> list[bool]:
     return [i in found for i in range(len(leads))]
 
 
+def top1(results: list[Result]) -> str:
+    """Mean and error of a row, and a mark where its networks may not have learned what they were shown."""
+    losses = [run.train_loss for result in results for run in result.runs]
+    unlearned = fmean(losses) > math.log(results[0].data.num_classes) / 4
+    return sample_of(results).in_percent + " †" * unlearned
+
+
 def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
     """Scores and sizes of rows of a court, and their leads over those of `beside`, which names their columns."""
     every = {row: found for row in rows if (found := results_of(court, row))}
@@ -190,8 +199,9 @@ def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
     heads = [videos, "key-frames", "kB", "top-1", *beside.values()]
     lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(heads) - 1)}|"]
     for row, found in every.items():
-        subject, top1 = found[0].subject, sample_of(found).in_percent
-        cells = [f"{subject.num_keyframes / subject.num_videos:.1f}", f"{subject.float32_bytes / 1000:,.0f}", top1]
+        subject = found[0].subject
+        num_keyframes = subject.num_keyframes / subject.num_videos
+        cells = [f"{num_keyframes:.1f}", f"{subject.float32_bytes / 1000:,.0f}", top1(found)]
         for other in beside:
             said = leads.get((row, other))
             cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
@@ -240,7 +250,7 @@ def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least:
     """A table of the rows that stand in some columns, in as many of them at least."""
     lines = [f"| {heading} | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
     for row in [row for row in MAIN if sum(row in found for found in every.values()) >= least]:
-        cells = [sample_of(found[row]).in_percent if row in found else "–" for found in every.values()]
+        cells = [top1(found[row]) if row in found else "–" for found in every.values()]
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
     return lines
 
