@@ -159,7 +159,7 @@ def test_a_wrong_value_gets_one_sentence_and_leaves_no_output(store, tmp_path, k
 
 def test_a_store_of_the_papers_data_is_set_against_its_numbers(store, tmp_path):
     for layout, is_same in (("miniucf", True), ("folders", False)):
-        places = plan(exhibit("table6a"), [of_layout(store, layout)], tmp_path)
+        places = plan(exhibit("table6a"), [of_layout(store, layout)], tmp_path, scale="small")
         assert {(place.data, place.is_same_data) for place in places} == {("MiniUCF", is_same)}
 
 
