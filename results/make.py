@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 
 from prism.artifacts.estimates import Estimate, Sample, sample_of
-from prism.artifacts.results import Result
+from prism.artifacts.results import UNLEARNED, Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
 PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md", "transfer.md")]
@@ -177,7 +177,7 @@ def certain(leads: list[Estimate]) -> list[bool]:
 def top1(results: list[Result]) -> str:
     """Mean and error of a row, and a mark where its networks may not have learned what they were shown."""
     losses = [run.train_loss for result in results for run in result.runs]
-    unlearned = fmean(losses) > math.log(results[0].data.num_classes) / 4
+    unlearned = fmean(losses) > UNLEARNED * math.log(results[0].data.num_classes)
     return sample_of(results).in_percent + " †" * unlearned
 
 

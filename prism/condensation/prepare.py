@@ -109,8 +109,7 @@ class Setup:
             # Behind the last iteration comes a number that nothing reads.
             return blocks[at // BLOCK % len(blocks)] * BLOCK + at % BLOCK
 
-        held = self.method.holds_frames
-        return self.named_networks(device, classes, number_of=number_of, holds_frames=held)
+        return self.named_networks(device, classes, number_of=number_of, holds_frames=self.method.holds_frames)
 
     def named_networks(
         self, device: torch.device, classes: range | None = None, config: CondenseConfig | None = None, **how: Any

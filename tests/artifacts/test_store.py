@@ -157,6 +157,7 @@ def edit_splits(store: Path, old: str, new: str, counts: dict[str, int]) -> None
     edit_header(store, splits={"train": 3, "val": 1, **counts})
 
 
+MIXED = [SOURCES[2], *SOURCES[:2], *SOURCES[3:]]
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no store.json": (lambda s: (s / "store.json").unlink(), "is a folder, not a clip store"),
     "no frames.u8": (lambda s: (s / "frames.u8").unlink(), "lost its frames.u8"),
@@ -178,7 +179,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a split that is none": (lambda s: edit_splits(s, "test,", "exam,", {"test": 0, "exam": 2}), "splits"),
     "an unknown label": (lambda s: edit_clips(s, text_of_clips().replace("val,größer", "val,kleiner")), "kleiner"),
-    "labels out of order": (lambda s: edit_clips(s, clips_csv([*SOURCES[2::-1], *SOURCES[3:]])), "not sorted"),
+    "labels out of order": (lambda s: edit_clips(s, clips_csv(MIXED)), "not sorted"),
 }
 
 

@@ -143,10 +143,10 @@ def torn(error: Exception) -> Iterator:
         ([(video(0), -1)], "has the label '-1', but it must be a name or one of 0, 1, …."),
         ([(video(0), 0.5)], "has the label '0.5', but it must be a name"),
         (MapStyle([(video(0), 2)], ["a", "b"]), "has the label '2', but it must be a name or one of 0..1."),
-        ([(video(0)[..., 0], "walk")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W"),
+        ([(video(0)[..., 0], "a")], "has frames of uint8 with shape (8, 64, 64), but they must be (T, H, W, 3)"),
         (
             [(video(0).astype(np.float32), "a")],
-            "frames of float32 with shape (8, 64, 64, 3), values 40 to 210",
+            "has frames of float32 with shape (8, 64, 64, 3), values 40 to 210, but",
         ),
         ([(np.zeros((0, 64, 64, 3), np.uint8), "a")], "has frames of uint8 with shape (0, 64, 64, 3), but"),
         ([(video(0) > 100, "a")], "has frames of bool"),
