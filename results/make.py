@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import count, takewhile
+from itertools import chain, count, takewhile
 from pathlib import Path
 from statistics import fmean
 
@@ -24,7 +24,8 @@ from prism.artifacts.estimates import Estimate, Sample, sample_of
 from prism.artifacts.results import UNLEARNED, Result
 
 RESULTS = Path(os.path.relpath(Path(__file__).parent))
-PAGES = [RESULTS.parent / "docs" / name for name in ("results.md", "ablations.md", "transfer.md")]
+DOCS = ("index", "results", "ablations", "transfer")
+PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
 EPOCHS = {1: 125, 5: 90, 10: 60, 16: 30}
@@ -61,6 +62,7 @@ ROWS = {
     "yuv420": ("**with coarse colour**", f"{DEFAULT} --storage yuv420"),
     "default-0.05": ("the default at a relative rate of 0.05", f"{DEFAULT} --relative-lr 0.05"),
     "default-0.8": ("the default at a relative rate of 0.8", f"{DEFAULT} --relative-lr 0.8"),
+    "default-200": ("the default, 200 iterations", f"{DEFAULT} --iterations 200"),
     "four": ("four key-frames", KEYFRAMES.format(1, 4)),
     "four-half": ("four key-frames of half the size", KEYFRAMES.format(2, 4)),
     "quarter-three": ("three key-frames of a quarter of the size", KEYFRAMES.format(4, 3)),
@@ -88,6 +90,12 @@ ROWS = {
 which networks are trained on all clips."""
 MODELS = {"": "ConvNet3D", "-cnn-gru": "CNN+GRU", "-cnn-lstm": "CNN+LSTM"}
 """Networks that score sets, by what the folders of their results add to the court."""
+RATES = {
+    "rates-signs": "signs, 125 and 375 epochs",
+    "rates-lips": "spoken digits, 125, 375 and 1,000",
+    "rates-ucf101-21": "ucf101-21, 125 and 375",
+}
+"""Courts of validation clips, and what a table says of them."""
 CORESETS = ("random", "herding", "k-center")
 MAIN = (
     *CORESETS,
@@ -174,18 +182,28 @@ def certain(leads: list[Estimate]) -> list[bool]:
     return [i in found for i in range(len(leads))]
 
 
-def top1(results: list[Result]) -> str:
-    """Mean and error of a row, and a mark where its networks may not have learned what they were shown."""
+def is_unlearned(results: list[Result]) -> bool:
+    """Whether networks may not have learned what they were shown, by their mean training loss."""
     losses = [run.train_loss for result in results for run in result.runs]
-    unlearned = fmean(losses) > UNLEARNED * math.log(results[0].data.num_classes)
-    return sample_of(results).in_percent + " †" * unlearned
+    return fmean(losses) > UNLEARNED * math.log(results[0].data.num_classes)
 
 
-def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
-    """Scores and sizes of rows of a court, and their leads over those of `beside`, which names their columns."""
+def top1(results: list[Result]) -> str:
+    return sample_of(results).in_percent + " †" * is_unlearned(results)
+
+
+def results_by_row(court: str, rows: Iterable[str]) -> dict[str, list[Result]]:
     every = {row: found for row in rows if (found := results_of(court, row))}
     if not every:
         raise SystemExit(f"make.py: results/{court} has no results of {', '.join(rows) or 'any row'}.")
+    return every
+
+
+def table(every: dict[str, list[Result]], beside: dict[str, str]) -> str:
+    """Scores and sizes of rows, and their leads over those of `beside`, which names their columns.
+
+    A row of other epochs is named like `published@375`.
+    """
     leads = {
         (row, other): found
         for row in every
@@ -205,7 +223,9 @@ def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
         for other in beside:
             said = leads.get((row, other))
             cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
-        lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
+        name, _, epochs = row.partition("@")
+        label = f"the same, {epochs} epochs" if epochs else ROWS[name][0]
+        lines.append(f"| {label} | {' | '.join(cells)} |")
     over_default = [
         f"{said} {found}"
         for row, said in BESIDE_DEFAULT.items()
@@ -218,19 +238,28 @@ def table(court: str, rows: Iterable[str], beside: dict[str, str]) -> str:
 
 
 def main_table(court: str) -> str:
-    """The main rows, with their leads over random clips and the best coreset; or all rows of a sweep."""
-    found = {row: sample_of(results).mean for row in ROWS if (results := results_of(court, row))}
-    best = max((row for row in CORESETS if row in found), key=lambda row: found[row], default="")
-    if not best:
-        return table(court, found, {})
-    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
-    return table(court, MAIN, beside if len(results_of(court, best)) > 1 else {})
+    """The main rows, with their leads over random clips and the best coreset; or all rows of one set each.
+
+    What had not been learned is shown after more epochs too.
+    """
+    found = results_by_row(court, ROWS)
+    coresets = {row: sample_of(found[row]).mean for row in CORESETS if row in found}
+    best = max(coresets, key=coresets.__getitem__, default="")
+    if not best or len(found[best]) == 1:
+        return table({row: found[row] for row in found if court not in RATES or row not in CORESETS}, {})
+    every = {}
+    for row in [row for row in MAIN if row in found]:
+        every[row] = found[row]
+        others = schedules(court)[1:] if is_unlearned(found[row]) else []
+        for more in filter(None, (results_of(other, row) for other in others)):
+            every[f"{row}@{more[0].config['epochs']}"] = more
+    return table(every, {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found})
 
 
 def ablations(court: str) -> str:
     """The default, and what differs from it, with the lead of each over the default."""
     rows = [row for row in ROWS if row == "two-quarter" or row not in MAIN]
-    return table(court, rows, {"two-quarter": "over the default"})
+    return table(results_by_row(court, rows), {"two-quarter": "over the default"})
 
 
 def as_others_count(court: str) -> str:
@@ -256,15 +285,46 @@ def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least:
 
 
 def by_epochs(court: str) -> str:
-    """Scores of a court's sets by networks that are trained for different numbers of epochs."""
+    """Scores by networks trained for different numbers of epochs, over the sets of a row that all of them have."""
     every = {}
     for folder in schedules(court):
         rows = {row: found for row in ROWS if (found := results_of(folder, row))}
         first = next(iter(rows.values()))[0]
         every[f"{first.config['epochs']} epochs"] = rows
+    num = {row: min(len(some[row]) for some in every.values() if row in some) for row in chain(*every.values())}
+    every = {name: {row: found[: num[row]] for row, found in rows.items()} for name, rows in every.items()}
     vpc = first.subject.num_videos // first.data.num_classes
     heading = "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
     return "\n".join([*side_by_side(every, heading, 1 if vpc > 1 else 2), ""])
+
+
+def validation(_: str) -> str:
+    """Mean scores of rows on validation clips, after each number of epochs."""
+    lines = [f"| one video of each class | {' | '.join(RATES.values())} |", f"|---{'|---:' * len(RATES)}|"]
+    for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy"):
+        cells = [ROWS[row][0]]
+        for court in RATES:
+            tried = [found for folder in schedules(court) if (found := results_of(folder, row))]
+            num = min(map(len, tried), default=0)
+            cells.append(", ".join(f"{100 * sample_of(found[:num]).mean:.1f}" for found in tried) or "–")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
+
+
+def headline(_: str) -> str:
+    """Main rows of the signs and of ucf101-21, for a first page; after more epochs what had not been learned."""
+    heads = ["one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101"]
+    lines = [f"| {' | '.join(heads)} |", "|---|---:|---:|---:|---:|"]
+    for row in ("random", "herding", "static-dynamic", "published", "two-quarter"):
+        cells = [ROWS[row][0]]
+        for court in ("glyphs-375-epochs", "ucf101-21"):
+            found = results_of(court, row)
+            if is_unlearned(found):
+                found = results_of(schedules(court)[-1], row) or found
+            score = sample_of(found).in_percent.partition(" (")[0]
+            cells += [f"{found[0].subject.float32_bytes / 1000:,.0f}", score]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, ""])
 
 
 def schedules(court: str) -> list[str]:
@@ -302,6 +362,8 @@ TABLES = {
     " measures": as_others_count,
     " networks": by_network,
     " epochs": by_epochs,
+    " validation": validation,
+    " headline": headline,
 }
 """Tables by what their comments add to the court."""
 
