@@ -365,7 +365,7 @@ TABLES = {
     " validation": validation,
     " headline": headline,
 }
-"""Tables by what their comments add to the court."""
+"""Tables by what their comments add to the court; the last two have courts of their own."""
 
 
 def page(text: str) -> str:
