@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
-from itertools import chain, count, takewhile
+from itertools import count, takewhile
 from pathlib import Path
 from statistics import fmean
 
@@ -164,6 +164,13 @@ def results_of(court: str, row: str) -> list[Result]:
     return [Result.load(file) for file in takewhile(Path.exists, files)]
 
 
+def tried(court: str, row: str) -> dict[str, list[Result]]:
+    """The results of a row by the folders of its epochs, over the sets that all of these have."""
+    every = {folder: found for folder in schedules(court) if (found := results_of(folder, row))}
+    num = min(map(len, every.values()), default=0)
+    return {folder: found[:num] for folder, found in every.items()}
+
+
 def lead(ours: list[Result], theirs: list[Result]) -> Estimate | None:
     """The lead over the same seeds, as many as both have."""
     num = min(len(ours), len(theirs))
@@ -286,13 +293,13 @@ def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least:
 
 def by_epochs(court: str) -> str:
     """Scores by networks trained for different numbers of epochs, over the sets of a row that all of them have."""
-    every = {}
-    for folder in schedules(court):
-        rows = {row: found for row in ROWS if (found := results_of(folder, row))}
-        first = next(iter(rows.values()))[0]
-        every[f"{first.config['epochs']} epochs"] = rows
-    num = {row: min(len(some[row]) for some in every.values() if row in some) for row in chain(*every.values())}
-    every = {name: {row: found[: num[row]] for row, found in rows.items()} for name, rows in every.items()}
+    rows: dict[str, dict[str, list[Result]]] = {folder: {} for folder in schedules(court)}
+    for row in ROWS:
+        for folder, found in tried(court, row).items():
+            rows[folder][row] = found
+    firsts = [next(iter(found.values()))[0] for found in rows.values()]
+    every = {f"{one.config['epochs']} epochs": found for one, found in zip(firsts, rows.values(), strict=True)}
+    first = firsts[0]
     vpc = first.subject.num_videos // first.data.num_classes
     heading = "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
     return "\n".join([*side_by_side(every, heading, 1 if vpc > 1 else 2), ""])
@@ -304,9 +311,8 @@ def validation(_: str) -> str:
     for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy"):
         cells = [ROWS[row][0]]
         for court in RATES:
-            tried = [found for folder in schedules(court) if (found := results_of(folder, row))]
-            num = min(map(len, tried), default=0)
-            cells.append(", ".join(f"{100 * sample_of(found[:num]).mean:.1f}" for found in tried) or "–")
+            means = (f"{100 * sample_of(found).mean:.1f}" for found in tried(court, row).values())
+            cells.append(", ".join(means) or "–")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
