@@ -15,7 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import count, takewhile
 from pathlib import Path
 from statistics import fmean
@@ -206,33 +206,39 @@ def results_by_row(court: str, rows: Iterable[str]) -> dict[str, list[Result]]:
     return every
 
 
-def table(every: dict[str, list[Result]], beside: dict[str, str]) -> str:
+def head(*cells: str) -> list[str]:
+    """The first two lines of a table, whose first column stands to the left."""
+    return [f"| {' | '.join(cells)} |", f"|---{'|---:' * (len(cells) - 1)}|"]
+
+
+def videos(result: Result) -> str:
+    vpc = result.subject.num_videos // result.data.num_classes
+    return "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
+
+
+def table(
+    every: dict[str, list[Result]],
+    beside: dict[str, str],
+    epochs: Callable[[str], dict[str, list[Result]]] = lambda row: {},
+) -> str:
     """Scores and sizes of rows, and their leads over those of `beside`, which names their columns.
 
-    A row of other epochs is named like `published@375`, and has no lead: its own row has.
+    `epochs` gives the results of a row after other numbers of epochs, which have no lead: the row has.
     """
     leads = {
         (row, other): found
         for row in every
         for other in beside
-        if row not in (*CORESETS, other) and "@" not in row and (found := lead(every[row], every[other]))
+        if row not in (*CORESETS, other) and (found := lead(every[row], every[other]))
     }
     marks = dict(zip(leads, certain([*leads.values()]), strict=True))
     some = next(iter(every.values()))[0]
-    vpc = some.subject.num_videos // some.data.num_classes
-    videos = "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
-    heads = [videos, "key-frames", "kB", "top-1", *beside.values()]
-    lines = [f"| {' | '.join(heads)} |", f"|---{'|---:' * (len(heads) - 1)}|"]
+    lines = head(videos(some), "key-frames", "kB", "top-1", *beside.values())
     for row, found in every.items():
-        subject = found[0].subject
-        num_keyframes = subject.num_keyframes / subject.num_videos
-        cells = [f"{num_keyframes:.1f}", f"{subject.float32_bytes / 1000:,.0f}", top1(found)]
-        for other in beside:
-            said = leads.get((row, other))
-            cells.append(f"{said}{' *' * marks[row, other]}" if said else "–")
-        name, _, epochs = row.partition("@")
-        label = f"the same, {epochs} epochs" if epochs else ROWS[name][0]
-        lines.append(f"| {label} | {' | '.join(cells)} |")
+        own = ((leads.get((row, other)), (row, other)) for other in beside)
+        said = [f"{ahead}{' *' * marks[pair]}" if ahead else "–" for ahead, pair in own]
+        lines.append(scored(ROWS[row][0], found, said))
+        lines += [scored(f"the same, {n} epochs", more, ["–"] * len(beside)) for n, more in epochs(row).items()]
     over_default = [
         f"{said} {found}"
         for row, said in BESIDE_DEFAULT.items()
@@ -242,6 +248,12 @@ def table(every: dict[str, list[Result]], beside: dict[str, str]) -> str:
     if leads:
         lines += ["", f"\\* of {len(leads)}."]
     return "\n".join(lines) + "\n"
+
+
+def scored(label: str, found: list[Result], leads: list[str]) -> str:
+    subject = found[0].subject
+    sizes = f"{subject.num_keyframes / subject.num_videos:.1f} | {subject.float32_bytes / 1000:,.0f}"
+    return f"| {' | '.join([label, sizes, top1(found), *leads])} |"
 
 
 def main_table(court: str) -> str:
@@ -254,13 +266,14 @@ def main_table(court: str) -> str:
     best = max(coresets, key=coresets.__getitem__, default="")
     if not best or len(found[best]) == 1:
         return table({row: found[row] for row in found if court not in RATES or row not in CORESETS}, {})
-    every = {}
-    for row in [row for row in MAIN if row in found]:
-        every[row] = found[row]
+
+    def epochs(row: str) -> dict[str, list[Result]]:
         others = schedules(court)[1:] if is_unlearned(found[row]) else []
-        for more in filter(None, (results_of(other, row) for other in others)):
-            every[f"{row}@{more[0].config['epochs']}"] = more
-    return table(every, {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found})
+        every = filter(None, (results_of(other, row) for other in others))
+        return {str(more[0].config["epochs"]): more for more in every}
+
+    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
+    return table({row: found[row] for row in MAIN if row in found}, beside, epochs)
 
 
 def ablations(court: str) -> str:
@@ -272,7 +285,7 @@ def ablations(court: str) -> str:
 def as_others_count(court: str) -> str:
     """The main rows in the measures of other benchmarks."""
     means = {row: 100 * sample_of(found).mean for row in ROWS if (found := results_of(court, row))}
-    lines = ["| | HLR | IOR | bits a class | clips a class |", "|---|---:|---:|---:|---:|"]
+    lines = head("one video", "HLR", "IOR", "bits a class", "clips a class")
     for row in ("random", "published", "two-quarter"):
         if row in means:
             subject, classes = results_of(court, row)[0].subject, results_of(court, row)[0].data.num_classes
@@ -284,7 +297,7 @@ def as_others_count(court: str) -> str:
 
 def side_by_side(every: dict[str, dict[str, list[Result]]], heading: str, least: int) -> list[str]:
     """A table of the rows that stand in some columns, in as many of them at least."""
-    lines = [f"| {heading} | {' | '.join(every)} |", f"|---{'|---:' * len(every)}|"]
+    lines = head(heading, *every)
     for row in [row for row in MAIN if sum(row in found for found in every.values()) >= least]:
         cells = [top1(found[row]) if row in found else "–" for found in every.values()]
         lines.append(f"| {ROWS[row][0]} | {' | '.join(cells)} |")
@@ -299,15 +312,13 @@ def by_epochs(court: str) -> str:
             rows[folder][row] = found
     firsts = [next(iter(found.values()))[0] for found in rows.values()]
     every = {f"{one.config['epochs']} epochs": found for one, found in zip(firsts, rows.values(), strict=True)}
-    first = firsts[0]
-    vpc = first.subject.num_videos // first.data.num_classes
-    heading = "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
-    return "\n".join([*side_by_side(every, heading, 1 if vpc > 1 else 2), ""])
+    heading = videos(firsts[0])
+    return "\n".join([*side_by_side(every, heading, 2 if heading.startswith("one") else 1), ""])
 
 
 def validation(_: str) -> str:
     """Mean scores of rows on validation clips, after each number of epochs."""
-    lines = [f"| one video of each class | {' | '.join(RATES.values())} |", f"|---{'|---:' * len(RATES)}|"]
+    lines = head("one video of each class", *RATES.values())
     for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy"):
         cells = [ROWS[row][0]]
         for court in RATES:
@@ -319,8 +330,7 @@ def validation(_: str) -> str:
 
 def headline(_: str) -> str:
     """Main rows of the signs and of ucf101-21, for a first page; after more epochs what had not been learned."""
-    heads = ["one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101"]
-    lines = [f"| {' | '.join(heads)} |", "|---|---:|---:|---:|---:|"]
+    lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
     for row in ("random", "herding", "static-dynamic", "published", "two-quarter"):
         cells = [ROWS[row][0].replace("two small", "PRISM's default: two small")]
         for court in ("glyphs-375-epochs", "ucf101-21"):
