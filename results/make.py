@@ -100,6 +100,7 @@ CORESETS = ("random", "herding", "k-center")
 MAIN = (
     *CORESETS,
     "dm",
+    "dm-0.05",
     "static-dynamic",
     "published",
     "two-quarter",
