@@ -313,8 +313,8 @@ def by_epochs(court: str) -> str:
             rows[folder][row] = found
     firsts = [next(iter(found.values()))[0] for found in rows.values()]
     every = {f"{one.config['epochs']} epochs": found for one, found in zip(firsts, rows.values(), strict=True)}
-    heading = videos(firsts[0])
-    return "\n".join([*side_by_side(every, heading, 2 if heading.startswith("one") else 1), ""])
+    least = 2 if firsts[0].subject.num_videos == firsts[0].data.num_classes else 1
+    return "\n".join([*side_by_side(every, videos(firsts[0]), least), ""])
 
 
 def validation(_: str) -> str:
