@@ -236,8 +236,8 @@ def table(
     some = next(iter(every.values()))[0]
     lines = head(videos(some), "key-frames", "kB", "top-1", *beside.values())
     for row, found in every.items():
-        own = ((leads.get((row, other)), (row, other)) for other in beside)
-        said = [f"{ahead}{' *' * marks[pair]}" if ahead else "–" for ahead, pair in own]
+        pairs = [(row, other) for other in beside]
+        said = [f"{leads[pair]}{' *' * marks[pair]}" if pair in leads else "–" for pair in pairs]
         lines.append(scored(ROWS[row][0], found, said))
         lines += [scored(f"the same, {n} epochs", more, ["–"] * len(beside)) for n, more in epochs(row).items()]
     over_default = [
