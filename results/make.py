@@ -15,8 +15,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from itertools import count, takewhile
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, product, takewhile
 from pathlib import Path
 from statistics import fmean
 
@@ -28,7 +28,7 @@ DOCS = ("index", "results", "ablations", "transfer")
 PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
-EPOCHS = {1: 125, 5: 90, 10: 60, 16: 30}
+EPOCHS = {1: 125, 4: 90, 5: 90, 10: 60, 16: 30, 40: 60}
 """Epochs by videos of each class; results of others, by --epochs, have folders of their own."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
@@ -57,6 +57,10 @@ ROWS = {
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
     "two-quarter": ("**two small key-frames**", DEFAULT),
     "cross-entropy": ("**with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
+    "cross-entropy-half": (
+        "**recipe `cross-entropy`: of half the size**",
+        "condense --recipe small --recipe cross-entropy",
+    ),
     "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
     "yuv420": ("**with coarse colour**", f"{DEFAULT} --storage yuv420"),
@@ -80,7 +84,8 @@ ROWS = {
         f"{HERDING_START} --objective distribution",
     ),
     "herding-start": ("**herding, moved with cross-entropy**", HERDING_START),
-    "packed-start": ("small real clips, as `packed` starts", f"{PACKED} --iterations 0"),
+    "packed-start": ("random clips, as small", f"{PACKED} --iterations 0"),
+    "herding-small": ("herding, as small", f"{PACKED} --iterations 0 --init HERDING"),
     "packed": ("`packed`", PACKED),
     "packed-cross-entropy": ("**`packed` with cross-entropy**", f"{PACKED} --objective cross-entropy"),
     "all": ("all clips, 20 epochs", "20"),
@@ -96,7 +101,8 @@ RATES = {
     "rates-ucf101-21": "ucf101-21, 125 and 375",
 }
 """Courts of validation clips, and what a table says of them."""
-CORESETS = ("random", "herding", "k-center")
+SMALL_CLIPS = ("packed-start", "herding-small")
+CORESETS = ("random", "herding", "k-center", *SMALL_CLIPS)
 MAIN = (
     *CORESETS,
     "dm",
@@ -105,19 +111,30 @@ MAIN = (
     "published",
     "two-quarter",
     "cross-entropy",
+    "cross-entropy-half",
     "yuv420",
     "small",
     "real-start",
     "herding-start-plain",
     "herding-start",
-    "packed-start",
     "packed",
     "packed-cross-entropy",
     "all",
     "all-60",
 )
-BESIDE_DEFAULT = {"small": "every frame", "cross-entropy": "with cross-entropy", "yuv420": "with coarse colour"}
+SMALL = (*SMALL_CLIPS, "two-quarter", "cross-entropy-half", "packed-cross-entropy")
+"""Rows of which several videos take at most the bytes of one real clip."""
+BESIDE_DEFAULT = {
+    "small": "every frame",
+    "cross-entropy": "with cross-entropy",
+    "cross-entropy-half": "recipe `cross-entropy`",
+    "yuv420": "with coarse colour",
+}
 """Rows of a main table whose leads over the default stand below it."""
+
+
+Row = tuple[str, list[Result], Sequence[Estimate | None]]
+"""A name, results, and leads over other rows, None where there is none."""
 
 
 def run(command: str, *arguments: object) -> None:
@@ -212,8 +229,12 @@ def head(*cells: str) -> list[str]:
     return [f"| {' | '.join(cells)} |", f"|---{'|---:' * (len(cells) - 1)}|"]
 
 
+def vpc_of(result: Result) -> int:
+    return result.subject.num_videos // result.data.num_classes
+
+
 def videos(result: Result) -> str:
-    vpc = result.subject.num_videos // result.data.num_classes
+    vpc = vpc_of(result)
     return "one video of each class" if vpc == 1 else f"{vpc} videos of each class"
 
 
@@ -226,35 +247,37 @@ def table(
 
     `epochs` gives the results of a row after other numbers of epochs, which have no lead: the row has.
     """
-    leads = {
-        (row, other): found
-        for row in every
-        for other in beside
-        if row not in (*CORESETS, other) and (found := lead(every[row], every[other]))
-    }
-    marks = dict(zip(leads, certain([*leads.values()]), strict=True))
-    some = next(iter(every.values()))[0]
-    lines = head(videos(some), "key-frames", "kB", "top-1", *beside.values())
+    rows: list[Row] = []
     for row, found in every.items():
-        pairs = [(row, other) for other in beside]
-        said = [f"{leads[pair]}{' *' * marks[pair]}" if pair in leads else "–" for pair in pairs]
-        lines.append(scored(ROWS[row][0], found, said))
-        lines += [scored(f"the same, {n} epochs", more, ["–"] * len(beside)) for n, more in epochs(row).items()]
+        leads = [None if row in CORESETS or row == other else lead(found, every[other]) for other in beside]
+        rows.append((ROWS[row][0], found, leads))
+        rows += [(f"the same, {n} epochs", more, [None] * len(beside)) for n, more in epochs(row).items()]
+    some = next(iter(every.values()))[0]
     over_default = [
         f"{said} {found}"
         for row, said in BESIDE_DEFAULT.items()
         if "random" in beside and (found := lead(every.get(row, []), every.get("two-quarter", [])))
     ]
-    lines += ["", f"Over the default: {', '.join(over_default)}."] if over_default else []
-    if leads:
-        lines += ["", f"\\* of {len(leads)}."]
-    return "\n".join(lines) + "\n"
+    below = [f"Over the default: {', '.join(over_default)}."] if over_default else []
+    return with_leads([videos(some), "key-frames", "kB", "top-1", *beside.values()], rows, keyframes, below)
 
 
-def scored(label: str, found: list[Result], leads: list[str]) -> str:
-    subject = found[0].subject
-    sizes = f"{subject.num_keyframes / subject.num_videos:.1f} | {subject.float32_bytes / 1000:,.0f}"
-    return f"| {' | '.join([label, sizes, top1(found), *leads])} |"
+def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str], below: Iterable[str] = ()) -> str:
+    """A table of rows: name, a size, kilobytes, score, and leads, with stars on those that hold."""
+    every = [one for _, _, leads in rows for one in leads if one]
+    marks = iter(certain(every))
+    lines = head(*heads)
+    for label, found, leads in rows:
+        said = [f"{one}{' *' * next(marks)}" if one else "–" for one in leads]
+        kilobytes = f"{found[0].subject.float32_bytes / 1000:,.0f}"
+        lines.append(f"| {' | '.join([label, size(found[0]), kilobytes, top1(found), *said])} |")
+    for line in [*below, *[f"\\* of {len(every)}."] * bool(every)]:
+        lines += ["", line]
+    return "\n".join([*lines, ""])
+
+
+def keyframes(result: Result) -> str:
+    return f"{result.subject.num_keyframes / result.subject.num_videos:.1f}"
 
 
 def main_table(court: str) -> str:
@@ -274,13 +297,37 @@ def main_table(court: str) -> str:
         return {str(more[0].config["epochs"]): more for more in every}
 
     beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
-    return table({row: found[row] for row in MAIN if row in found}, beside, epochs)
+    # Of small real clips those that herding has chosen, if there are any.
+    rows = [row for row in MAIN if row in found and (row != "packed-start" or "herding-small" not in found)]
+    return table({row: found[row] for row in rows}, beside, epochs)
 
 
 def ablations(court: str) -> str:
     """The default, and what differs from it, with the lead of each over the default."""
     rows = [row for row in ROWS if row == "two-quarter" or row not in MAIN]
     return table(results_by_row(court, rows), {"two-quarter": "over the default"})
+
+
+def in_one_clip(court: str) -> str:
+    """Rows of several small videos of each class in at most the bytes of one real clip, which they are led over.
+
+    They are scored after the fewest epochs in which networks had learned them, else the most.
+    """
+    base, one = re.sub(r"-\d+-epochs$", "", court), results_of(court, "random")
+    rows: list[Row] = []
+    for vpc in [vpc for vpc in EPOCHS if vpc > 1]:
+        every: dict[str, list[Result]] = {}
+        for folder, row in product(schedules(f"{base}-vpc{vpc}"), SMALL):
+            found = results_of(folder, row)
+            fits = found and found[0].subject.float32_bytes <= one[0].subject.float32_bytes
+            if fits and (row not in every or is_unlearned(every[row])):
+                every[row] = found
+        beside = one, every.get("herding-small", [])
+        for row, found in every.items():
+            leads = [None if row in SMALL_CLIPS else lead(found, other) for other in beside]
+            rows.append((ROWS[row][0], found, leads))
+    heads = ["several of each class", "videos", "kB", "top-1", "over one random clip", "over herding, as small"]
+    return with_leads(heads, rows, lambda result: str(vpc_of(result)))
 
 
 def as_others_count(court: str) -> str:
@@ -331,17 +378,23 @@ def validation(_: str) -> str:
 
 def headline(_: str) -> str:
     """Main rows of the signs and of ucf101-21, for a first page; after more epochs what had not been learned."""
-    lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
-    for row in ("random", "herding", "static-dynamic", "published", "two-quarter"):
-        cells = [ROWS[row][0].replace("two small", "PRISM's default: two small")]
-        for court in ("glyphs-375-epochs", "ucf101-21"):
+
+    def line(label: str, row: str, *courts: str) -> str:
+        cells = [label]
+        for court in courts:
             found = results_of(court, row)
             if is_unlearned(found):
                 found = results_of(schedules(court)[-1], row) or found
             score = sample_of(found).in_percent.partition(" (")[0]
             cells += [f"{found[0].subject.float32_bytes / 1000:,.0f}", score]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+        return f"| {' | '.join(cells)} |"
+
+    lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
+    for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy-half"):
+        label = ROWS[row][0].replace("two small", "PRISM's default: two small")
+        lines.append(line(label, row, "glyphs-375-epochs", "ucf101-21"))
+    five = line("**five of these videos**", "two-quarter", "glyphs-vpc5", "ucf101-21-vpc5")
+    return "\n".join([*lines, five, ""])
 
 
 def schedules(court: str) -> list[str]:
@@ -376,6 +429,7 @@ def by_network(court: str) -> str:
 TABLES = {
     "": main_table,
     " ablations": ablations,
+    " bytes": in_one_clip,
     " measures": as_others_count,
     " networks": by_network,
     " epochs": by_epochs,

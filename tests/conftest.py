@@ -29,10 +29,7 @@ settings.load_profile("prism")
 
 MakeStore = Callable[..., ClipStore]
 
-UNDIVIDED = {
-    "tests/reports/test_browser.py",
-    "tests/test_extending.py",
-}
+UNDIVIDED = {"tests/reports/test_browser.py", "tests/test_extending.py"}
 """What the tests of each of these files share takes long to make: one process makes it."""
 
 

@@ -32,6 +32,12 @@ def test_every_folder_of_results_is_shown_on_a_page(monkeypatch):
     assert shown >= {*COURTS}
 
 
+def test_several_videos_are_scored_after_the_fewest_epochs_in_which_they_were_learned():
+    shown = make.in_one_clip("grid-words-375-epochs")
+    for row, folder in (("packed-start", "vpc16-90-epochs"), ("packed-cross-entropy", "vpc16")):
+        assert f" {make.top1(make.results_of(f'grid-words-{folder}', row))} " in shown
+
+
 @pytest.mark.parametrize("court", COURTS)
 def test_every_result_is_read_and_the_rows_of_a_table_share_their_networks(court):
     seeds: dict[str, list[int]] = {}

@@ -233,10 +233,7 @@ def test_a_tensor_without_a_gradient_rests_whatever_its_momentum():
     ("call", "absent"),
     [
         ("condense({store!r}, width=4, iterations=1, batch_real=2, progress=False)", {"torch._dynamo"}),
-        (
-            "evaluate(None, {store!r}, train={store!r}, width=4, epochs=1, seeds=1)",
-            {"torch._dynamo", "sympy"},
-        ),
+        ("evaluate(None, {store!r}, train={store!r}, width=4, epochs=1, seeds=1)", {"torch._dynamo", "sympy"}),
     ],
 )
 def test_neither_condensing_nor_evaluating_imports_the_compiler_of_pytorch(make_store, call, absent):
