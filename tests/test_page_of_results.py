@@ -34,7 +34,7 @@ def test_every_folder_of_results_is_shown_on_a_page(monkeypatch):
 
 def test_several_videos_are_scored_after_the_fewest_epochs_in_which_they_were_learned():
     shown = make.in_one_clip("grid-words-375-epochs")
-    for row, folder in (("packed-start", "vpc16-90-epochs"), ("packed-cross-entropy", "vpc16")):
+    for row, folder in (("two-quarter", "vpc5"), ("packed-cross-entropy", "vpc16")):
         assert f" {make.top1(make.results_of(f'grid-words-{folder}', row))} " in shown
 
 
