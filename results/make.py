@@ -280,14 +280,18 @@ def keyframes(result: Result) -> str:
     return f"{result.subject.num_keyframes / result.subject.num_videos:.1f}"
 
 
+def best_of(every: dict[str, list[Result]], rows: Iterable[str]) -> str:
+    """The one of these rows that scores best; nothing where there is none."""
+    return max((row for row in rows if row in every), key=lambda row: sample_of(every[row]).mean, default="")
+
+
 def main_table(court: str) -> str:
     """The main rows, with their leads over random clips and the best coreset; or all rows of one set each.
 
     What had not been learned is shown after more epochs too.
     """
     found = results_by_row(court, ROWS)
-    coresets = {row: sample_of(found[row]).mean for row in CORESETS if row in found}
-    best = max(coresets, key=coresets.__getitem__, default="")
+    best = best_of(found, CORESETS)
     if not best or len(found[best]) == 1:
         return table({row: found[row] for row in found if court not in RATES or row not in CORESETS}, {})
 
@@ -297,8 +301,8 @@ def main_table(court: str) -> str:
         return {str(more[0].config["epochs"]): more for more in every}
 
     beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
-    # Of small real clips those that herding has chosen, if there are any.
-    rows = [row for row in MAIN if row in found and (row != "packed-start" or "herding-small" not in found)]
+    other = {*SMALL_CLIPS} - {best_of(found, SMALL_CLIPS)}
+    rows = [row for row in MAIN if row in found and row not in other]
     return table({row: found[row] for row in rows}, beside, epochs)
 
 
@@ -309,10 +313,10 @@ def ablations(court: str) -> str:
 
 
 def in_one_clip(court: str) -> str:
-    """Rows of several small videos of each class in at most the bytes of one real clip, which they are led over.
+    """Rows of several small videos of each class in at most the bytes of one real clip, and their leads over it.
 
-    They are scored after the fewest epochs in which networks had learned them, else the most. Of small real clips
-    those that score best are shown.
+    They are scored after the fewest epochs in which networks had learned them, else the most. Of the kinds
+    of small real clips the best is shown.
     """
     base, one = re.sub(r"-\d+-epochs$", "", court), results_of(court, "random")
     rows: list[Row] = []
@@ -323,9 +327,8 @@ def in_one_clip(court: str) -> str:
             fits = found and found[0].subject.float32_bytes <= one[0].subject.float32_bytes
             if fits and (row not in every or is_unlearned(every[row])):
                 every[row] = found
-        clips = [row for row in SMALL_CLIPS if row in every]
-        best = max(clips, key=lambda row: sample_of(every[row]).mean, default="")
-        for row in [row for row in SMALL if row in every and (row not in clips or row == best)]:
+        best = best_of(every, SMALL_CLIPS)
+        for row in [row for row in SMALL if row in every and (row not in SMALL_CLIPS or row == best)]:
             found, small = every[row], every.get(best, [])
             is_level = small and small[0].subject.float32_bytes == found[0].subject.float32_bytes
             beside = one, small if is_level else []
