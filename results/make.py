@@ -131,8 +131,6 @@ BESIDE_DEFAULT = {
     "yuv420": "with coarse colour",
 }
 """Rows of a main table whose leads over the default stand below it."""
-
-
 Row = tuple[str, list[Result], Sequence[Estimate | None]]
 """A name, results, and leads over other rows, None where there is none."""
 
@@ -258,22 +256,29 @@ def table(
         for row, said in BESIDE_DEFAULT.items()
         if "random" in beside and (found := lead(every.get(row, []), every.get("two-quarter", [])))
     ]
-    below = [f"Over the default: {', '.join(over_default)}."] if over_default else []
+    below = f"Over the default: {', '.join(over_default)}." if over_default else ""
     return with_leads([videos(some), "key-frames", "kB", "top-1", *beside.values()], rows, keyframes, below)
 
 
-def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str], below: Iterable[str] = ()) -> str:
+def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str], below: str = "") -> str:
     """A table of rows: name, a size, kilobytes, score, and leads, with stars on those that hold."""
     every = [one for _, _, leads in rows for one in leads if one]
     marks = iter(certain(every))
     lines = head(*heads)
     for label, found, leads in rows:
         said = [f"{one}{' *' * next(marks)}" if one else "–" for one in leads]
-        kilobytes = f"{found[0].subject.float32_bytes / 1000:,.0f}"
-        lines.append(f"| {' | '.join([label, size(found[0]), kilobytes, top1(found), *said])} |")
-    for line in [*below, *[f"\\* of {len(every)}."] * bool(every)]:
-        lines += ["", line]
+        lines.append(f"| {' | '.join([label, size(found[0]), kilobytes(found), top1(found), *said])} |")
+    lines += ["", below] if below else []
+    lines += ["", f"\\* of {len(every)}."] if every else []
     return "\n".join([*lines, ""])
+
+
+def bytes_of(found: list[Result]) -> int:
+    return found[0].subject.float32_bytes
+
+
+def kilobytes(found: list[Result]) -> str:
+    return f"{bytes_of(found) / 1000:,.0f}"
 
 
 def keyframes(result: Result) -> str:
@@ -285,12 +290,18 @@ def best_of(every: dict[str, list[Result]], rows: Iterable[str]) -> str:
     return max((row for row in rows if row in every), key=lambda row: sample_of(every[row]).mean, default="")
 
 
+def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, list[Result]]:
+    """All rows but the lesser kind of real clips that are stored as small."""
+    best = best_of(every, SMALL_CLIPS)
+    return {row: found for row, found in every.items() if row == best or row not in SMALL_CLIPS}
+
+
 def main_table(court: str) -> str:
     """The main rows, with their leads over random clips and the best coreset; or all rows of one set each.
 
     What had not been learned is shown after more epochs too.
     """
-    found = results_by_row(court, ROWS)
+    found = with_one_kind_of_small_clips(results_by_row(court, ROWS))
     best = best_of(found, CORESETS)
     if not best or len(found[best]) == 1:
         return table({row: found[row] for row in found if court not in RATES or row not in CORESETS}, {})
@@ -301,9 +312,7 @@ def main_table(court: str) -> str:
         return {str(more[0].config["epochs"]): more for more in every}
 
     beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
-    other = {*SMALL_CLIPS} - {best_of(found, SMALL_CLIPS)}
-    rows = [row for row in MAIN if row in found and row not in other]
-    return table({row: found[row] for row in rows}, beside, epochs)
+    return table({row: found[row] for row in MAIN if row in found}, beside, epochs)
 
 
 def ablations(court: str) -> str:
@@ -315,8 +324,8 @@ def ablations(court: str) -> str:
 def in_one_clip(court: str) -> str:
     """Rows of several small videos of each class in at most the bytes of one real clip, and their leads over it.
 
-    They are scored after the fewest epochs in which networks had learned them, else the most. Of the kinds
-    of small real clips the best is shown.
+    They are scored after the fewest epochs in which networks had learned them, else the most. Small real clips
+    are compared in equal bytes alone.
     """
     base, one = re.sub(r"-\d+-epochs$", "", court), results_of(court, "random")
     rows: list[Row] = []
@@ -324,15 +333,14 @@ def in_one_clip(court: str) -> str:
         every: dict[str, list[Result]] = {}
         for folder, row in product(schedules(f"{base}-vpc{vpc}"), SMALL):
             found = results_of(folder, row)
-            fits = found and found[0].subject.float32_bytes <= one[0].subject.float32_bytes
-            if fits and (row not in every or is_unlearned(every[row])):
+            if found and bytes_of(found) <= bytes_of(one) and (row not in every or is_unlearned(every[row])):
                 every[row] = found
-        best = best_of(every, SMALL_CLIPS)
-        for row in [row for row in SMALL if row in every and (row not in SMALL_CLIPS or row == best)]:
-            found, small = every[row], every.get(best, [])
-            is_level = small and small[0].subject.float32_bytes == found[0].subject.float32_bytes
-            beside = one, small if is_level else []
-            rows.append((ROWS[row][0], found, [None if row == best else lead(found, other) for other in beside]))
+        every = with_one_kind_of_small_clips(every)
+        small = every.get(best_of(every, SMALL_CLIPS), [])
+        for row, found in sorted(every.items(), key=lambda item: SMALL.index(item[0])):
+            beside = [one, small if small and bytes_of(small) == bytes_of(found) else []]
+            leads = [None if row in SMALL_CLIPS else lead(found, other) for other in beside]
+            rows.append((ROWS[row][0], found, leads))
     heads = ["several of each class", "videos", "kB", "top-1", "over one random clip", "over small real ones"]
     return with_leads(heads, rows, lambda result: str(vpc_of(result)))
 
@@ -385,22 +393,22 @@ def validation(_: str) -> str:
 
 def headline(_: str) -> str:
     """Main rows of the signs and of ucf101-21, for a first page; after more epochs what had not been learned."""
-
-    def line(label: str, row: str, *courts: str) -> str:
+    one, five = ("glyphs-375-epochs", "ucf101-21"), ("glyphs-vpc5", "ucf101-21-vpc5")
+    rows = [(ROWS[row][0], row, one) for row in ("random", "herding", "static-dynamic", "published")]
+    rows += [
+        ("**PRISM's default: two small key-frames**", "two-quarter", one),
+        ("**five of these videos**", "two-quarter", five),
+        (ROWS["cross-entropy-half"][0], "cross-entropy-half", one),
+    ]
+    lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
+    for label, row, courts in rows:
         cells = [label]
         for court in courts:
             found = results_of(court, row)
             if is_unlearned(found):
                 found = results_of(schedules(court)[-1], row) or found
-            score = sample_of(found).in_percent.partition(" (")[0]
-            cells += [f"{found[0].subject.float32_bytes / 1000:,.0f}", score]
-        return f"| {' | '.join(cells)} |"
-
-    lines = head("one video of each class", "kB", "ten moving signs", "kB", "21 classes of UCF101")
-    one, five = ("glyphs-375-epochs", "ucf101-21"), ("glyphs-vpc5", "ucf101-21-vpc5")
-    for row in ("random", "herding", "static-dynamic", "published", "two-quarter", "cross-entropy-half"):
-        lines.append(line(ROWS[row][0].replace("two small", "PRISM's default: two small"), row, *one))
-    lines.insert(-1, line("**five of these videos**", "two-quarter", *five))
+            cells += [kilobytes(found), sample_of(found).in_percent.partition(" (")[0]]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
 
