@@ -56,7 +56,7 @@ from prism.machine.text_io import canonical_json, count, csv_text, parse_json, r
 
 Done = list[tuple[VideoSource, Outcome]]
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 SYNC_SECONDS = 3.0
 
 

@@ -7,7 +7,7 @@ a network that remembers places look as if it knew actions.
 import os
 import re
 import stat
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -145,16 +145,22 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
 
 
 def _cut(videos: list[VideoSource], split: str, share: float, config: IngestConfig) -> list[VideoSource]:
-    """Move a share of the training recordings of each class to a split, at least one where two exist."""
-    of_class = defaultdict[str, dict[str, list[int]]](lambda: defaultdict(list))
+    """Move a share of the training recordings of each class to a split, at least one where two exist.
+
+    A recording of several classes, as of one person, moves whole, and none takes a class its last one.
+    """
+    recordings = defaultdict[str, list[int]](list)
     for number, video in enumerate(videos):
         if video.split == "train":
-            of_class[video.label][recording(video, config.group_pattern)].append(number)
-    for label, recordings in of_class.items():
-        wanted = min(max(1, round(share * len(recordings))), len(recordings) - 1)
-        order = sorted(recordings, key=lambda name: derive_seed(config.seed, split, label, name))
-        for number in (number for name in order[:wanted] for number in recordings[name]):
-            videos[number] = replace(videos[number], split=split)
+            recordings[recording(video, config.group_pattern)].append(number)
+    labels = {name: sorted({videos[n].label for n in numbers}) for name, numbers in recordings.items()}
+    left = Counter(label for of_recording in labels.values() for label in of_recording)
+    kept = {label: max(1, num - max(1, round(share * num))) for label, num in left.items()}
+    for name in sorted(labels, key=lambda name: derive_seed(config.seed, split, *labels[name], name)):
+        if any(left[of] > kept[of] for of in labels[name]) and all(left[of] > 1 for of in labels[name]):
+            left.subtract(labels[name])
+            for number in recordings[name]:
+                videos[number] = replace(videos[number], split=split)
     return videos
 
 

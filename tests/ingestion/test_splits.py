@@ -35,11 +35,11 @@ def cautions(listed: list[VideoSource], config: IngestConfig | None = None) -> l
     return [note for note in listing.notes if note.startswith("Caution")]
 
 
-def homes(assigned: list[VideoSource], pattern: str = "") -> dict[tuple[str, str], set[str]]:
-    """The splits of each recording."""
-    found: dict[tuple[str, str], set[str]] = {}
+def homes(assigned: list[VideoSource], pattern: str = "") -> dict[str, set[str]]:
+    """The splits of each recording, of whatever classes."""
+    found: dict[str, set[str]] = {}
     for video in assigned:
-        found.setdefault((video.label, recording(video, pattern)), set()).add(video.split)
+        found.setdefault(recording(video, pattern), set()).add(video.split)
     return found
 
 
@@ -88,7 +88,7 @@ def test_videos_that_a_group_pattern_does_not_fit_are_named_and_stand_alone():
     (said,) = cautions(listed, config)
     assert "finds no recording in 5 ('walk/000.mp4', 'walk/001.mp4', " in said
     assert "of 10 paths: each is taken for one of its own. A .csv list may name recordings" in said
-    assert set(homes(assign_splits(listed, config), GROUPS)) >= {("jump", "g01"), ("walk", "walk/000.mp4")}
+    assert set(homes(assign_splits(listed, config), GROUPS)) >= {"g01", "walk/000.mp4"}
     with pytest.raises(SourceError, match=r"finds no recording in 5 \('run/000\.mp4', .* of 5 paths\. A \.csv"):
         cautions(videos("walk", 4) + videos("run", 1), config)
 
@@ -120,8 +120,8 @@ def test_a_list_may_name_recordings_and_they_are_set_apart_whole(tmp_path):
         path.touch()
     (tmp_path / "list.csv").write_text("\n".join(["path,label,split,group", *rows]))
     found = homes(assign_splits(list_videos(tmp_path / "list.csv").videos, IngestConfig(val_fraction=0.4)))
-    assert Counter(map(tuple, found.values())) == {("train",): 6, ("val",): 4, ("test",): 1}
-    assert found["jump", "jump/alone.mp4"] == {"test"}
+    assert Counter(map(tuple, found.values())) == {("train",): 3, ("val",): 2, ("test",): 1}
+    assert found["jump/alone.mp4"] == {"test"}
 
 
 @pytest.mark.parametrize("pattern", ["", GROUPS])
