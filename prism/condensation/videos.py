@@ -133,6 +133,7 @@ class KeyFrameVideos(Videos):
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
         super().__init__({"frames": frames}, labels, frames.shape[1], config)
         self.frames, self.scale, self.metric = frames, config.keyframe_scale, config.metric
+        self.num_initial = config.initial_keyframes
         self._mark(mask)
 
     def render(self, iteration: int = 0) -> Tensor:
@@ -164,8 +165,10 @@ class KeyFrameVideos(Videos):
 
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
-        """The key-frames of these clips."""
-        self.frames.copy_(keyframes.reduce(clips, self.scale) * self.mask[:, :, None, None, None])
+        """The key-frames of these clips; of those that are all learnable, the clips that the first ones make."""
+        first = keyframes.evenly_spread(*self.mask.shape, self.num_initial or self.mask.shape[1]).to(clips.device)
+        self.frames.copy_(keyframes.reduce(clips, self.scale) * first[:, :, None, None, None])
+        keyframes.insert(self.frames, first, self.mask)
 
     def _mark(self, mask: Tensor) -> None:
         # Counted when it changes: a GPU would be waited for in every iteration.

@@ -158,11 +158,12 @@ def test_a_run_from_a_set_that_has_changed_is_another_one(store, tmp_path):
         run_tiny(store, output, init=str(path), resume=True)
 
 
-def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store):
-    sparse = first_videos(store)
-    learnable = first_videos(store, fully_learnable=True)
-    assert learnable.mask.all()
-    torch.testing.assert_close(learnable.render(), sparse.render())
+def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(store, tmp_path):
+    select(store, output=tmp_path / "set")
+    for init in ("mean", str(tmp_path / "set")):
+        sparse, learnable = (started(store, init=init, fully_learnable=f).videos for f in (False, True))
+        assert learnable.mask.all()
+        torch.testing.assert_close(learnable.render(), sparse.render())
 
 
 class Coarse(Yuv420):
