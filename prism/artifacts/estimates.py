@@ -217,7 +217,8 @@ def sample_of(results: Sequence[Result], metric: str = "") -> Sample:
         runs.setdefault(key, {}).update((run.seed, run) for run in result.runs)
     scores = {key: [run.scores[named] for run in of_set.values()] for key, of_set in runs.items()}
     every = [[numbers_of(run.hits) for run in of_set.values()] for of_set in runs.values()]
-    if named != results[0].metrics[0] or not all(hits for of_set in every for hits in of_set):
+    is_alike = len({result.data.recordings for result in results}) == 1
+    if named != results[0].metrics[0] or not (is_alike and all(hits for of_set in every for hits in of_set)):
         return Sample(scores)
     return Sample(scores, _mean([_mean(of_set) for of_set in every]), numbers_of(results[0].data.recordings))
 
@@ -247,7 +248,8 @@ def doubts_of(results: Sequence[Result]) -> list[str]:
     sets, label = dict(_by_set(results)), results[0].label
     networks = Counter(seed for _, seed in {(key, run.seed) for key, one in _by_set(results) for run in one.runs})
     num_shared = sum(count > 1 for count in networks.values())
-    made = _num_alike(one.subject.config.get("network_seed") for one in sets.values())
+    configs = [one.subject.config for one in sets.values()]
+    made = _num_alike(config.get("network_seed") for config in configs if config.get("iterations", 1))
     copied = _num_alike(one.subject.videos or None for one in sets.values())
     error = "no interval over sets can see the error that they have in common. Give each set"
     shared = {

@@ -84,7 +84,8 @@ class Subject:
     def making(self) -> dict[str, Any]:
         """Making of the set: equal for sets that differ in nothing but their seeds."""
         made = {"method": self.method, "videos": self.num_videos, "store": self.made_from}
-        made["options"] = {key: value for key, value in self.config.items() if key not in SEEDS}
+        unused = ("model", "width", "epochs") if self.method == "random" else ()
+        made["options"] = {key: value for key, value in self.config.items() if key not in (*SEEDS, *unused)}
         # A set without a seed, as of another tool, may be anything: it is a group of its own.
         has_seed = any(type(self.config.get(name)) is int for name in SEEDS)
         return made if has_seed else {**made, "set": self.fingerprint}
@@ -173,7 +174,7 @@ class Result:
         made_with = {name: self.provenance.get(name) for name in versions()}
         subject = {key: value for key, value in asdict(self.subject).items() if key not in ("path", "videos")}
         config = {key: value for key, value in self.config.items() if key != "seeds"}
-        data = {"fingerprint": self.data.fingerprint, "split": self.data.split}
+        data = {name: getattr(self.data, name) for name in ("fingerprint", "split", "recordings")}
         named = {"label": self.label, "task": self.task, "protocol": self.protocol}
         return {**named, "subject": subject, "data": data, "config": config, "versions": made_with}
 

@@ -52,7 +52,7 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
             if isinstance(old, dict) and isinstance(new, dict):
                 return first_difference(old, new, f"{prefix}{key}.")
             name = f"--{key.replace('_', '-')}" if prefix == "config." else f"{prefix}{key}"
-            return f"its {name} is {old!r}, not {new!r}"
+            return f"its {name} is {old!r:.200}, not {new!r:.200}"
     return "nothing differs"
 
 

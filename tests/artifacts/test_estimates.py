@@ -151,8 +151,12 @@ def test_results_that_know_their_hits_lead_with_an_error_over_recordings_too():
     plain, part = prism.lead(OURS, THEIRS), over_recordings([[1, 0, 2], [-2, 3]], [[3, 3, 4], [5, 5]])
     assert found.mean == plain.mean
     assert (found.error, found.recordings) == (pytest.approx(math.hypot(plain.error, part.error)), part.error)
-    # Results of before know no hits: one of them is enough for an interval over sets alone.
+    # One result without hits, or of other recordings, is enough for an interval over sets alone.
     assert prism.lead(known(OURS, ("3 1 2", "1 4")), THEIRS) == plain
+    other = [
+        replace(one, data=replace(one.data, recordings=("5 5", "10"))) for one in known(THEIRS[1:], ("2 1", "4"))
+    ]
+    assert prism.lead(OURS, [*known(THEIRS[:1], ("2 1 0", "3 1")), *other]) == plain
 
 
 def test_a_result_that_lacks_networks_is_warned_of():
@@ -186,6 +190,16 @@ def test_sets_of_a_group_that_share_videos_or_networks_are_warned_of(values, say
     with pytest.warns(UserWarning, match=says) as said:
         assert prism.lead(known, THEIRS) == prism.lead(OURS, THEIRS)
     assert len(said) == 1
+
+
+def test_sets_that_no_network_has_made_share_none(recwarn):
+    same = {"iterations": 0, "network_seed": 0}
+    real = [replace(one, subject=replace(one.subject, config=one.subject.config | same)) for one in OURS]
+    assert prism.lead(real, THEIRS) == prism.lead(OURS, THEIRS)
+    assert not recwarn
+    # Random clips are chosen by no network: its options tell no sets apart.
+    narrow, wide = (replace(OURS[0].subject, method="random", config={"seed": 0, "width": w}) for w in (16, 64))
+    assert narrow.making == wide.making
 
 
 def test_groups_may_have_schedules_of_their_own_but_not_networks():

@@ -294,9 +294,12 @@ def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(st
     with pytest.raises(ArtifactError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
         score(same, store, output=tmp_path / "other.json", resume=True)
     found = Result.load(tmp_path / "r.json")
-    replace(found, provenance=found.provenance | {"torch": "1.0"}).save(tmp_path / "r.json")
-    with pytest.raises(ArtifactError, match=r"its versions\.torch is '1\.0', not "):
-        score(select(store), store, **resumed)
+    older = replace(found, provenance=found.provenance | {"torch": "1.0"})
+    parted = replace(found, data=replace(found.data, recordings=()), runs=(replace(found.runs[0], hits=()),))
+    for other, says in ((older, r"versions\.torch is '1\.0'"), (parted, r"data\.recordings is \(\)")):
+        other.save(tmp_path / "r.json")
+        with pytest.raises(ArtifactError, match=f"its {says}, not "):
+            score(select(store), store, **resumed)
 
 
 @pytest.mark.parametrize("name", NETWORKS.registry)
