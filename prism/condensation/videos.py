@@ -166,7 +166,8 @@ class KeyFrameVideos(Videos):
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
         """The key-frames of these clips; of those that are all learnable, the clips that the first ones make."""
-        first = keyframes.evenly_spread(*self.mask.shape, self.num_initial or self.mask.shape[1]).to(clips.device)
+        num_videos, num_frames = self.mask.shape
+        first = keyframes.evenly_spread(num_videos, num_frames, self.num_initial or num_frames).to(clips.device)
         self.frames.copy_(keyframes.reduce(clips, self.scale) * first[:, :, None, None, None])
         keyframes.insert(self.frames, first, self.mask)
 
