@@ -28,7 +28,7 @@ DOCS = ("index", "results", "ablations", "transfer")
 PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
 EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
-EPOCHS = {1: 125, 4: 90, 5: 90, 10: 60, 16: 30, 40: 60}
+EPOCHS = {1: 125, 4: 90, 5: 90, 8: 90, 10: 60, 16: 30, 40: 60, 53: 60}
 """Epochs by videos of each class; results of others, by --epochs, have folders of their own."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
 DEFAULT = KEYFRAMES.format(4, 2)
@@ -38,6 +38,7 @@ STATIC_DYNAMIC = "condense --recipe small --recipe static-dynamic --iterations 8
 REAL_START = "condense --recipe small --recipe real-start"
 HERDING_START = f"{REAL_START} --init HERDING"
 PACKED = "condense --recipe small --recipe packed"
+SPARSE = "condense --recipe small --recipe sparse"
 ROWS = {
     "random": ("random clips", "select --recipe small"),
     "herding": ("herding", "select --recipe small --method herding"),
@@ -57,10 +58,7 @@ ROWS = {
     "two-half": ("two key-frames of half the size", KEYFRAMES.format(2, 2)),
     "two-quarter": ("**two small key-frames**", DEFAULT),
     "cross-entropy": ("**with cross-entropy**", f"{DEFAULT} --objective cross-entropy"),
-    "cross-entropy-half": (
-        "**recipe `cross-entropy`: two of half the size**",
-        "condense --recipe small --recipe cross-entropy",
-    ),
+    "cross-entropy-half": ("**recipe `cross-entropy`**", "condense --recipe small --recipe cross-entropy"),
     "cross-entropy-1": ("the same, of a weight of 1", f"{DEFAULT} --objective 'cross-entropy(weight=1)'"),
     "cross-entropy-3": ("the same, of a weight of 3", f"{DEFAULT} --objective 'cross-entropy(weight=3)'"),
     "yuv420": ("**with coarse colour**", f"{DEFAULT} --storage yuv420"),
@@ -83,9 +81,11 @@ ROWS = {
         "herding, moved without cross-entropy",
         f"{HERDING_START} --objective distribution",
     ),
-    "herding-start": ("**herding, moved with cross-entropy**", HERDING_START),
+    "herding-start": ("**herding, moved**", HERDING_START),
     "packed-start": ("random clips, as small", f"{PACKED} --iterations 0"),
     "herding-small": ("herding, as small", f"{PACKED} --iterations 0 --init HERDING"),
+    "random-four-half": ("random clips, recipe `sparse`", SPARSE),
+    "herding-four-half": ("herding, recipe `sparse`", f"{SPARSE} --init HERDING"),
     "packed": ("`packed`", PACKED),
     "packed-cross-entropy": ("**`packed` with cross-entropy**", f"{PACKED} --objective cross-entropy"),
     "all": ("all clips, 20 epochs", "20"),
@@ -102,7 +102,8 @@ RATES = {
 }
 """Courts of validation clips, and what a table says of them."""
 SMALL_CLIPS = ("packed-start", "herding-small")
-CORESETS = ("random", "herding", "k-center", *SMALL_CLIPS)
+SPARSE_CLIPS = ("random-four-half", "herding-four-half")
+CORESETS = ("random", "herding", "k-center", *SMALL_CLIPS, *SPARSE_CLIPS)
 MAIN = (
     *CORESETS,
     "dm",
@@ -122,8 +123,17 @@ MAIN = (
     "all",
     "all-60",
 )
-SMALL = (*SMALL_CLIPS, "two-quarter", "cross-entropy-half", "packed-cross-entropy")
-"""Rows of which several videos take at most the bytes of one real clip."""
+BY_BYTES = (
+    "herding",
+    *SMALL_CLIPS,
+    *SPARSE_CLIPS,
+    "two-quarter",
+    "cross-entropy-half",
+    "herding-start",
+    "packed",
+    "packed-cross-entropy",
+)
+"""Rows that are compared by their bytes, whatever their number of videos."""
 BESIDE_DEFAULT = {
     "small": "every frame",
     "cross-entropy": "with cross-entropy",
@@ -321,28 +331,29 @@ def ablations(court: str) -> str:
     return table(results_by_row(court, rows), {"two-quarter": "over the default"})
 
 
-def in_one_clip(court: str) -> str:
-    """Rows of several small videos of each class in at most the bytes of one real clip, and their leads over it.
+def in_equal_bytes(court: str) -> str:
+    """Rows of all numbers of videos by bytes, with leads over whole clips by herding in as many or more.
 
-    They are scored after the fewest epochs in which networks had learned them, else the most. Small real clips
-    are compared in equal bytes alone.
+    They are scored after the fewest epochs in which networks had learned them, else the most.
     """
-    base, one = re.sub(r"-\d+-epochs$", "", court), results_of(court, "random")
-    rows: list[Row] = []
-    for vpc in [vpc for vpc in EPOCHS if vpc > 1]:
+    base, rows, whole = re.sub(r"-\d+-epochs$", "", court), list[Row](), list[list[Result]]()
+    for vpc in EPOCHS:
         every: dict[str, list[Result]] = {}
-        for folder, row in product(schedules(f"{base}-vpc{vpc}"), SMALL):
-            found = results_of(folder, row)
-            if found and bytes_of(found) <= bytes_of(one) and (row not in every or is_unlearned(every[row])):
+        folders = schedules(f"{base}-vpc{vpc}") if vpc > 1 else [court]
+        for folder, row in product(folders, BY_BYTES if vpc > 1 else ("herding", "all-60")):
+            if (found := results_of(folder, row)) and (row not in every or is_unlearned(every[row])):
                 every[row] = found
-        every = with_one_kind_of_small_clips(every)
-        small = every.get(best_of(every, SMALL_CLIPS), [])
-        for row, found in sorted(every.items(), key=lambda item: SMALL.index(item[0])):
-            beside = [one, small if small and bytes_of(small) == bytes_of(found) else []]
-            leads = [None if row in SMALL_CLIPS else lead(found, other) for other in beside]
-            rows.append((ROWS[row][0], found, leads))
-    heads = ["several of each class", "videos", "kB", "top-1", "over one random clip", "over small real ones"]
-    return with_leads(heads, rows, lambda result: str(vpc_of(result)))
+        whole += [every["herding"]] if "herding" in every else []
+        rows += [(ROWS[row][0], found, []) for row, found in with_one_kind_of_small_clips(every).items()]
+    with_lead: list[Row] = []
+    for label, found, _ in sorted(rows, key=lambda row: bytes_of(row[1])):
+        larger = next((one for one in whole if bytes_of(one) >= bytes_of(found)), found)
+        with_lead.append((label, found, [None if larger is found else lead(found, larger)]))
+    return with_leads(
+        ["each class", "videos", "kB", "top-1", "over herding, whole"],
+        with_lead,
+        lambda result: str(vpc_of(result)),
+    )
 
 
 def as_others_count(court: str) -> str:
@@ -440,7 +451,7 @@ def by_network(court: str) -> str:
 TABLES = {
     "": main_table,
     " ablations": ablations,
-    " bytes": in_one_clip,
+    " bytes": in_equal_bytes,
     " measures": as_others_count,
     " networks": by_network,
     " epochs": by_epochs,

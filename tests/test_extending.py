@@ -1,4 +1,4 @@
-"""The examples of docs/extending.md run as they stand, and keep the promises of their kinds."""
+"""The examples of docs/extending.md are short, run as they stand, and keep the promises of their kinds."""
 
 import os
 import re
@@ -47,6 +47,13 @@ class Hurried:
             "evaluate": ("epochs", "seeds", "device"),
         }[name]
         return lambda *given, **named: verb(*given, **named, **{key: FAST[key] for key in options})
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_every_example_has_at_most_25_lines(number):
+    lines = [line for line in BLOCKS[number].splitlines() if line.strip()]
+    said = [line for line in lines if not re.match(r"(from|import) ", line)]
+    assert len(said) <= 25
 
 
 def test_every_verb_that_the_examples_call_has_written_its_output(examples):

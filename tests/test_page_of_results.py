@@ -32,10 +32,17 @@ def test_every_folder_of_results_is_shown_on_a_page(monkeypatch):
     assert shown >= {*COURTS}
 
 
-def test_several_videos_are_scored_after_the_fewest_epochs_in_which_they_were_learned():
-    shown = make.in_one_clip("grid-words-375-epochs")
-    for row, folder in (("two-quarter", "vpc5"), ("packed-cross-entropy", "vpc16")):
-        assert f" {make.top1(make.results_of(f'grid-words-{folder}', row))} " in shown
+def test_rows_stand_by_their_bytes_and_lead_whole_clips_of_as_many_after_the_epochs_in_which_they_were_learned():
+    lines = make.in_equal_bytes("grid-words-375-epochs").splitlines()[2:]
+    sizes = [int(line.split(" | ")[2].replace(",", "")) for line in lines if line.startswith("|")]
+    assert sizes == sorted(sizes)
+    five, sparse = (
+        make.results_of(f"grid-words-vpc{vpc}", row) for vpc, row in ((5, "herding"), (10, "herding-four-half"))
+    )
+    assert make.bytes_of(sparse) < make.bytes_of(five)
+    assert sum(str(make.lead(sparse, five)) in line for line in lines) == 1
+    learned = make.results_of("grid-words-vpc16", "packed-cross-entropy")
+    assert sum(f" {make.top1(learned)} " in line for line in lines) == 1
 
 
 @pytest.mark.parametrize("court", COURTS)
