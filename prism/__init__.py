@@ -6,6 +6,7 @@ print(prism.evaluate(condensed, store))
 """
 
 import importlib
+import signal
 
 _HOME = {
     "ClipStore": "prism.artifacts.store",
@@ -36,7 +37,12 @@ def __getattr__(name: str) -> object:
         return importlib.import_module("prism.machine.provenance").versions()["prism"]
     if name not in _HOME:
         raise AttributeError(f"module 'prism' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    # A signal waits: its exception would be lost within the import of torch, or end the process.
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
 def __dir__() -> list[str]:

@@ -3,10 +3,13 @@
 import importlib.metadata
 import inspect
 import re
+import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +33,19 @@ def test_every_public_name_can_be_imported_and_has_a_docstring(name):
     assert name in dir(prism)
     assert inspect.getdoc(value)
     assert not inspect.getdoc(value).startswith(f"{name}(")
+
+
+def test_a_signal_waits_for_the_import_of_what_a_name_brings(monkeypatch):
+    def imported(name):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        done.append(name)
+        return SimpleNamespace(condense=name)
+
+    done: list[str] = []
+    monkeypatch.setattr(prism.importlib, "import_module", imported)
+    with pytest.raises(KeyboardInterrupt):
+        _ = prism.condense
+    assert done == ["prism.condensation.condense"]
 
 
 @pytest.mark.parametrize(

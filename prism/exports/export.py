@@ -24,7 +24,7 @@ from prism.machine.files import (
     replace_folder,
     write_synced,
 )
-from prism.machine.progress import progress_bar
+from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
 from prism.machine.text_io import canonical_json, parse_json, printable, read_text
 from prism.reports.text import counted, in_bytes
@@ -111,6 +111,10 @@ def export(
     if result and result.subject.fingerprint != condensed.fingerprint:
         raise ConfigError(f"result '{config.result}' is of another set.")
     condensed = condensed.apart()
+    note(
+        "Each video stands for several clips: one of each is exported." if condensed.is_random else "",
+        enabled=run.progress,
+    )
     if form.is_folder and output.suffix.lower() == ".gif":
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
     if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):

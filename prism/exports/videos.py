@@ -150,7 +150,7 @@ class Tensors(Format):
     """`clips.safetensors`: `clips` (V, T, 3, H, W) float32 in units of [0, 1], and `labels` (V,) int64."""
 
     def write(self, condensed: CondensedSet, path: Path) -> Iterator[Shown]:
-        clips = condensed.render()
+        clips = condensed.render().contiguous()
         about = {"classes": condensed.classes, "flip": condensed.flip, **vars(condensed.normalisation)}
         tensors, metadata = {"clips": clips, "labels": condensed.labels}, {"prism": canonical_json(about)}
         write_synced(path / "clips.safetensors", save(tensors, metadata))

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 from statistics import fmean
@@ -194,7 +194,7 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
 
 def cautions_on(rows: Sequence[Row]) -> list[str]:
     """Reasons why the numbers of rows may mislead."""
-    found = [doubt for row in rows for doubt in doubts_of(row.results)]
+    found = [doubt for row in rows for doubt in doubts_of([replace(one, label=row.name) for one in row.results])]
     # A result records these only where they differ from their defaults.
     rare = {name: field.default for name, field in described(EvaluateConfig).items() if field.is_rare}
     for key in sorted({key for row in rows for key in row.first.config} - OWN_KEYS):

@@ -58,7 +58,7 @@ def _measured(line: Line, done: Progress) -> Line:
 
 COLUMNS = (
     Column("row", lambda line: line.cell.label, False),
-    Column("data", lambda line: line.store.name, False),
+    Column("data", lambda line: f"{line.store.name} ({line.store.fingerprint[:8]})", False),
     Column("VPC", lambda line: str(line.cell.vpc) if line.cell.vpc else "all"),
     Column("network", lambda line: line.cell.network, False),
     Column("score", lambda line: HEADINGS[line.cell.metric], False),

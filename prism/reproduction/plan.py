@@ -14,6 +14,7 @@ from prism.config import as_arguments, with_options
 from prism.errors import ConfigError
 from prism.evaluation.evaluate import passes
 from prism.evaluation.options import EvaluateConfig
+from prism.networks.build import build_for
 from prism.recipes import read_recipe
 from prism.reports.rows import Row
 from prism.reports.text import significant
@@ -203,8 +204,9 @@ def _score_step(cell: Cell, store: ClipStore, folder: Path, sources: Sources, ma
     own |= {} if made else scale.get("whole", {})
     config = with_options(EvaluateConfig(), _options("evaluate", cell, row, scale, {"evaluate": own}, last))
     _check_row("model", config.model, cell.network, cell)
-    # A store without the clips to score is refused here, and not after the hours of its sets.
+    # A store without the clips to score, or too small a one, is refused here, not after the hours of its sets.
     passes(store, config)
+    build_for(store, config.model, "meta", width=config.width, hidden=config.hidden)
     if made:
         # No two sets share networks: what a network's seed does would be in all of them, and not between them.
         config = replace(config, seed=config.seed + made.config.seed * config.seeds)

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from prism.artifacts.clips import as_levels
 from prism.artifacts.condensed import CondensedSet
+from prism.condensation.condense import condense
 from prism.exports import videos
 from prism.exports.export import export
 from prism.exports.videos import decoded
@@ -114,6 +115,14 @@ def test_safetensors_reads_all_clips_to_the_last_bit(chosen, tmp_path):
         "mean": list(chosen.normalisation.mean),
         "std": list(chosen.normalisation.std),
     }
+
+
+def test_a_video_that_stands_for_several_clips_shows_one_and_says_so(make_store, tmp_path, capsys):
+    options = {"method": "static-dynamic", "iterations": 0, "width": 2, "device": "cpu", "progress": False}
+    made = condense(make_store(), **options)
+    export(made, tmp_path / "out", to="tensors", progress=True)
+    assert torch.equal(load_file(tmp_path / "out" / "clips.safetensors")["clips"], made.render())
+    assert "Each video stands for several clips: one of each is exported." in capsys.readouterr().err
 
 
 def played(path: Path) -> tuple[np.ndarray, list[int]]:

@@ -24,7 +24,7 @@ from prism.recipes import shipped_recipes
 from prism.reports.rows import Row
 from prism.reports.text import grouped
 from prism.reproduction import run
-from prism.reproduction.compare import Comparison, curves_of
+from prism.reproduction.compare import COLUMNS, Comparison, curves_of
 from prism.reproduction.paper import CEILING, FLOOR, Cell, exhibit, exhibits
 from prism.reproduction.plan import Line, plan
 from prism.reproduction.run import reproduce
@@ -101,6 +101,8 @@ def test_a_table_has_its_floor_and_its_ceiling_in_every_column_recipes_for_rows_
 def test_a_class_with_too_few_clips_is_refused_before_the_first_step(make_store, tmp_path):
     with pytest.raises(ConfigError, match="'class1' has only 9 for training"):
         reproduce("table1", [make_store(train=[30, 9])], tmp_path / "out", scale="small")
+    with pytest.raises(ConfigError, match="clips of 6 frames, 32×32 pixels, are too small for convnet3d"):
+        reproduce("table6a", [make_store(num_frames=6, size=(32, 32))], tmp_path / "out", scale="small")
     assert not (tmp_path / "out").exists()
 
 
@@ -327,6 +329,13 @@ def test_a_dry_run_makes_nothing_and_says_the_commands_that_are_missing(store, t
     assert len(said) == 7
     assert all(line.startswith("prism ") for line in said)
     assert not (tmp_path / "out").exists()
+
+
+def test_rows_of_two_stores_of_one_name_stand_apart(store, make_store, tmp_path, tiny):
+    stores = [store, make_store(seed=1)]
+    assert len({one.name for one in stores}) == 1
+    found = reproduce("table6a", stores, tmp_path / "out", scale="small", recipes=[tiny], dry_run=True)
+    assert len({column.text(line) for column in COLUMNS for line in found.lines if column.heading == "data"}) == 2
 
 
 def test_a_set_is_made_before_every_network_that_scores_it(store, tmp_path, tiny):
