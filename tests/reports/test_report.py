@@ -215,6 +215,7 @@ def test_a_set_without_keyframes_is_shown_by_what_it_renders(exhibit):
     CondensedSet(encoding, torch.tensor([0, 1]), store.classes, store.normalisation, True).save(path)
     page = page_of([exhibit.of_set(path, "parts")])
     assert page.count("rendered by static-dynamic") == 2
+    assert "<i></i>" not in page  # No frame is interpolated.
     assert "of 8 stored" not in page
     assert "4 (2.00)" in Words(page).text  # 2 videos with 2 static images each
 
