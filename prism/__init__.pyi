@@ -31,6 +31,7 @@ def condense(
     method: Any = "prism",
     init: str = "mean",
     initial_keyframes: int = 2,
+    placement: Literal["even", "error"] = "even",
     keyframe_scale: int = 4,
     fully_learnable: bool = False,
     seed: int = 0,

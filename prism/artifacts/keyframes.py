@@ -9,6 +9,8 @@ Written as one matrix per video, `clip = weights @ frames`, whose columns are ze
 key-frames: so no gradient ever reaches a frame that is not one.
 """
 
+import itertools
+
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, interpolate
@@ -23,6 +25,34 @@ def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tenso
     times = torch.linspace(0, num_frames - 1, num_keyframes).round().long()
     mask = torch.zeros(num_videos, num_frames, dtype=torch.bool)
     mask[:, times] = True
+    return mask
+
+
+def best_placed(clips: Tensor, num_keyframes: int) -> Tensor:
+    """A mask (V, T) with `num_keyframes` of each clip, where interpolation between them errs least in squares.
+
+    The first and the last frame are among them; dynamic programming over the last key-frame finds the optimum.
+
+    Args:
+        clips: (V, T, C, H, W) float.
+        num_keyframes: from 2 to T.
+    """
+    num_clips, num_frames = clips.shape[:2]
+    errors = torch.full((num_clips, num_frames, num_frames), torch.inf)
+    for start, end in itertools.combinations(range(num_frames), 2):
+        share = torch.linspace(0, 1, end - start + 1)[1:-1, None, None, None].to(clips)
+        between = torch.lerp(clips[:, start : start + 1], clips[:, end : end + 1], share)
+        errors[:, start, end] = (between - clips[:, start + 1 : end]).square().flatten(1).sum(1).cpu()
+    least, befores = errors[:, 0], list[Tensor]()
+    for _ in range(num_keyframes - 2):
+        least, before = (least[:, :, None] + errors).min(dim=1)
+        befores.append(before)
+    mask, every = torch.zeros(num_clips, num_frames, dtype=torch.bool), torch.arange(num_clips)
+    mask[:, 0] = mask[:, -1] = True
+    last = torch.full((num_clips,), num_frames - 1)
+    for before in reversed(befores):
+        last = before[every, last]
+        mask[every, last] = True
     return mask
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from prism.config import RATE, SHARE, Group, Options, Range, at_least, between
+from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between
 
 Decay = Literal["cosine", "constant"]
 Metric = Literal["clip", "parameter"]
@@ -28,7 +28,9 @@ class Settings(Options, section="condense"):
 among them; Gaussian noise (the paper); frames of random real clips; or those of the videos of a set of the same \
 store and `vpc`, as of one that `prism select --method herding` has made."""
     initial_keyframes: Annotated[int, INITIAL] = 2
-    """Key-frames per video at the start, evenly spread; 0 for every frame."""
+    """Key-frames per video at the start; 0 for every frame."""
+    placement: Annotated[Literal["even", "error"], OmitDefault()] = "even"
+    """Where the first key-frames of mean or real clips stand: evenly spread, or where interpolation errs least."""
     keyframe_scale: Annotated[int, between(1, 16)] = 4
     """How many times as high and wide as a stored key-frame a clip is: 2 trains and stores key-frames of half \
 the height and width, which are enlarged bilinearly. The paper: 1."""

@@ -133,7 +133,7 @@ class KeyFrameVideos(Videos):
     def __init__(self, frames: Tensor, mask: Tensor, labels: Tensor, config: Settings) -> None:
         super().__init__({"frames": frames}, labels, frames.shape[1], config)
         self.frames, self.scale, self.metric = frames, config.keyframe_scale, config.metric
-        self.num_initial = config.initial_keyframes
+        self.initial = config.initial_keyframes, config.placement
         self._mark(mask)
 
     def render(self, iteration: int = 0) -> Tensor:
@@ -166,10 +166,10 @@ class KeyFrameVideos(Videos):
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
         """The key-frames of these clips; of those that are all learnable, the clips that the first ones make."""
-        num_videos, num_frames = self.mask.shape
-        first = keyframes.evenly_spread(num_videos, num_frames, self.num_initial or num_frames).to(clips.device)
-        self.frames.copy_(keyframes.reduce(clips, self.scale) * first[:, :, None, None, None])
-        keyframes.insert(self.frames, first, self.mask)
+        small = keyframes.reduce(clips, self.scale)
+        first = initial_mask(small, *self.initial).to(small.device)
+        self.frames.copy_(small * first[:, :, None, None, None])
+        self._mark(keyframes.insert(self.frames, first, self.mask if bool(self.mask.all()) else first))
 
     def _mark(self, mask: Tensor) -> None:
         # Counted when it changes: a GPU would be waited for in every iteration.
@@ -187,6 +187,14 @@ class KeyFrameVideos(Videos):
     def stored(self, encode: Encode, iteration: int) -> Any:
         """The key-frames alone, as small as they are."""
         return encode(self.frames, self.mask, self.scale)
+
+
+def initial_mask(clips: Tensor, num_keyframes: int, placement: str) -> Tensor:
+    """The first key-frames (V, T) of videos that start as clips: evenly spread or by `error`; all frames for 0."""
+    num_keyframes = num_keyframes or clips.shape[1]
+    if placement == "error":
+        return keyframes.best_placed(clips, num_keyframes)
+    return keyframes.evenly_spread(len(clips), clips.shape[1], num_keyframes)
 
 
 class KeyFrames(Method):
@@ -210,7 +218,7 @@ class KeyFrames(Method):
         return encode(frames, keyframes.evenly_spread(1, store.num_frames, num_keyframes), scale)
 
     def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> KeyFrameVideos:
-        """Mean clips, noise or real clips at evenly spread key-frames, drawn for all classes; else empty ones."""
+        """Mean clips, noise or real clips at their first key-frames, drawn for all classes; else empty ones."""
         scale, shape = config.keyframe_scale, (3, *(side // config.keyframe_scale for side in store.size))
         labels = torch.arange(len(store.classes)).repeat_interleave(config.vpc)
         own = slice(config.vpc * classes.start, config.vpc * classes.stop)
@@ -223,6 +231,7 @@ class KeyFrames(Method):
         elif config.init in ("mean", "real"):
             clips = (random_clips if config.init == "real" else mean_clips)(store, config, classes)
             shown = store.normalisation.apply(keyframes.reduce(clips, scale))
+            mask = initial_mask(shown, config.initial_keyframes, config.placement)
             frames = torch.where(mask[:, :, None, None, None], shown, frames)
         if config.fully_learnable:
             mask = keyframes.insert(frames, mask, torch.ones_like(mask))

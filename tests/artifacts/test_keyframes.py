@@ -1,5 +1,7 @@
 """Rendering and insertion against the paper's equations (section 3.1)."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from prism.artifacts.keyframes import (
+    best_placed,
     enlarge,
     evenly_spread,
     insert,
@@ -120,6 +123,23 @@ def test_initial_keyframes_are_spread_evenly_from_the_first_frame_to_the_last(nu
     assert times[0] == 0
     assert times[-1] == num_frames - 1
     assert int(times.diff().max()) - int(times.diff().min()) <= 1
+
+
+@given(st.integers(2, 7), st.data())
+def test_keyframes_are_placed_where_no_other_places_err_less(num_frames, data):
+    num, seed = data.draw(st.integers(2, num_frames)), data.draw(st.integers(0, 99))
+    clips = torch.rand(2, num_frames, *FRAME, generator=torch.Generator().manual_seed(seed))
+
+    def errors(mask: torch.Tensor) -> torch.Tensor:
+        return (render(clips, mask) - clips).square().flatten(1).sum(1)
+
+    placed = best_placed(clips, num)
+    assert placed.sum(1).tolist() == [num, num]
+    others = []
+    for inner in itertools.combinations(range(1, num_frames - 1), num - 2):
+        others.append(evenly_spread(2, num_frames, 2))
+        others[-1][:, list(inner)] = True
+    torch.testing.assert_close(errors(placed), torch.stack([errors(one) for one in others]).amin(0))
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 1000))

@@ -166,6 +166,17 @@ def test_fully_learnable_starts_as_the_same_clip_with_every_frame_trainable(stor
         torch.testing.assert_close(learnable.render(), sparse.render())
 
 
+def test_real_clips_may_have_their_keyframes_where_interpolation_errs_least(store, tmp_path):
+    options = {"iterations": 0, "vpc": 2, "initial_keyframes": 3, "keyframe_scale": 1, "insertion": "never"}
+    select(store, vpc=2, output=tmp_path / "set")
+    clips = CondensedSet.load(tmp_path / "set").render()
+    even, placed = (run_tiny(store, init=str(tmp_path / "set"), placement=p, **options) for p in ("even", "error"))
+    assert placed.num_keyframes == even.num_keyframes == 12
+    assert (placed.render() - clips).square().sum() < (even.render() - clips).square().sum()
+    drawn = first_videos(store, init="real", placement="error", vpc=2, initial_keyframes=3)
+    assert not drawn.mask.equal(first_videos(store, init="real", vpc=2, initial_keyframes=3).mask)
+
+
 class Coarse(Yuv420):
     """A custom storage like `yuv420`."""
 
