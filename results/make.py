@@ -86,6 +86,10 @@ ROWS = {
     "herding-small": ("herding, as small", f"{PACKED} --iterations 0 --init HERDING"),
     "random-four-half": ("random clips, recipe `sparse`", SPARSE),
     "herding-four-half": ("herding, recipe `sparse`", f"{SPARSE} --init HERDING"),
+    "herding-placed": (
+        "herding, recipe `sparse`, placed",
+        f"{SPARSE} --init HERDING --placement error",
+    ),
     "packed": ("`packed`", PACKED),
     "packed-cross-entropy": ("**`packed` with cross-entropy**", f"{PACKED} --objective cross-entropy"),
     "all": ("all clips, 20 epochs", "20"),
