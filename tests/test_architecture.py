@@ -157,6 +157,11 @@ def test_nothing_reads_code_from_data_or_touches_global_randomness(module):
             assert not {alias.name for alias in node.names} & {"manual_seed", "load", "save"}
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_no_module_is_named_after_nothing(module):
+    assert not {"utils", "util", "helpers", "helper", "common", "misc", "manager"} & set(module.split("."))
+
+
 LIGHT = [
     *("prism", "prism.artifacts", "prism.cli", "prism.config", "prism.errors", "prism.parts", "prism.recipes"),
     *(m for m in MODULES if m.startswith(("prism.cli.", "prism.machine.")) or m.endswith(".options")),

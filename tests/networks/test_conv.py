@@ -101,3 +101,9 @@ def test_threads_change_no_bit_of_a_gradient():
         with threads(number):
             found += torch.autograd.grad(network.embed(clips).square().sum(), clips)
     assert torch.equal(*found)
+
+
+def test_the_state_of_convnet3d_is_named_as_ever():
+    network = build("convnet3d", "meta", num_classes=3, num_frames=8, size=64, width=8)
+    layers = [*(f"blocks.{i}" for i in (0, 3, 6)), "classifier"]
+    assert list(network.state_dict()) == [f"{name}.{kind}" for name in layers for kind in ("weight", "bias")]
