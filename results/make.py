@@ -340,7 +340,7 @@ def in_equal_bytes(court: str) -> str:
 
     They are scored after the fewest epochs in which networks had learned them, else the most.
     """
-    base, rows, whole = re.sub(r"-\d+-epochs$", "", court), list[Row](), list[list[Result]]()
+    base, rows, whole = re.sub(r"-\d+-epochs$", "", court), list[tuple[str, list[Result]]](), list[list[Result]]()
     for vpc in EPOCHS:
         every: dict[str, list[Result]] = {}
         folders = schedules(f"{base}-vpc{vpc}") if vpc > 1 else [court]
@@ -348,9 +348,9 @@ def in_equal_bytes(court: str) -> str:
             if (found := results_of(folder, row)) and (row not in every or is_unlearned(every[row])):
                 every[row] = found
         whole += [every["herding"]] if "herding" in every else []
-        rows += [(ROWS[row][0], found, []) for row, found in with_one_kind_of_small_clips(every).items()]
+        rows += [(ROWS[row][0], found) for row, found in with_one_kind_of_small_clips(every).items()]
     with_lead: list[Row] = []
-    for label, found, _ in sorted(rows, key=lambda row: bytes_of(row[1])):
+    for label, found in sorted(rows, key=lambda row: bytes_of(row[1])):
         larger = next((one for one in whole if bytes_of(one) >= bytes_of(found)), found)
         with_lead.append((label, found, [None if larger is found else lead(found, larger)]))
     return with_leads(
