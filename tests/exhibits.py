@@ -1,4 +1,4 @@
-"""A folder of results as a user would have it, made without training: a store, sets, telemetry, results."""
+"""A folder of results as a user would have it, made without training: a store, sets, results."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,6 @@ from prism.artifacts.encodings.sparse import Float32
 from prism.artifacts.keyframes import evenly_spread
 from prism.artifacts.results import TASK, Data, NetworkRun, Result, Subject, metrics_of
 from prism.artifacts.store import ClipStore
-from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 
 HOSTILE = "<script>window.hurt=1</script>"
 HOSTILE_NAMES = sorted(
@@ -43,15 +42,8 @@ class Exhibit:
         """A store of random pixels in `folder`/store."""
         return cls(folder, write_store(folder / "store", classes=classes, num_frames=8, size=size))
 
-    def condensed(
-        self,
-        name: str,
-        vpc: int = 1,
-        keyframes: int = 3,
-        spread: float = 0.4,
-        source: dict[str, Any] | None = None,
-    ) -> Path:
-        """A set of noise, with telemetry beside it."""
+    def condensed(self, name: str, vpc: int = 1, keyframes: int = 3, spread: float = 0.4) -> Path:
+        """A set of noise."""
         num_videos = vpc * len(self.store.classes)
         height, width = self.store.size
         generator = torch.Generator().manual_seed(num_videos)
@@ -63,22 +55,11 @@ class Exhibit:
             classes=self.store.classes,
             normalisation=self.store.normalisation,
             flip=True,
-            source={"method": "prism", "store": self.store.fingerprint} | (source or {}),
+            source={"method": "prism", "store": self.store.fingerprint},
         )
         path = self.folder / name
         made.save(path)
-        self._telemetry(path, made)
         return path
-
-    def _telemetry(self, path: Path, made: CondensedSet) -> None:
-        writer = TelemetryWriter(telemetry_path(path))
-        writer.write("start", processor="a processor", gpu=None, config=made.source.get("config"))
-        for i in range(20):
-            writer.write("step", iteration=i, loss=3 / (i + 1), between_class=0.1, keyframes=2 + i / 20, seconds=i)
-        for i in range(5, 15):
-            writer.write("insertion", iteration=i, video=0, frame=1 + i % 6, cosines=[-0.1, -0.2])
-        writer.write("end", seconds=12.5, peak_memory_bytes=2**28, keyframes=made.keyframe_counts.tolist())
-        writer.close()
 
     def of_set(self, path: Path, label: str = "PRISM", **changes: Any) -> Path:
         """The result of a condensed set."""

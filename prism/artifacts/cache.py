@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,19 +28,12 @@ class CacheFile:
 
     path: Path
     kind: str
-    shape: tuple[int, ...]
 
     @classmethod
-    def of(
-        cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device, shape: tuple[int, ...]
-    ) -> "CacheFile":
+    def of(cls, store: ClipStore, kind: str, key: dict[str, Any], device: torch.device) -> "CacheFile":
         identity = canonical_json([store.fingerprint, key, versions(), *rounding(device)])
         digest = hashlib.sha256(identity.encode()).hexdigest()
-        return cls(store.path / "cache" / f"{kind}-{digest[:16]}.safetensors", kind, shape)
-
-    @property
-    def num_bytes(self) -> int:
-        return 4 * math.prod(self.shape)
+        return cls(store.path / "cache" / f"{kind}-{digest[:16]}.safetensors", kind)
 
     def load(self) -> Tensor | None:
         """The tensor, float32 on the CPU; None where it is not kept, or the file is damaged."""

@@ -108,14 +108,9 @@ def enlarge(clips: Tensor, scale: int) -> Tensor:
         return clips
     # As matrix products: 2.7 times as fast as PyTorch's interpolation with its gradient, which on a GPU also adds
     # up in any order.
-    down, across = (_enlargement(side, scale, clips) for side in clips.shape[3:])
-    return down @ clips @ across.T
-
-
-def _enlargement(side: int, scale: int, clips: Tensor) -> Tensor:
-    """The matrix (scale · side, side) that enlarges a side of the clips linearly."""
-    one_each = torch.eye(side, dtype=clips.dtype, device=clips.device)
-    return interpolate(one_each[None], scale_factor=scale, mode="linear", align_corners=False)[0].T
+    sides = (torch.eye(side, dtype=clips.dtype, device=clips.device)[None] for side in clips.shape[3:])
+    down, across = (interpolate(one, scale_factor=scale, mode="linear", align_corners=False)[0] for one in sides)
+    return down.T @ clips @ across
 
 
 def reduce(clips: Tensor, scale: int) -> Tensor:

@@ -154,13 +154,13 @@ class Result:
     """
 
     label: str
-    task: str
     protocol: str
     subject: Subject
     data: Data
     config: dict[str, Any]
     runs: tuple[NetworkRun, ...]
     provenance: dict[str, Any]
+    task: str = TASK
     file: Path | None = field(default=None, compare=False, repr=False)
 
     @property

@@ -122,11 +122,10 @@ class Setup:
         networks = RandomNetworks(network, store, feed, config, classes or range(len(store.classes)), **how)
         key = {"model": network.name, "width": config.width or network.WIDTH, "precision": networks.precision}
         key |= {"seed": config.network_seed, "name": networks.name, "clips": real_batch(store, config)}
-        shape = networks.block, len(store.classes), network.embed_dim
 
         def kept(block: int, held: bool) -> CacheFile:
             named = key | {"view": "held_frames" if held else "whole_clips", "block": block}
-            return CacheFile.of(store, "means", named, device, shape)
+            return CacheFile.of(store, "means", named, device)
 
         networks.trained = partial(self.trained, device)
         # The code of a custom network may change under one name.
@@ -297,8 +296,9 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     files = {need: networks.kept(*need) for need in sorted(blocks)}
     if None in files.values() or not os.access(networks.store.path, os.W_OK):
         return
-    num_bytes, block = sum(file.num_bytes for file in files.values()), networks.block
-    said = f"The class means of {block * len(files):,} networks take {num_bytes / 2**20:,.1f} MiB"
+    block, total = networks.block, networks.block * len(files)
+    num_bytes = 4 * total * len(networks.store.classes) * networks.network.embed_dim
+    said = f"The class means of {total:,} networks take {num_bytes / 2**20:,.1f} MiB"
     if num_bytes > KEPT_BYTES:
         return note(f"{said}, too much to be kept. They are computed as they are needed.", enabled=run.progress)
     missing = [need for need, file in files.items() if file.load() is None]
@@ -308,7 +308,7 @@ def precompute_class_means(networks: RandomNetworks, blocks: Collection[tuple[in
     keep: Callable[[tuple[int, bool]], None] = partial(_keep, networks)
     if run.executor is not None:
         keep = partial(_keep_elsewhere, networks.store, networks.config, run.device, networks.name, block)
-    done, total = block * (len(files) - len(missing)), block * len(files)
+    done = total - block * len(missing)
     stopped = "stopped; class means that are done are kept. Run the same command to continue."
     with stoppable(stopped), progress_bar("Real clips", total, "networks", enabled=run.progress, done=done) as bar:
         for _ in completed(run.executor, keep, missing):

@@ -13,6 +13,7 @@ import safetensors
 import safetensors.torch
 
 from prism.artifacts.condensed import CondensedSet
+from prism.artifacts.kinds import typed
 from prism.artifacts.telemetry import TelemetryWriter, telemetry_path
 from prism.condensation.loop import Condensation, Step
 from prism.condensation.videos import suggest_lower_lr
@@ -20,7 +21,7 @@ from prism.errors import ArtifactError, ConfigError, DivergedError, Interrupted
 from prism.machine.files import beside, check_output_file, discard, write_atomically
 from prism.machine.provenance import check_same_run, peak_memory_bytes, provenance
 from prism.machine.run import Run
-from prism.machine.text_io import as_text, canonical_json, count, parse_json
+from prism.machine.text_io import as_text, canonical_json, parse_json
 
 FORMAT, VERSION = "prism-checkpoint", 1
 DAMAGES = safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, OverflowError, RuntimeError
@@ -96,8 +97,8 @@ class RunRecorder:
                 raise ValueError(f"it is not of format '{FORMAT}', version {VERSION}")
             check_same_run(f"checkpoint '{self.checkpoint}'", dict(content["source"]), self.source)
             self.seconds = float(content["seconds"])
-            self.run.restore(count(content["iteration"]), tensors)
-            return count(content["telemetry_bytes"])
+            self.run.restore(typed(int, content["iteration"]), tensors)
+            return typed(int, content["telemetry_bytes"])
         except DAMAGES as error:
             raise damaged(self.checkpoint, error) from None
 

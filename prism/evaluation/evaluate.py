@@ -11,17 +11,7 @@ from torch import Tensor
 
 from prism.artifacts.clips import BatchStandardisation, Clips
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.results import (
-    HEADINGS,
-    TASK,
-    Data,
-    NetworkRun,
-    Result,
-    Subject,
-    by_recording,
-    metrics_of,
-    relative_to_result,
-)
+from prism.artifacts.results import Data, NetworkRun, Result, Subject, by_recording, metrics_of, relative_to_result
 from prism.artifacts.store import ClipStore
 from prism.config import as_dict
 from prism.errors import ConfigError, DivergedError
@@ -294,7 +284,7 @@ class Evaluation:
                     if run.path is not None:
                         result.save(run.path)
                     lead = result.metrics[0]
-                    advance(steps, **{HEADINGS[lead]: f"{100 * one.scores[lead]:.1f}%"})
+                    advance(steps, **{lead: f"{100 * one.scores[lead]:.1f}%"})
         if diverged:
             raise diverged[0]
         return result
@@ -315,4 +305,4 @@ class Evaluation:
             recordings=by_recording(recordings, [1] * len(recordings)),
         )
         name, config = as_text(label or subject.method), as_dict(self.config)
-        return Result(name, TASK, self.config.protocol, subject, data, config, (), provenance(), output)
+        return Result(name, self.config.protocol, subject, data, config, (), provenance(), file=output)

@@ -111,10 +111,8 @@ def export(
     if result and result.subject.fingerprint != condensed.fingerprint:
         raise ConfigError(f"result '{config.result}' is of another set.")
     condensed = condensed.apart()
-    note(
-        "Each video stands for several clips: one of each is exported." if condensed.is_random else "",
-        enabled=run.progress,
-    )
+    if condensed.is_random:
+        note("Each video stands for several clips: one of each is exported.", enabled=run.progress)
     if form.is_folder and output.suffix.lower() == ".gif":
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
     if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):

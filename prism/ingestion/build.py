@@ -23,15 +23,7 @@ from typing import Any
 import numpy as np
 
 from prism.artifacts.kinds import typed
-from prism.artifacts.store import (
-    ENTRIES,
-    SPLITS,
-    ClipSource,
-    ClipStore,
-    StoreHeader,
-    clips_csv,
-    ordered_classes,
-)
+from prism.artifacts.store import ENTRIES, SPLITS, ClipSource, ClipStore, StoreHeader, clips_csv, ordered_classes
 from prism.config import as_dict, as_path
 from prism.errors import OutputError, SourceError
 from prism.ingestion.decode import Outcome
@@ -52,7 +44,7 @@ from prism.machine.files import (
 )
 from prism.machine.progress import note, progress_bar
 from prism.machine.run import OUTPUT, Run, split_options
-from prism.machine.text_io import canonical_json, count, csv_text, parse_json, read_text
+from prism.machine.text_io import canonical_json, csv_text, parse_json, read_text
 
 Done = list[tuple[VideoSource, Outcome]]
 
@@ -210,7 +202,7 @@ class WorkingFolder:
         for line in self.journal.read_bytes().splitlines(keepends=True):
             try:
                 entry = parse_json(line.decode())
-                video, outcome = count(entry["video"]), typed(Outcome, entry["outcome"])
+                video, outcome = typed(int, entry["video"]), typed(Outcome, entry["outcome"])
             except (ValueError, KeyError, TypeError):
                 break
             if not line.endswith(b"\n") or video >= len(self.offsets) - 1:

@@ -28,13 +28,6 @@ def as_text(name: str) -> str:
     return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def count(value: object) -> int:
-    """A number of things, as a file says it; else a ValueError."""
-    if type(value) is not int or not 0 <= value < 2**40:
-        raise ValueError(f"{value!r} is not a count")
-    return value
-
-
 def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table as CSV; None is an empty cell."""
     lines: list[str] = []

@@ -55,7 +55,7 @@ def trained_network(
     file, embeddings = None, None
     if NETWORKS.is_builtin(model):
         key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
-        file = CacheFile.of(store, "trained", key, device, values_of(network).shape)
+        file = CacheFile.of(store, "trained", key, device)
     if file and (values := file.load()) is not None:
         set_values(network, values)
         advance(epochs)

@@ -60,15 +60,9 @@ def select(
         made, paths = as_dict(config), [store.sources[i].path for i in chosen.tolist()]
         source = {"method": made["method"], "config": made, "store": store.fingerprint, "clips": paths}
         source["versions"] = versions()
-        condensed = CondensedSet(
-            encodings[0] if len(encodings) == 1 else encodings[0].join(encodings),
-            clips.labels[chosen[::takes]],
-            store.classes,
-            store.normalisation,
-            store.flip,
-            source,
-            takes,
-        )
+        encoding = encodings[0] if len(encodings) == 1 else encodings[0].join(encodings)
+        about = store.classes, store.normalisation, store.flip, source, takes
+        condensed = CondensedSet(encoding, clips.labels[chosen[::takes]], *about)
         if run.path is not None:
             condensed.save(run.path)
             if run.overwrite:

@@ -15,7 +15,7 @@ VALUES = torch.arange(6.0).view(3, 2)
 
 
 def file_of(store: ClipStore, kind: str = "a", **key: int) -> CacheFile:
-    return CacheFile.of(store, kind, key, CPU, (3, 2))
+    return CacheFile.of(store, kind, key, CPU)
 
 
 def test_the_lock_that_a_killed_run_left_goes_with_the_next_one_that_reads(make_store):
@@ -68,7 +68,7 @@ def test_the_oldest_go_first_and_only_those_of_the_same_kind(make_store, monkeyp
 def test_another_gpu_or_way_of_rounding_has_a_file_of_its_own(store, monkeypatch):
     def path(name: str, device: str = "cuda") -> Path:
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
-        return CacheFile.of(store, "moments", {}, torch.device(device), (2, 2)).path
+        return CacheFile.of(store, "moments", {}, torch.device(device)).path
 
     paths = [path("one", "cpu"), path("one"), path("other")]
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not torch.backends.cudnn.allow_tf32)

@@ -201,7 +201,7 @@ def test_a_damaged_store_is_refused_in_one_sentence_that_names_the_part(tmp_path
 )
 def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change):
     store = make_store()
-    before, made = store.fingerprint, CacheFile.of(store, "means", {}, torch.device("cpu"), (2, 2)).path
+    before, made = store.fingerprint, CacheFile.of(store, "means", {}, torch.device("cpu")).path
     edit_header(store.path, **change)
     with pytest.raises(ArtifactError, match="was changed, replaced or moved"):
         store.check_unchanged()
@@ -211,7 +211,7 @@ def test_a_changed_store_json_is_noticed_like_changed_pixels(make_store, change)
         )
     again = ClipStore.open(store.path)
     assert again.fingerprint != before
-    assert CacheFile.of(again, "means", {}, torch.device("cpu"), (2, 2)).path != made
+    assert CacheFile.of(again, "means", {}, torch.device("cpu")).path != made
 
 
 # Sampling.

@@ -8,8 +8,7 @@ from typing import Any
 
 VOLATILE = {
     *("commit", "command", "host", "system", "processor", "threads", "gpu", "date"),
-    *("seconds", "condense_seconds", "run_seconds", "peak_memory_bytes"),
-    *("make_seconds", "search_seconds", "saved_seconds"),
+    *("seconds", "peak_memory_bytes"),
 }
 """The fields of results, telemetry and tables that depend on the clock, the machine or the user's words."""
 

@@ -366,7 +366,7 @@ def line_of(store) -> Callable[..., Line]:
         data = Data("store", store.fingerprint, split, 4, 2, {"top1": 0.5}, 1000, 2)
         subject = Subject("condensed", "set", "prism", 2, 4, 100, 10 + cell.vpc, {"seed": 0}, "set", 2)
         runs = tuple(NetworkRun(seed, {"top1": one / 100}, 0.1, 1.0) for seed, one in enumerate(ours))
-        result = Result("ours", "classification", "clean", subject, data, {"epochs": 5}, runs, {})
+        result = Result("ours", "clean", subject, data, {"epochs": 5}, runs, {})
         return Line(cell, store, "MiniUCF", is_same_data, (), (), Row((result,)))
 
     return build
