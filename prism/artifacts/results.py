@@ -90,7 +90,7 @@ class Subject:
         has_seed = any(type(self.config.get(name)) is int for name in SEEDS)
         return made if has_seed else {**made, "set": self.fingerprint}
 
-    def warn_leaks(self) -> str:
+    def leak_caution(self) -> str:
         """A sentence where clips of another store were trained on, which may be some that score; or nothing."""
         if self.shared_videos:
             return (
@@ -227,7 +227,7 @@ class Result:
     @property
     def caution(self) -> str:
         """Sentences on leaks, classes without clips, missing, untrained and unfinished networks; or nothing."""
-        subject, data, found = self.subject, self.data, [self.subject.warn_leaks()]
+        subject, data, found = self.subject, self.data, [self.subject.leak_caution()]
         is_real, of_store = subject.kind == "store", subject.fingerprint == data.fingerprint
         if data.split == "train" and not subject.made_from and (of_store or not is_real):
             seen = "the networks may have been shown" if is_real else "the set may have been made from"

@@ -87,7 +87,7 @@ def evaluate(
         else:
             source = CondensedSet.load(condensed)
             subject = subject_of_set(source, relative_to_result(condensed, path), store, config)
-        leaks = subject.warn_leaks()
+        leaks = subject.leak_caution()
         note(leaks and f"Caution: {leaks}", enabled=run.progress)
         task = Evaluation(store, config, source, subject, run.device)
         result = task.result(label, path)

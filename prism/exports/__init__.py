@@ -1,1 +1,1 @@
-"""Exports: a condensed set in the formats that other tools read, with a card that describes it."""
+"""Exports: a condensed set in the formats that other tools read, with a page that describes it."""

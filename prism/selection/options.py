@@ -32,7 +32,7 @@ class SelectConfig(Options, section="select"):
 subset of the stored clips, vpc of each class (Okanovic et al., arXiv 2305.18424), so the set holds vpc·takes of \
 each. 0 stores as many as the smallest class has."""
     seed: int = 0
-    """Seed of the choice."""
+    """Seed of the choice. Herding and k-center draw nothing: --embedder-seed makes other sets of them."""
     storage: Annotated[str, Group("Storage"), STORAGES] = "uint8"
     """Number format of the stored frames (uint8 keeps real clips exactly), `yuv420`, with colour at half \
 of the height and width, or `h264`, compressed video."""

@@ -182,7 +182,7 @@ def test_a_run_goes_on_with_the_classes_that_it_lacks(uneven, executor, unfinish
     assert merged.to_bytes() == condense(uneven, **TINY).to_bytes()
 
 
-def test_a_run_begun_without_an_engine_is_gone_on_with_there(uneven, executor, tmp_path, crashing_at):
+def test_a_run_begun_without_an_executor_is_gone_on_with_there(uneven, executor, tmp_path, crashing_at):
     output = tmp_path / "set"
     with crashing_at(3):
         condense(uneven, output=output, checkpoint_seconds=0, **TINY)

@@ -1,4 +1,4 @@
-"""The loop, its journal and its checkpoints: the method, and that no kill changes a byte of its outcome."""
+"""The loop, its telemetry and its checkpoints: the method, and that no kill changes a byte of its outcome."""
 
 import json
 import signal

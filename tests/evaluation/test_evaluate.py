@@ -152,7 +152,7 @@ def test_a_set_of_another_store_is_cautioned_and_keeps_it_in_its_result(make_sto
     assert f"Caution: {said}" in capsys.readouterr().err
     assert said in str(Result.load(tmp_path / "result.json"))
     assert result.subject.made_from == store.fingerprint
-    assert score(select(store, vpc=1), store).subject.warn_leaks() == ""
+    assert score(select(store, vpc=1), store).subject.leak_caution() == ""
 
 
 def test_scored_videos_that_the_store_to_train_on_has_too_are_counted(make_store, tmp_path):
