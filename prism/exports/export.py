@@ -100,13 +100,7 @@ def export(
     """
     config, run = split_options(ExportConfig, config, run, options)
     output, reads, form = as_path(output, OUTPUT), [condensed], FORMATS.make(config.to, config)
-    if not isinstance(condensed, CondensedSet | ClipStore):
-        path = as_path(condensed, "a condensed set, or its file,")
-        condensed = ClipStore.open(path) if kind_of(path) == STORE else CondensedSet.load(path)
-    if isinstance(condensed, ClipStore):
-        if config.to != "gif":
-            raise ConfigError(f"a store is shown on a sheet, not as {config.to!r}. Pass --to gif.")
-        condensed = sheet_of(condensed, config.clips)
+    condensed = _set_of(condensed, config)
     result = Result.load(config.result) if config.result else None
     if result and result.subject.fingerprint != condensed.fingerprint:
         raise ConfigError(f"result '{config.result}' is of another set.")
@@ -139,6 +133,18 @@ def export(
                 replace_atomically(next(folder.iterdir()), output)
     num_bytes = sum(file.stat().st_size for file in ([output] if output.is_file() else _files(output)))
     return Export(output, len(condensed), num_bytes, psnr)
+
+
+def _set_of(source: CondensedSet | ClipStore | str | Path, config: ExportConfig) -> CondensedSet:
+    """The set of a file, or the sheet of a store."""
+    if not isinstance(source, CondensedSet | ClipStore):
+        path = as_path(source, "a condensed set, or its file,")
+        source = ClipStore.open(path) if kind_of(path) == STORE else CondensedSet.load(path)
+    if isinstance(source, CondensedSet):
+        return source
+    if config.to != "gif":
+        raise ConfigError(f"a store is shown on a sheet, not as {config.to!r}. Pass --to gif.")
+    return sheet_of(source, config.clips)
 
 
 def _scores(result: Result) -> str:

@@ -352,21 +352,26 @@ def mean_and_std(counts: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ..
     return tuple(means), tuple(stds)
 
 
-def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, str]) -> None:
-    """Make the folder a store; its frames get their name last.
-
-    They are the file of slots itself where all are clips, else the clips without the holes between them.
-    """
-    config, shape, clips = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size), []
-    clip_bytes, frames_path = math.prod(shape), folder.path / "frames.u8"
-    names = recordings_beside_paths([video for video, _ in done], config.group_pattern)
+def _clips_in_order(plan: Plan, done: Done) -> list[tuple[int, ClipSource]]:
+    """The clips of a store in its order, and where each begins in the file of slots."""
+    clips, clip_bytes = list[tuple[int, ClipSource]](), 3 * plan.config.num_frames * plan.config.size**2
+    names = recordings_beside_paths([video for video, _ in done], plan.config.group_pattern)
     for (video, outcome), name, offset in zip(done, names, plan.offsets, strict=False):
         for k, window in enumerate(outcome.windows):
             split = "test-random" if video.split == "test" and k > 0 else video.split
             where = window.start, window.stride, outcome.video_frames
             clips.append((offset + k * clip_bytes, ClipSource(split, video.label, video.relative, *where, name)))
     # The videos are in order; only the random windows of test videos have to go behind all the others.
-    clips.sort(key=lambda clip: SPLITS.index(clip[1].split))
+    return sorted(clips, key=lambda clip: SPLITS.index(clip[1].split))
+
+
+def _assemble(plan: Plan, folder: WorkingFolder, done: Done, skipped: dict[str, str]) -> None:
+    """Make the folder a store; its frames get their name last.
+
+    They are the file of slots itself where all are clips, else the clips without the holes between them.
+    """
+    config, shape = plan.config, (plan.config.num_frames, 3, plan.config.size, plan.config.size)
+    clips, clip_bytes, frames_path = _clips_in_order(plan, done), math.prod(shape), folder.path / "frames.u8"
     sources, digest, counts = [source for _, source in clips], hashlib.sha256(), np.zeros((3, 256), np.int64)
     is_whole = [start for start, _ in clips] == list(range(0, plan.offsets[-1], clip_bytes))
     with folder.slots.open("rb") as slots, nullcontext() if is_whole else frames_path.open("wb") as frames:
