@@ -114,7 +114,14 @@ class Parts:
             return dict(zip(_parameters(value.func), value.args, strict=False)) | value.keywords
         if hasattr(value, "__qualname__"):
             return {}
-        return {key: getattr(value, key) for key in _parameters(type(value)) if hasattr(value, key)}
+        options = {}
+        for key, word in _parameters(type(value)).items():
+            if hasattr(value, key):
+                options[key] = getattr(value, key)
+            elif word.kind not in (word.VAR_POSITIONAL, word.VAR_KEYWORD):
+                said = f"the {self.kind} '{_home(value)}' has no attribute {key}, so that nothing could record it"
+                raise ConfigError(f"{said}. Keep the parameter as self.{key}.")
+        return options
 
     def name_of(self, value: Any, leave_out: Collection[str] = ()) -> str:
         """The name under which a part is recorded: a short one, or `module:Name` with its options."""
@@ -141,7 +148,8 @@ def _class(part: Any) -> Any:
 
 
 def _home(part: Any) -> str:
-    return f"{_class(part).__module__}:{_class(part).__qualname__}"
+    # In a spawned process the module of the script has another name.
+    return f"{_class(part).__module__.replace('__mp_main__', '__main__')}:{_class(part).__qualname__}"
 
 
 def _parameters(part: Any) -> Mapping[str, inspect.Parameter]:

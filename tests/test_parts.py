@@ -62,6 +62,13 @@ class Moody(Ours):
         raise KeyError("no such mood") if mood == 1 else ConfigError("there is no mood 2.")
 
 
+class Forgetful:
+    """A part whose parameter cannot be read back, so that two of them would be recorded alike."""
+
+    def __init__(self, weight):
+        self.propose = lambda: weight
+
+
 class Without:
     """No part: it lacks the method."""
 
@@ -207,6 +214,10 @@ def test_what_is_neither_a_name_nor_a_part_is_refused(value):
         ),
         (function, f"the rule '{HERE}:function' has no propose(…). See docs/extending.md or docs/api.md."),
         (f"{HERE}:INSTANCE(threshold=1)", "takes no options: it is not a class."),
+        (
+            Forgetful(1.0),
+            "no attribute weight, so that nothing could record it. Keep the parameter as self.weight.",
+        ),
     ],
 )
 def test_a_part_that_cannot_be_used_is_refused_in_one_sentence(value, sentence):

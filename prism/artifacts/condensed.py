@@ -181,6 +181,12 @@ class CondensedSet:
         """All rendered clips with their labels; `generator` like in `render`."""
         return Clips(self.render(generator=generator), self.labels, self.classes)
 
+    def unenlarged(self) -> "CondensedSet":
+        """Clips as small as the stored key-frames, which `render` then gives to the last bit."""
+        held, (height, width) = self.encoding, self.size
+        size = height // held.scale, width // held.scale
+        return replace(self, encoding=held.holding(held.tensors, held.num_frames, size))
+
     def apart(self) -> "CondensedSet":
         """The same clips, each of them a video of its own: a video with n takes becomes n videos."""
         return replace(self, labels=self.labels.repeat_interleave(self.takes), takes=1)

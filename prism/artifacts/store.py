@@ -231,6 +231,8 @@ class ClipStore:
         at = self.positions(split)
         if not at:
             remedy = "Ingest more videos of each class, or a larger share for it."
+            if split == "test-random":
+                remedy = "Ingest with --random-test-windows."
             raise ArtifactError(f"store '{self.path}' has no {split} clips. {remedy}")
         return Clips(self._frames[at.start : at.stop], self.labels[at.start : at.stop], self.classes)
 

@@ -46,7 +46,7 @@ class Step:
         """The loss, summed over the classes, and the numbers of the objective, for which a GPU is waited once."""
         tensors = {name: value for name, value in self.matched.items() if isinstance(value, Tensor)}
         loss, *values = torch.stack([self.losses.sum(), *tensors.values()]).tolist()
-        return {"loss": loss, "between_class": None, **self.matched, **dict(zip(tensors, values, strict=True))}
+        return {"between_class": None, **self.matched, **dict(zip(tensors, values, strict=True)), "loss": loss}
 
     @property
     def loss(self) -> float:

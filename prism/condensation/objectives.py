@@ -105,11 +105,15 @@ def matched_by_class(
 
     `losses` gives (c,) losses of some classes and their clips as a network takes them, (n, C, T, H, W).
     """
-    vpc = len(clips) // num
+    if (vpc := len(clips) // num) < 1:
+        raise ConfigError(f"an objective's real(…) must give a row for each class, got {num:,}.")
 
     def of_classes(first: int, last: int) -> tuple[Tensor, Tensor]:
         part = clips[first * vpc : last * vpc].detach().requires_grad_()
         found = losses(slice(first, last), part.transpose(1, 2))
+        if not (isinstance(found, Tensor) and found.requires_grad and found.shape == (last - first,)):
+            promise = f"a tensor ({last - first},) with its gradient, a loss for each class"
+            raise ConfigError(f"an objective's loss(…) must give {promise}, got {found!r:.200}.")
         (gradient,) = torch.autograd.grad(found.sum(), part)
         return found.detach(), gradient
 

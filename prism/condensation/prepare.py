@@ -23,7 +23,7 @@ from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, real_batch
 from prism.condensation.objectives import HeldOutNetworks, MatchLoss, Objective, largest_curvature
 from prism.condensation.options import METHODS, OBJECTIVES, RULES, CondenseConfig
 from prism.condensation.rules import Conflict, InsertionRule, InsertionState
-from prism.condensation.videos import Method, Trainable, Videos, check_storable
+from prism.condensation.videos import KeyFrameVideos, Method, Trainable, Videos, check_storable
 from prism.errors import ConfigError, DivergedError
 from prism.machine.devices import deterministic, free_bytes, give_back_freed_memory, pick_device
 from prism.machine.executors import completed, computing, stoppable
@@ -42,6 +42,8 @@ VIDEO_COPIES = 5
 """Of all synthetic clips as float32: they, what is trained, gradients and momentum, within a factor of two."""
 HELD_OUT_BATCH = 64
 """Real clips of each class, at most, over which held-out networks take class means."""
+STEP_NUMBERS = ("kind", "iteration", "loss", "keyframes", "lr", "seconds")
+"""What the telemetry calls the numbers that it has of every iteration itself."""
 PROBED = 10
 """Classes on which the curvature is measured, at most, where classes are independent."""
 
@@ -109,7 +111,7 @@ class Setup:
             # Behind the last iteration comes a number that nothing reads.
             return blocks[at // BLOCK % len(blocks)] * BLOCK + at % BLOCK
 
-        return self.named_networks(device, classes, number_of=number_of, holds_frames=self.method.holds_frames)
+        return self.named_networks(device, classes, number_of=number_of, holds_frames=lambda i: i < first)
 
     def named_networks(
         self, device: torch.device, classes: range | None = None, config: CondenseConfig | None = None, **how: Any
@@ -152,7 +154,8 @@ class Setup:
 
     def precompute(self, run: Run) -> None:
         """Computation of the trained networks and class means that the objective reads; later runs share them."""
-        self.train(run)
+        if self.config.iterations:
+            self.train(run)
         if self.objective.reads_class_means:
             networks = self.networks(pick_device(run.device))
             iterations = range(self.method.preparation() + self.config.iterations)
@@ -192,7 +195,10 @@ class Setup:
             videos.deviation = torch.tensor(self.store.normalisation.std, device=device).view(3, 1, 1)
         if self.given is not None:
             own = torch.arange(classes.start * self.config.vpc, classes.stop * self.config.vpc)
-            videos.start_as(self.store.normalisation.apply(self.given.render(own)).to(device))
+            given = self.given
+            if isinstance(videos, KeyFrameVideos) and given.encoding.scale == videos.scale:
+                given = given.unenlarged()
+            videos.start_as(self.store.normalisation.apply(given.render(own)).to(device))
         return videos
 
     def measure_rates(self, run: Condensation) -> None:
@@ -256,9 +262,9 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     """The match of an iteration in which nothing moves; a ConfigError where a part breaks a promise."""
     store, config, classes = setup.store, setup.config, run.networks.classes
     network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
-    wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes"
-    is_even = len(clips) > 0 and len(clips) % len(classes) == 0
-    _require(METHODS, config.method, wanted, clips, is_even and clips[0].shape == shape)
+    wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with their gradient"
+    is_whole = isinstance(clips, Tensor) and clips.requires_grad and clips.shape[1:] == shape
+    _require(METHODS, config.method, wanted, clips, is_whole and len(clips) > 0 == len(clips) % len(classes))
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()
     check_output(network, "embed", network.embed(some), some)
     found = run.objective.match(network, run.objective.real(run.networks, 0), clips, run.chunk)
@@ -266,6 +272,9 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     gives("a MatchLoss", found, isinstance(found, MatchLoss))
     gives("its losses without a change of the clips, as of a clone", clips, torch.equal(clips, before))
     gives(f"losses (C,) = {(len(classes),)}", found.losses, _is_like(found.losses, (len(classes),)))
+    wanted = f"recorded numbers, none of them called {', '.join(STEP_NUMBERS)}"
+    are_numbers = all(isinstance(one, int | float | None) or _is_like(one, ()) for one in found.recorded.values())
+    gives(wanted, found.recorded, are_numbers and not found.recorded.keys() & {*STEP_NUMBERS})
     wanted = f"gradients {tuple(clips.shape)} of {clips.dtype}"
     gives(wanted, found.gradients, _is_like(found.gradients, clips.shape, clips.dtype))
     if run.rule.inserts:

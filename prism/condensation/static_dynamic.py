@@ -91,10 +91,6 @@ class StaticDynamic(Method):
     def preparation(self) -> int:
         return self.static_iterations
 
-    def holds_frames(self, iteration: int) -> bool:
-        """Whether the static images are still learned."""
-        return iteration < self.static_iterations
-
     def start(
         self, store: ClipStore, config: Settings, device: torch.device, classes: range
     ) -> StaticDynamicVideos:

@@ -116,12 +116,11 @@ class Method(ABC):
         return encode(frames, torch.ones(1, store.num_frames, dtype=torch.bool), 1)
 
     def preparation(self) -> int:
-        """Iterations before those of `config.iterations`, without insertion; by default none."""
-        return 0
+        """Iterations before those of `config.iterations`, without insertion, by default none.
 
-    def holds_frames(self, iteration: int) -> bool:
-        """Whether an iteration is matched with single frames of real clips, each held; by default whole clips."""
-        return False
+        They are matched with single frames of real clips, each held for the length of a clip.
+        """
+        return 0
 
 
 class KeyFrameVideos(Videos):
@@ -165,8 +164,11 @@ class KeyFrameVideos(Videos):
 
     @torch.no_grad()
     def start_as(self, clips: Tensor) -> None:
-        """The key-frames of these clips; of those that are all learnable, the clips that the first ones make."""
-        small = keyframes.reduce(clips, self.scale)
+        """The key-frames of these clips; of those that are all learnable, the clips that the first ones make.
+
+        Clips may be as small as the key-frames, which those of a set that was enlarged are not again when reduced.
+        """
+        small = keyframes.reduce(clips, clips.shape[4] // self.frames.shape[4])
         first = initial_mask(small, *self.initial).to(small.device)
         self.frames.copy_(small * first[:, :, None, None, None])
         self._mark(keyframes.insert(self.frames, first, self.mask if bool(self.mask.all()) else first))

@@ -1,6 +1,7 @@
 """`prism.load` and VideoDataset: a set, a store or a folder of videos as a map-style PyTorch data set."""
 
 import inspect
+import operator
 import tempfile
 from collections.abc import Callable
 from dataclasses import fields
@@ -60,6 +61,7 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             raise ConfigError(f"{what} Open the store for real clips.")
         clips = source.clips() if is_set else source.clips(split)
         self._frames = clips.frames.clone() if in_memory else clips.frames
+        self._files = None if is_set or in_memory else (source, split)
         self._drawn = source if is_set and source.is_random else None
         self._normalisation = source.normalisation if normalise else None
         self._output_format = output_format
@@ -68,13 +70,23 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         self.class_to_idx = {name: label for label, name in enumerate(clips.classes)}
         self.targets: list[int] = clips.labels.tolist()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # The processes of a `DataLoader` open the files again: frames would be copied into shared memory.
+        return self.__dict__ | ({"_frames": None} if self._files else {})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._files:
+            store, split = self._files
+            self._frames = store.clips(split).frames
+
     def draw(self, epoch: int) -> None:
         """Show the clips of an epoch, where each video stands for several; the same epoch always gives the same.
 
         The processes of a `DataLoader` get to see them unless they are `persistent_workers`.
         """
         if self._drawn is not None:
-            self._frames = self._drawn.clips(generator(0, "clips", epoch)).frames
+            self._frames = self._drawn.clips(generator(0, "clips", operator.index(epoch))).frames
 
     def __len__(self) -> int:
         return len(self.targets)

@@ -44,8 +44,12 @@ def first_difference(found: dict[str, Any], wanted: dict[str, Any], prefix: str 
         if old != new:
             if isinstance(old, dict) and isinstance(new, dict):
                 return first_difference(old, new, f"{prefix}{key}.")
-            name = f"--{key.replace('_', '-')}" if prefix == "config." else f"{prefix}{key}"
-            return f"its {name} is {old!r:.200}, not {new!r:.200}"
+            # Options that files leave out have their defaults.
+            name, nothing = f"{prefix}{key}", "None"
+            if prefix == "config.":
+                name, nothing = f"--{key.replace('_', '-')}", "the default"
+            old, new = (nothing if one is None else f"{one!r:.200}" for one in (old, new))
+            return f"its {name} is {old}, not {new}"
     return "nothing differs"
 
 

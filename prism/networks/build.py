@@ -37,13 +37,15 @@ def build(model: Model, device: torch.device | str = "cpu", *, seed: int = 0, **
     arguments = {key: value for key, value in arguments.items() if value or key in shape}
     for option in sorted(arguments.keys() - shape - options):
         raise ConfigError(f"{option} = {arguments[option]}, but {name} does not have that option.")
+    for option in sorted(own.keys() & shape):
+        raise ConfigError(f"network '{name}': {option} is that of the clips, so it is no option.")
     try:
         with torch.device("meta"):
             network = network_type(**arguments | own)
     except Exception as error:
         raise NETWORKS.unmade(model, error) from error
-    if not hasattr(network, "embed_dim"):
-        raise ConfigError(f"the network '{name}' has no embed_dim, the length of its embeddings.")
+    if getattr(network, "embed_dim", 0) < 1:
+        raise ConfigError(f"the network '{name}' has no embed_dim above 0, the length of its embeddings.")
     if str(device) != "meta":
         initialise(allocate(network, torch.device(device)), generator(seed, "init"))
     return network

@@ -1,5 +1,6 @@
 """Coreset selection: the real clips that stand for their class, as a CondensedSet."""
 
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -83,11 +84,13 @@ def choose(
             embeddings = trained_embeddings(store, config.model, device, **how, advance=advance)
     chosen = list[int]()
     for label, (part, name) in enumerate(zip(embeddings.split(counts), store.classes, strict=True)):
-        found = torch.as_tensor(
-            method.choose(part.double(), num, generator(config.seed, "select", label))
-        ).tolist()
+        given = method.choose(part.double(), num, generator(config.seed, "select", label))
+        try:
+            found = [*map(operator.index, given)]
+        except TypeError:
+            found = []
         if len(found) != num or len(set(found) & set(range(len(part)))) != num:
-            said = f"the selection '{SELECTIONS.name_of(method)}' gave {found!r} for class '{name}'"
+            said = f"the selection '{SELECTIONS.name_of(method)}' gave {given!r:.200} for class '{name}'"
             raise ConfigError(f"{said}, but it must choose {num} different positions in 0..{len(part) - 1}.")
         chosen += [sum(counts[:label]) + position for position in found]
     return torch.tensor(chosen)

@@ -97,6 +97,34 @@ class Given(Objective):
         return self.given(torch.zeros(len(real)), clips)
 
 
+@dataclass(frozen=True)
+class Careless(Objective):
+    """Gives other losses, or other rows of real clips, than it must."""
+
+    losses: object = lambda found: found
+    rows: object = lambda means: means
+
+    def real(self, networks, iteration):
+        return self.rows(networks.class_means(iteration))
+
+    def loss(self, real, embeddings):
+        return self.losses(embeddings.mean((1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("careless", "sentence"),
+    [
+        ({"losses": torch.sum}, r"loss\(…\) must give a tensor \(\d,\) with its gradient, .*, got tensor\("),
+        ({"losses": torch.detach}, r"loss\(…\) must give a tensor"),
+        ({"losses": lambda found: None}, r"loss\(…\) .*, got None"),
+        ({"rows": lambda means: means.repeat(9, 1)}, r"real\(…\) must give a row for each class, got 18"),
+    ],
+)
+def test_losses_and_rows_that_are_not_one_for_each_class_are_refused(store, careless, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        condense(store, objective=Careless(**careless), **TINY)
+
+
 NAN = float("nan")
 
 
@@ -107,6 +135,8 @@ NAN = float("nan")
         (lambda losses, clips: MatchLoss(losses.sum(), clips), r"losses \(C,\) = \(2,\), got \(\)"),
         (lambda losses, clips: MatchLoss(losses, clips[:1]), r"gradients \(2, 8, 3, 48, 48\) .*, got \(1, 8,"),
         (lambda losses, clips: MatchLoss(losses, clips.double()), r"gradients .*\.float32, got .*\.float64"),
+        (lambda losses, clips: MatchLoss(losses, clips, {"loss": 1.5}), "recorded numbers, none of them called"),
+        (lambda losses, clips: MatchLoss(losses, clips, {"mine": losses}), "recorded numbers, .*, got a dict"),
     ],
 )
 def test_an_objective_that_gives_something_else_is_refused_at_its_first_use(store, tmp_path, given, sentence):
@@ -221,7 +251,7 @@ class Sideways(Grey):
         (Nothing(), "Nothing' must give Videos from start, got a NoneType"),
         (heedless([0, 1, 0, 1]), r"Heedless' must give the labels \[0, 0, 1, 1\], one class after the other"),
         (heedless([0, 0, 1, 1], 9), r"Heedless' must give a mask \(V, T\) = \(4, 8\), got \(4, 9\)"),
-        (Sideways(), r"Sideways' must give clips \(n, 8, 3, 48, 48\), as many of each of 2 classes, got \("),
+        (Sideways(), r"Sideways' must give clips \(n, 8, 3, 48, 48\), as many of each of 2 classes, .*, got \("),
     ],
 )
 def test_a_method_that_starts_or_renders_something_else_is_refused(store, monkeypatch, method, sentence):

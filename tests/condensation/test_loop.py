@@ -109,6 +109,14 @@ def test_videos_start_as_those_of_a_set_and_the_record_names_its_method_but_no_p
     torch.testing.assert_close(store.normalisation.invert(second.render()), chosen.render()[2:], atol=1e-5, rtol=0)
 
 
+def test_videos_as_small_as_those_of_a_set_start_as_these_to_the_last_bits(store, tmp_path):
+    options = {"keyframe_scale": 2, "initial_keyframes": 2, "insertion": "never", "iterations": 0}
+    made = run_tiny(store, **options, init="noise")
+    made.save(tmp_path / "set")
+    again = run_tiny(store, **options, init=str(tmp_path / "set"))
+    torch.testing.assert_close(again.render(), made.render(), atol=1e-6, rtol=0)
+
+
 def test_a_set_that_no_video_can_start_as_is_refused(make_store, tmp_path):
     store, path = make_store(), tmp_path / "set"
     select(store, output=path)

@@ -91,3 +91,7 @@ def test_a_file_gives_its_set_and_a_store_the_clips_of_the_asked_split(make_stor
         dataset = prism.load(str(store.path), split=split, normalise=False, output_format="TCHW")
         assert len(dataset) == count
         assert torch.equal(dataset[0][0], as_pixels(store.clips(split).frames[0]))
+        # A process that loads videos gets to know the files, not the frames.
+        sent = pickle.dumps(dataset)
+        assert len(sent) < 2_000 < dataset[0][0].numel()
+        assert torch.equal(pickle.loads(sent)[0][0], dataset[0][0])

@@ -145,6 +145,7 @@ class Outermost(Selection):
             "twice": order[:1] * num,
             "outside": [-1] * num,
             "numbers": torch.tensor(order[:num]) + 0.5,
+            "none": None,
             "positions": torch.tensor(order[:num]),
         }[self.chooses]
 
@@ -167,9 +168,9 @@ def test_a_method_without_embeddings_trains_no_network(make_store):
     assert not (store.path / "cache").exists()
 
 
-@pytest.mark.parametrize("chooses", ["few", "twice", "outside", "numbers"])
+@pytest.mark.parametrize("chooses", ["few", "twice", "outside", "numbers", "none"])
 def test_a_method_that_does_not_choose_different_clips_is_refused(store, chooses):
-    sentence = r"gave \[.*\] for class 'class0', but it must choose 2 different positions in 0\.\.3"
+    sentence = r"gave .* for class 'class0', but it must choose 2 different positions in 0\.\.3"
     with pytest.raises(ConfigError, match=sentence):
         select(store, method=Outermost(chooses=chooses), vpc=2)
 

@@ -78,7 +78,8 @@ class KeyFrameEncoding(Encoding):
 
     def _positions(self, videos: Tensor) -> Tensor:
         offsets = self.tensors["offsets"].tolist()
-        return torch.cat([torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()])
+        every = [torch.arange(offsets[video], offsets[video + 1]) for video in videos.tolist()]
+        return torch.cat([torch.zeros(0, dtype=torch.int64), *every])
 
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
         mask = self.mask[videos]
@@ -202,7 +203,7 @@ class H264(KeyFrameEncoding):
 
     def keyframes(self, videos: Tensor) -> Tensor:
         """The key-frames of some videos, decoded; ArtifactError if the packets are not what the set says."""
-        images = list[Tensor]()
+        images = [torch.zeros(0, 3, *self._image_size)]
         with deterministic(videos.device):
             for video in videos.tolist():
                 first, last = self.tensors["offsets"][video : video + 2].tolist()
