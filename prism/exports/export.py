@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -30,30 +31,6 @@ from prism.machine.text_io import canonical_json, parse_json, printable, read_te
 from prism.reports.text import counted, in_bytes
 
 MARK, MADE_BY = "prism.json", "prism export"
-PAGE = """---
-license: unknown  # to be filled in: that of the videos which the set was made from
-task_categories: [video-classification]
-tags: [dataset-distillation, dataset-condensation, video]
-configs: {configs}
----
-{videos} of {classes} to train networks on, exported by PRISM. {loss}
-Labels are positions in `classes.txt`. How the set was made:
-
-```json
-{source}
-```
-{scores}"""
-SCORES = """
-Networks that were trained on it, mean ± standard error (networks):
-
-    {result}
-
-They were trained and scored so:
-
-```json
-{config}
-```
-"""
 
 
 @dataclass(frozen=True)
@@ -147,9 +124,13 @@ def _set_of(source: CondensedSet | ClipStore | str | Path, config: ExportConfig)
     return sheet_of(source, config.clips)
 
 
+def _filled(template: str, **values: str) -> str:
+    return resources.files("prism.exports").joinpath(template).read_text(encoding="utf-8").format(**values)
+
+
 def _scores(result: Result) -> str:
     lines = "\n    ".join(printable(line) for line in str(result).splitlines())
-    return SCORES.format(result=lines, config=json.dumps(result.config))
+    return _filled("scores.md", result=lines, config=json.dumps(result.config))
 
 
 def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, result: Result | None) -> None:
@@ -158,7 +139,8 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
     write_synced(folder / "classes.txt", names.encode())
     # Without its files named, `datasets` would take a class that is called `test` for a split.
     files = {"split": "train", "path": form.data_files}
-    page = PAGE.format(
+    page = _filled(
+        "page.md",
         configs=json.dumps([{"config_name": "default", "data_files": [files]}] if form.data_files else []),
         videos=counted(len(condensed), "video"),
         classes=counted(len(condensed.classes), "class", "classes"),
