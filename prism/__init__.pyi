@@ -31,7 +31,7 @@ def condense(
     method: Any = "prism",
     init: str = "mean",
     initial_keyframes: int = 2,
-    placement: Literal["even", "error"] = "even",
+    placement: Literal["even", "error", "budget"] = "even",
     keyframe_scale: int = 4,
     fully_learnable: bool = False,
     seed: int = 0,

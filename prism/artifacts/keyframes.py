@@ -28,14 +28,15 @@ def evenly_spread(num_videos: int, num_frames: int, num_keyframes: int) -> Tenso
     return mask
 
 
-def best_placed(clips: Tensor, num_keyframes: int) -> Tensor:
+def best_placed(clips: Tensor, num_keyframes: int, need: Tensor | None = None) -> Tensor:
     """A mask (V, T) with `num_keyframes` of each clip, where interpolation between them errs least in squares.
 
     The first and the last frame are among them; dynamic programming over the last key-frame finds the optimum.
 
     Args:
         clips: (V, T, C, H, W) float.
-        num_keyframes: from 2 to T.
+        num_keyframes: from 2 to T; with `need` in the mean of the clips.
+        need: (V,) what errors of a clip weigh: key-frames go where one more takes away most of these.
     """
     num_clips, num_frames = clips.shape[:2]
     errors = torch.full((num_clips, num_frames, num_frames), torch.inf)
@@ -43,16 +44,24 @@ def best_placed(clips: Tensor, num_keyframes: int) -> Tensor:
         share = torch.linspace(0, 1, end - start + 1)[1:-1, None, None, None].to(clips)
         between = torch.lerp(clips[:, start : start + 1], clips[:, end : end + 1], share)
         errors[:, start, end] = (between - clips[:, start + 1 : end]).square().flatten(1).sum(1).cpu()
-    least, befores = errors[:, 0], list[Tensor]()
-    for _ in range(num_keyframes - 2):
+    least, befores, left = errors[:, 0], list[Tensor](), [errors[:, 0, -1]]
+    for _ in range(num_frames - 2):
         least, before = (least[:, :, None] + errors).min(dim=1)
         befores.append(before)
-    mask, every = torch.zeros(num_clips, num_frames, dtype=torch.bool), torch.arange(num_clips)
+        left.append(least[:, -1])
+    nums = torch.full((num_clips,), num_keyframes - 2)
+    if need is not None:
+        # Never more for a later one than for those before it, so that each clip's largest gains are its first.
+        gains = -torch.stack(left, dim=1).diff(dim=1).cummax(dim=1).values * need[:, None].cpu()
+        best = gains.flatten().topk(int(nums.sum())).indices
+        nums = torch.bincount(best // (num_frames - 2), minlength=num_clips)
+    mask = torch.zeros(num_clips, num_frames, dtype=torch.bool)
     mask[:, 0] = mask[:, -1] = True
     last = torch.full((num_clips,), num_frames - 1)
-    for before in reversed(befores):
-        last = before[every, last]
-        mask[every, last] = True
+    for num, before in reversed([*enumerate(befores)]):
+        some = (nums > num).nonzero().flatten()
+        last[some] = before[some, last[some]]
+        mask[some, last[some]] = True
     return mask
 
 

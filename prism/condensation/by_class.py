@@ -78,7 +78,7 @@ def condense_on(order: ClassOrder, setup: Setup, run: Run) -> CondensedSet:
     Its machines see the folders of store and output as this one does. Finished shares stay.
     """
     if not setup.independent_classes:
-        said = "the method, the objective or the insertion rule condenses all classes together"
+        said = "the method, the objective, the insertion rule or the placement condenses all classes together"
         raise ConfigError(f"{said}. Leave out --executor, or use parts with independent_classes = True.")
     # An encoding that cannot be joined is refused here, not when all classes are done.
     setup.example.join([setup.example, setup.example])

@@ -73,7 +73,8 @@ class Setup:
         self.method.check(store, config)
         self.example: Encoding = self.method.example(store, config, self.encode)
         parts = [self.method, self.objective] + [self.rule] * self.rule.inserts
-        self.independent_classes = all(part.independent_classes for part in parts)
+        is_apart = config.placement != "budget"
+        self.independent_classes = is_apart and all(part.independent_classes for part in parts)
         names = OBJECTIVES.name_of(config.objective), NETWORKS.name_of(config.model)
         self.scoring = "objective {} with network {}".format(*names)
 

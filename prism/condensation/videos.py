@@ -169,7 +169,7 @@ class KeyFrameVideos(Videos):
         Clips may be as small as the key-frames, which those of a set that was enlarged are not again when reduced.
         """
         small = keyframes.reduce(clips, clips.shape[4] // self.frames.shape[4])
-        first = initial_mask(small, *self.initial).to(small.device)
+        first = initial_mask(small, self.labels, *self.initial).to(small.device)
         self.frames.copy_(small * first[:, :, None, None, None])
         self._mark(keyframes.insert(self.frames, first, self.mask if bool(self.mask.all()) else first))
 
@@ -191,12 +191,17 @@ class KeyFrameVideos(Videos):
         return encode(self.frames, self.mask, self.scale)
 
 
-def initial_mask(clips: Tensor, num_keyframes: int, placement: str) -> Tensor:
-    """The first key-frames (V, T) of videos that start as clips: evenly spread or by `error`; all frames for 0."""
+def initial_mask(clips: Tensor, labels: Tensor, num_keyframes: int, placement: str) -> Tensor:
+    """The first key-frames (V, T) of videos that start as clips, as `placement` says; all frames for 0."""
     num_keyframes = num_keyframes or clips.shape[1]
-    if placement == "error":
+    if placement == "even":
+        return keyframes.evenly_spread(len(clips), clips.shape[1], num_keyframes)
+    classes, which = labels.cpu().unique(return_inverse=True)
+    if placement == "error" or len(classes) < 2:
         return keyframes.best_placed(clips, num_keyframes)
-    return keyframes.evenly_spread(len(clips), clips.shape[1], num_keyframes)
+    means = torch.stack([clips[labels == label].mean(0).flatten() for label in classes]).cpu()
+    nearest = torch.cdist(means, means).fill_diagonal_(torch.inf).amin(1).square().clamp(min=1e-9)
+    return keyframes.best_placed(clips, num_keyframes, 1 / nearest[which])
 
 
 class KeyFrames(Method):
@@ -233,7 +238,7 @@ class KeyFrames(Method):
         elif config.init in ("mean", "real"):
             clips = (random_clips if config.init == "real" else mean_clips)(store, config, classes)
             shown = store.normalisation.apply(keyframes.reduce(clips, scale))
-            mask = initial_mask(shown, config.initial_keyframes, config.placement)
+            mask = initial_mask(shown, labels[own], config.initial_keyframes, config.placement)
             frames = torch.where(mask[:, :, None, None, None], shown, frames)
         if config.fully_learnable:
             mask = keyframes.insert(frames, mask, torch.ones_like(mask))

@@ -142,6 +142,13 @@ def test_keyframes_are_placed_where_no_other_places_err_less(num_frames, data):
     torch.testing.assert_close(errors(placed), torch.stack([errors(one) for one in others]).amin(0))
 
 
+def test_keyframes_go_where_they_take_away_most_of_the_errors_that_weigh():
+    still, moving = torch.zeros(6, *FRAME), torch.rand(6, *FRAME)
+    clips = torch.stack([still, moving, 0.9 * moving])
+    for need, nums in (([1.0, 1, 1e9], [2, 4, 6]), ([1e9, 1e9, 1], [2, 6, 4])):
+        assert best_placed(clips, 4, torch.tensor(need)).sum(1).tolist() == nums
+
+
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 1000))
 def test_coarse_colour_keeps_the_luma_of_every_pixel_and_what_has_one_colour(height, width, seed):
     draw = np.random.default_rng(seed)

@@ -29,7 +29,7 @@ from prism.condensation.loop import Condensation, Step
 from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.recorder import checkpoint_path
 from prism.condensation.static_dynamic import StaticDynamic
-from prism.condensation.videos import KeyFrames, KeyFrameVideos
+from prism.condensation.videos import KeyFrames, KeyFrameVideos, initial_mask
 from prism.errors import ArtifactError, ConfigError, DivergedError, OutputError
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
@@ -183,6 +183,14 @@ def test_real_clips_may_have_their_keyframes_where_interpolation_errs_least(stor
     assert (placed.render() - clips).square().sum() < (even.render() - clips).square().sum()
     drawn = first_videos(store, init="real", placement="error", vpc=2, initial_keyframes=3)
     assert not drawn.mask.equal(first_videos(store, init="real", vpc=2, initial_keyframes=3).mask)
+
+
+def test_a_budget_of_keyframes_goes_to_classes_that_are_alike_and_needs_to_see_them_all(store):
+    motion = torch.rand(8, 3, 4, 4)
+    mask = initial_mask(torch.stack([motion, motion + 9, motion + 9.1]), torch.arange(3), 3, "budget")
+    assert (int(mask[0].sum()), int(mask.sum())) == (2, 9)
+    assert run_tiny(store, iterations=0, placement="budget", initial_keyframes=3).num_keyframes == 6
+    assert not setup_of(store, placement="budget").independent_classes
 
 
 class Coarse(Yuv420):

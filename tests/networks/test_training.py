@@ -114,16 +114,6 @@ def test_training_depends_on_its_seed_and_on_nothing_before():
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
-def test_clips_are_flipped_only_where_that_keeps_the_labels(monkeypatch):
-    flipped = []
-    monkeypatch.setattr(module, "flip_at_random", lambda frames, _: flipped.append(len(frames)) or frames.flip(-1))
-    without = parameters_after(0, flip=False)
-    assert flipped == []
-    with_flips = parameters_after(0, flip=True)
-    assert flipped == [2] * 4
-    assert not torch.equal(without[0], with_flips[0])
-
-
 def test_the_returned_loss_is_the_mean_over_the_clips_of_the_last_epoch():
     clips, net = random_clips(5), network()
     net.dropout.probability = 0.0
