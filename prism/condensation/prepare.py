@@ -142,7 +142,7 @@ class Setup:
             # With the networks of other seeds, of sets that are compared, it has nothing in common.
             seed = self.config.network_seed * self.objective.trained + number
             how = {"width": self.config.width, "epochs": self.objective.epochs, "seed": seed, "advance": advance}
-            self.all_trained[device, number], _ = trained_network(self.store, self.config.model, device, **how)
+            self.all_trained[device, number] = trained_network(self.store, self.config.model, device, **how)
         return self.all_trained[device, number]
 
     def held_out(self, run: Run) -> HeldOutNetworks:

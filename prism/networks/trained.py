@@ -34,8 +34,8 @@ def trained_network(
     epochs: int,
     seed: int,
     advance: Advance = no_progress,
-) -> tuple[Network, Tensor | None]:
-    """A frozen network, trained on all training clips, and embeddings (N, D) of these if it was trained only now.
+) -> Network:
+    """A frozen network, trained on all training clips.
 
     A small network may die while it is trained. It then embeds all clips alike, and another one takes its place.
 
@@ -52,7 +52,7 @@ def trained_network(
     """
     network = allocate(build_for(store, model, "meta", width=width), device)
     end_where_stopped(network)
-    file, embeddings = None, None
+    file = None
     if NETWORKS.is_builtin(model):
         key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
         file = CacheFile.of(store, "trained", key, device)
@@ -60,14 +60,14 @@ def trained_network(
         set_values(network, values)
         advance(epochs)
     else:
-        embeddings = _train(network, store, epochs, seed, advance)
+        _train(network, store, epochs, seed, advance)
         if file:
             file.save(values_of(network))
-    return network.eval().requires_grad_(False), embeddings
+    return network.eval().requires_grad_(False)
 
 
-def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: Advance) -> Tensor:
-    """Train a network until it tells clips apart; its embeddings."""
+def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: Advance) -> None:
+    """Train a network until it tells clips apart."""
     clips = store.clips("train")
     with deterministic(next(network.parameters()).device), within_memory():
         for draw in range(DRAWS):
@@ -77,16 +77,16 @@ def _train(network: Network, store: ClipStore, epochs: int, seed: int, advance: 
                 train(network, clips, store.normalisation, Schedule(epochs, BATCH_SIZE), flip=store.flip, **how)
                 embeddings = _embeddings(network, store)
                 if embeddings.isfinite().all() and (embeddings != embeddings[0]).any():
-                    return embeddings
+                    return
     said = f"{DRAWS} networks have diverged, or embed all clips alike"
     raise DivergedError(f"{said}. Pass a larger --width or fewer --epochs.")
 
 
 def trained_embeddings(store: ClipStore, model: Model, device: torch.device, **how: Any) -> Tensor:
     """Embeddings (N, D) of all training clips under `trained_network`, float32 on the CPU, in their order."""
-    network, embeddings = trained_network(store, model, device, **how)
+    network = trained_network(store, model, device, **how)
     with deterministic(device), within_memory():
-        return _embeddings(network, store) if embeddings is None else embeddings
+        return _embeddings(network, store)
 
 
 def _embeddings(network: Network, store: ClipStore) -> Tensor:

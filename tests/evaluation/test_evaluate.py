@@ -112,6 +112,7 @@ def altered(num_frames: int = 8, size: tuple[int, int] = (48, 48), **changes: ob
             r"num_frames = 4, but the data .* has 8\. Ingest the data again with --num-frames 4\.",
         ),
         ({"size": (64, 64)}, r"has \(48, 48\)\. Ingest the data again with --size 64\."),
+        ({"flip": False}, r"may be mirrored, what is trained on must not\. Pass --flip never\."),
     ],
 )
 def test_a_set_that_does_not_fit_the_data_is_refused_by_what_differs(store, changes, says):
@@ -289,7 +290,7 @@ def test_a_result_of_other_clips_another_set_or_other_versions_is_not_resumed(st
         score(select(store), make_store(seed=1), **resumed)
     # The same options and the same size, but other frames.
     brighter = altered(source=select(store).source)
-    same = altered(source=select(store).source, flip=False)
+    same = set_of(torch.ones(2, 8, 3, 48, 48), source=select(store).source)
     score(brighter, store, seeds=1, output=tmp_path / "other.json")
     with pytest.raises(ArtifactError, match=r"its subject\.fingerprint is '[0-9a-f]{64}', not"):
         score(same, store, output=tmp_path / "other.json", resume=True)
