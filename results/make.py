@@ -347,6 +347,12 @@ def ablations(court: str) -> str:
     return table(results_by_row(court, rows), {"two-quarter": "over the default"})
 
 
+def placements(court: str) -> str:
+    """Real clips of as many key-frames in the mean, and the leads over evenly spread ones."""
+    rows = results_by_row(court, ("three-half", "three-placed", "three-budget"))
+    return table(rows, {"three-half": "over evenly spread"})
+
+
 def in_equal_bytes(court: str) -> str:
     """Rows of all numbers of videos by bytes, with leads over whole clips by herding in as many or more.
 
@@ -467,6 +473,7 @@ def by_network(court: str) -> str:
 TABLES = {
     "": main_table,
     " ablations": ablations,
+    " placement": placements,
     " bytes": in_equal_bytes,
     " measures": as_others_count,
     " networks": by_network,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prism.artifacts.condensed import CondensedSet
-from prism.artifacts.estimates import Estimate
+from prism.artifacts.estimates import Estimate, doubts_of
 from prism.artifacts.results import Result
 
 ROOT = Path(__file__).parent.parent
@@ -56,6 +56,13 @@ def test_every_result_is_read_and_the_rows_of_a_table_share_their_networks(court
         assert json.loads(file.read_text())["provenance"]["commit"]
         assert seeds.setdefault(number, [one.seed for one in result.runs]) == [one.seed for one in result.runs]
     assert seeds
+
+
+@pytest.mark.parametrize("court", COURTS)
+def test_the_sets_of_a_row_share_neither_videos_nor_networks(court):
+    every = filter(None, (make.results_of(court, row) for row in make.ROWS))
+    # A caution of one result begins with its label, one of what several share with a number.
+    assert [doubt for found in every for doubt in doubts_of(found) if doubt[0] != "“"] == []
 
 
 @pytest.mark.parametrize(
