@@ -121,6 +121,8 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda store, _: prism.load(store.path, output_format="THWC1"), "must be one of CTHW"),
         (lambda store, _: VideoDataset(store)[0:2], "one video at a time: data[0]"),
         (lambda store, _: VideoDataset(prism.select(store), split="test"), "has training videos alone"),
+        (lambda store, _: VideoDataset(prism.select(store), split="nonsense"), "has training videos alone"),
+        (lambda store, _: VideoDataset(prism.select(store), split=None), "has training videos alone"),
         (lambda store, at: prism.export(prism.select(store), at / "out", to="gfi"), "Did you mean 'gif'?"),
         (
             lambda store, at: prism.export(prism.select(store), at / "sheet.gif"),

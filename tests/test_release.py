@@ -23,6 +23,12 @@ def test_the_version_of_the_project_stands_wherever_one_stands(file, pattern):
     assert said[1] == PROJECT["version"]
 
 
+def test_the_classifiers_name_every_python_from_3_11_to_3_13():
+    named = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if "Python :: 3." in name]
+    assert named == ["3.11", "3.12", "3.13"]
+    assert PROJECT["requires-python"] == f">={named[0]}"
+
+
 def test_the_wheel_is_for_every_machine_and_holds_every_file_of_the_package(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     name = hatchling.build.build_wheel(os.fspath(tmp_path))

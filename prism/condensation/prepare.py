@@ -263,7 +263,7 @@ def check_first_use(setup: Setup, run: Condensation) -> MatchLoss:
     """The match of an iteration in which nothing moves; a ConfigError where a part breaks a promise."""
     store, config, classes = setup.store, setup.config, run.networks.classes
     network, clips, shape = run.networks.draw(0), run.render(), (store.num_frames, 3, *store.size)
-    wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with their gradient"
+    wanted = f"clips (n, {str(shape)[1:]}, as many of each of {len(classes)} classes, with gradient"
     is_whole = isinstance(clips, Tensor) and clips.requires_grad and clips.shape[1:] == shape
     _require(METHODS, config.method, wanted, clips, is_whole and len(clips) > 0 == len(clips) % len(classes))
     some, before = clips[:1].detach().transpose(1, 2), clips.detach().clone()

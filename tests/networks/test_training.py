@@ -16,7 +16,7 @@ from prism.networks import training as module
 from prism.networks.build import build
 from prism.networks.initial import initialise
 from prism.networks.options import Schedule
-from prism.networks.training import SGD, guessed_right, train
+from prism.networks.training import SGD, guessed_right, outputs_of, train
 
 PLAIN = Normalisation((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 
@@ -114,6 +114,16 @@ def test_training_depends_on_its_seed_and_on_nothing_before():
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
 
+def test_clips_are_flipped_only_where_that_keeps_the_labels(monkeypatch):
+    flipped = []
+    monkeypatch.setattr(module, "flip_at_random", lambda frames, _: flipped.append(len(frames)) or frames.flip(-1))
+    without = parameters_after(0, flip=False)
+    assert flipped == []
+    with_flips = parameters_after(0, flip=True)
+    assert flipped == [2] * 4
+    assert not torch.equal(without[0], with_flips[0])
+
+
 def test_the_returned_loss_is_the_mean_over_the_clips_of_the_last_epoch():
     clips, net = random_clips(5), network()
     net.dropout.probability = 0.0
@@ -141,6 +151,16 @@ def test_training_is_sgd_with_momentum_decay_and_gradients_no_longer_than_the_sc
     train(net, clips, PLAIN, schedule, seed=3, flip=False)
     for ours, by_hand in zip(net.parameters(), expected, strict=True):
         torch.testing.assert_close(ours, by_hand, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 7, 100])
+def test_scores_do_not_depend_on_the_batch_size(batch_size):
+    net, clips = network(3), random_clips(7, 3)
+    initialise(net, generator(0, "init"))
+    whole = outputs_of(net, clips, PLAIN, 7)
+    logits = outputs_of(net, clips, PLAIN, batch_size)
+    torch.testing.assert_close(logits, whole, rtol=1e-4, atol=1e-6)
+    assert torch.equal(guessed_right(logits, clips.labels, 1), guessed_right(whole, clips.labels, 1))
 
 
 def test_a_guess_is_right_where_the_label_is_among_the_k_largest_logits():
