@@ -90,6 +90,7 @@ ROWS = {
         "herding, recipe `sparse`, placed",
         f"{SPARSE} --init HERDING --placement error",
     ),
+    "herding-budget": ("herding, recipe `sparse`, by need", f"{SPARSE} --init HERDING --placement budget"),
     "three-half": ("herding, three evenly spread", f"{SPARSE} --init HERDING --initial-keyframes 3"),
     "three-placed": (
         "herding, three where interpolation errs least",
@@ -115,7 +116,7 @@ RATES = {
 }
 """Courts of validation clips, and what a table says of them."""
 SMALL_CLIPS = ("packed-start", "herding-small")
-STORED_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-placed")
+STORED_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-placed", "herding-budget")
 """Real clips that take fewer bytes than whole ones; several of each class stand in the tables by bytes alone."""
 CORESETS = ("random", "herding", "k-center", *STORED_CLIPS)
 MAIN = (
