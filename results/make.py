@@ -27,7 +27,7 @@ RESULTS = Path(os.path.relpath(Path(__file__).parent))
 DOCS = ("index", "results", "ablations", "transfer")
 PAGES = [RESULTS.parent / "README.md", *(RESULTS.parent / f"docs/{name}.md" for name in DOCS)]
 NETWORKS = 4
-EVALUATE = "evaluate --recipe small --width 32 --epochs {}"
+EVALUATE = "evaluate --recipe small --width {} --epochs {}"
 EPOCHS = {1: 125, 4: 90, 5: 90, 8: 90, 10: 60, 16: 30, 40: 60, 53: 60}
 """Epochs by videos of each class; results of others, by --epochs, have folders of their own."""
 KEYFRAMES = "condense --recipe small --keyframe-scale {} --initial-keyframes {}"
@@ -49,7 +49,6 @@ ROWS = {
     "static-dynamic": ("static/dynamic", f"{STATIC_DYNAMIC} --static-lr 10 --dynamic-lr 1000"),
     "static-dynamic-1000": ("static/dynamic, images at a rate of 1", f"{STATIC_DYNAMIC} --dynamic-lr 1000"),
     "static-dynamic-100": ("the same, memories at a rate of 100", f"{STATIC_DYNAMIC} --dynamic-lr 100"),
-    "static-dynamic-1": ("the same, memories at a rate of 1", f"{STATIC_DYNAMIC} --dynamic-lr 1"),
     "static-dynamic-1e-4": ("the same, memories at the published rate of 0.0001", STATIC_DYNAMIC),
     "published": ("PRISM as published", PUBLISHED),
     "published-0.05": ("PRISM as published at a relative rate of 0.05", f"{PUBLISHED} --relative-lr 0.05"),
@@ -165,10 +164,11 @@ def run(command: str, *arguments: object) -> None:
 
 def make(given: argparse.Namespace) -> None:
     """Do what is missing, set by set, so that all rows have as many when it is stopped."""
-    store, vpc, evaluate = given.store, given.vpc, f"{EVALUATE} --split {given.split}"
+    vpc, wide = given.vpc, " --width 64" if given.wide else ""
     court = f"{given.court}-vpc{vpc}" if vpc > 1 else given.court
     epochs = given.epochs or EPOCHS[vpc]
     scores = RESULTS / "-".join(filter(None, (court, given.model, given.epochs and f"{epochs}-epochs")))
+    evaluate = f"{EVALUATE.format(64 if given.wide else 32, '{}')} --split {given.split}"
     evaluate += f" --model {given.model}" if given.model else ""
     for number in range(given.sets):
         for row in given.rows:
@@ -180,23 +180,25 @@ def make(given: argparse.Namespace) -> None:
             label = ["--label", ROWS[row][0], "--seeds", NETWORKS, "--seed", NETWORKS * number, "--no-progress"]
             label += ["--resume"] if score.exists() else []
             if (command := ROWS[row][1]).isdigit():
-                run(evaluate.format(command), "--train", store, "--data", store, "-o", score, *label)
+                run(evaluate.format(command), "--train", given.store, "--data", given.store, "-o", score, *label)
                 continue
-            made = made_set(Path("runs/results", court), row, number, store, vpc)
-            run(evaluate.format(epochs), made, "--data", store, "-o", score, *label)
+            options = f"--vpc {vpc} --seed {number} --no-progress{wide}"
+            made = made_set(Path("runs/results", court), row, number, options, given.store)
+            run(evaluate.format(epochs), made, "--data", given.store, "-o", score, *label)
 
 
-def made_set(folder: Path, row: str, number: int, store: Path, vpc: int) -> Path:
+def made_set(folder: Path, row: str, number: int, options: str, store: Path) -> Path:
     """The set of a row and a number, which is made where it is not there, and before it what it starts from."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (path := folder / f"{row}-{number}").exists():
         command = ROWS[row][1]
-        command += f" --network-seed {number}" if command.startswith("condense") else ""
+        if command.startswith("condense"):
+            command += f" --network-seed {number}" + " --batch-real 64" * ("--width 64" in options)
         # Given its embedder a coreset is determined: all sets would be one.
         command += f" --embedder-seed {number}" if command.startswith("select") and "--method" in command else ""
         if "HERDING" in command:
-            command = command.replace("HERDING", str(made_set(folder, "herding", number, store, vpc)))
-        run(f"{command} --vpc {vpc} --seed {number} --no-progress", store, "-o", path)
+            command = command.replace("HERDING", str(made_set(folder, "herding", number, options, store)))
+        run(f"{command} {options}", store, "-o", path)
     return path
 
 
@@ -287,15 +289,15 @@ def table(
 
 
 def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str], below: str = "") -> str:
-    """A table of rows: name, a size, kilobytes, score, and leads, with stars on those that hold."""
+    """A table of rows: name, a size, kilobytes, score, and leads, with stars on those that hold among all."""
     every = [one for _, _, leads in rows for one in leads if one]
-    marks = iter(certain(every))
-    lines = head(*heads)
+    held = certain(every)
+    marks, lines = iter(held), head(*heads)
     for label, found, leads in rows:
         said = [f"{one}{' *' * next(marks)}" if one else "–" for one in leads]
         lines.append(f"| {' | '.join([label, size(found[0]), kilobytes(found), top1(found), *said])} |")
     lines += ["", below] if below else []
-    lines += ["", f"\\* of {len(every)}."] if every else []
+    lines += ["", f"\\* of {len(every)}."] if any(held) else []
     return "\n".join([*lines, ""])
 
 
@@ -505,6 +507,7 @@ if __name__ == "__main__":
     parser.add_argument("--vpc", type=int, choices=EPOCHS, default=1)
     parser.add_argument("--epochs", type=int, default=0, help="of networks that train on a set")
     parser.add_argument("--model", default="", help="network that scores the sets; by default convnet3d")
+    parser.add_argument("--wide", action="store_true", help="networks and real batches of the published sizes")
     parser.add_argument("--split", default="test", help="clips to score on; rates are chosen on val")
     parser.add_argument("--page", action="store_true", help="write the tables of the pages again")
     given = parser.parse_args()
