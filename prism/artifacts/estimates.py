@@ -35,12 +35,14 @@ class Estimate:
 
     Attributes:
         recordings: the part of the error that other test recordings would make; 0 where it is not known.
+        least_p: the p-value over sets alone, which no further error makes smaller.
     """
 
     mean: float
     error: float
     degrees: float
     recordings: float = 0.0
+    least_p: float = 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -55,7 +57,7 @@ class Estimate:
         """Probability of a mean at least as far from 0 by chance; 1 where the values are equal."""
         angles, shares = _t_distribution(self.degrees)
         t = abs(self.mean) / self.error if self.error >= NO_WIDTH else 0.0
-        return 1 - float(np.interp(math.atan(t / math.sqrt(self.degrees)), angles, shares))
+        return max(self.least_p, 1 - float(np.interp(math.atan(t / math.sqrt(self.degrees)), angles, shares)))
 
     def joined(self, other: "Estimate") -> "Estimate":
         """The same mean with the error over recordings of another estimate beside its own, apart from it."""
@@ -64,7 +66,8 @@ class Estimate:
             return self
         # The degrees of freedom of a sum of two variances (Welch, 1947).
         degrees = error**4 / (self.error**4 / self.degrees + other.error**4 / other.degrees)
-        both = replace(self, recordings=other.error), Estimate(self.mean, error, degrees, other.error)
+        alone = replace(self, recordings=other.error)
+        both = alone, Estimate(self.mean, error, degrees, other.error, self.p_value)
         # They may be so many more that the interval would be narrower than over sets alone.
         return max(both, key=lambda one: t_quantile(one.degrees) * one.error)
 
@@ -231,15 +234,15 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
     """The results of a group beside keys of their sets: equal where two results are of one set."""
     configs = [result.subject.config for result in results]
     seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
-    # Where one option does not tell the sets apart, as with herding by several networks, all seeds do. A set
-    # without a seed has no partner in the other group, but it must not count twice.
-    every = [canonical_json([config.get(name) for name in SEEDS]) for config in configs]
-    alone = len(set(seeds)) == len(set(every))
-    keys = [
-        result.subject.fingerprint if seed is None else seed if alone else all_seeds
-        for result, seed, all_seeds in zip(results, seeds, every, strict=True)
+    # The first option that tells the sets apart pairs them, as the embedder's seed those of herding; else all do.
+    # A set without a seed has no partner in the other group, but it must not count twice.
+    options = [[config.get(name) for config in configs] for name in SEEDS]
+    every = [canonical_json(of_set) for of_set in zip(*options, strict=True)]
+    keys = next((one for one in options if len(set(map(repr, one))) == len(set(every))), every)
+    return [
+        (result.subject.fingerprint if seed is None else key, result)
+        for result, seed, key in zip(results, seeds, keys, strict=True)
     ]
-    return list(zip(keys, results, strict=True))
 
 
 def doubts_of(results: Sequence[Result]) -> list[str]:

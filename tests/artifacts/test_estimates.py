@@ -97,6 +97,9 @@ def test_what_is_not_known_of_recordings_makes_no_error_smaller():
         joined = sets.joined(whole)
         assert joined.interval[1] >= sets.interval[1]
         assert joined.recordings == whole.error
+    every = [Estimate(0.1, 0.012, 2).joined(Estimate(0.1, error, 100)).p_value for error in (0, 0.02, 0.023, 0.1)]
+    assert every == sorted(every)
+    assert every[0] == every[2] < every[3]
 
 
 def test_a_lead_is_held_in_95_of_100_draws_of_sets_and_recordings_only_if_both_errors_are_joined():
@@ -139,6 +142,11 @@ def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
     found = prism.lead(OURS, THEIRS)
     assert found == of_mean([fmean([0.2, 0.4]) - 0.1, 0.4 - 0.2, 0.6 - 0.3])
     assert prism.lead(reversed(OURS), THEIRS) == found
+    for name in ("embedder_seed", "network_seed"):
+        made = [{"vpc": 1, "seed": 0, name: k} for k in range(3)]
+        subjects = [replace(one.subject, config=how) for one, how in zip(OURS, made, strict=True)]
+        ours = [replace(one, subject=subject) for one, subject in zip(OURS, subjects, strict=True)]
+        assert prism.lead(ours, THEIRS) == found
     assert str(found) == "+23.3 [+9.0, +37.7]"
 
 
@@ -166,7 +174,7 @@ def test_a_result_that_lacks_networks_is_warned_of():
         prism.lead([unfinished, *rest], THEIRS)
 
 
-def test_networks_that_judge_several_sets_of_a_group_are_warned_of():
+def test_networks_that_score_several_sets_of_a_group_are_warned_of():
     shared = [replace(one, runs=tuple(replace(run, seed=run.seed % 10) for run in one.runs)) for one in OURS]
     with pytest.warns(
         UserWarning, match="1 of 2 networks score more than one set of “takes”, as the seeds say"
