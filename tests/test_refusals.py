@@ -120,6 +120,8 @@ CASES: dict[type[PrismError], list[Case]] = {
         (lambda store, _: prism.load(store.path, num_frames=8), "num_frames is an option for videos, but '"),
         (lambda store, _: prism.load(store.path, output_format="THWC1"), "must be one of CTHW"),
         (lambda store, _: VideoDataset(store)[0:2], "one video at a time: data[0]"),
+        (lambda store, _: VideoDataset(str(store.path)), "Open it with prism.load('"),
+        (lambda store, _: prism.evaluate(None, store, train=store, train_vpc=99), "a smaller --train-vpc, or"),
         (lambda store, _: VideoDataset(prism.select(store), split="test"), "has training videos alone"),
         (lambda store, _: VideoDataset(prism.select(store), split="nonsense"), "has training videos alone"),
         (lambda store, _: VideoDataset(prism.select(store), split=None), "has training videos alone"),

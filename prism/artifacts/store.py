@@ -56,6 +56,14 @@ class ClipSource:
     recording: str = ""
 
 
+def has_group(pattern: Any) -> bool:
+    """Whether a pattern of recordings is empty, or a regular expression with a group (…)."""
+    try:
+        return not pattern or re.compile(pattern).groups > 0
+    except (re.error, TypeError):
+        return False
+
+
 @dataclass(frozen=True)
 class StoreHeader:
     """The content of `store.json`, apart from the format's name and version."""
@@ -79,6 +87,7 @@ class StoreHeader:
             "splits": {*self.splits, "test-random"} == {*SPLITS},
             "mean": len(self.mean) == 3 and all(0 <= mean <= 1 for mean in self.mean),
             "std": len(self.std) == 3 and all(0 < std <= 1 for std in self.std),
+            "settings": has_group(self.settings.get("group_pattern")),
             "sha256": self.sha256.keys() == {"clips.csv", "frames.u8"},
         }
         if wrong := [name for name, is_good in checks.items() if not is_good]:
@@ -280,7 +289,7 @@ class ClipStore:
         fewest, name = min(zip(self.counts("train").tolist(), self.classes, strict=True))
         if fewest < vpc:
             said = f"{option} = {vpc}, but class '{name}' has only {fewest} for training"
-            smaller = f"Pass a smaller --{option.rpartition('.')[2]}"
+            smaller = f"Pass a smaller --{option.rpartition('.')[2].replace('_', '-')}"
             raise ConfigError(f"{said}. {smaller}, or ingest more clips per video.")
 
 

@@ -306,5 +306,5 @@ class Evaluation:
             scored_classes=int((store.counts(split) > 0).sum()),
             recordings=by_recording(recordings, [1] * len(recordings)),
         )
-        name, config = as_text(label or subject.method), as_dict(self.config)
+        name, config = as_text(subject.method if label in (None, "") else str(label)), as_dict(self.config)
         return Result(name, self.config.protocol, subject, data, config, (), provenance(), file=output)

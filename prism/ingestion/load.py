@@ -55,6 +55,8 @@ class VideoDataset(Dataset[tuple[Any, int]]):
         if output_format not in get_args(OutputFormat):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
+        if not isinstance(source, CondensedSet | ClipStore):
+            raise ConfigError(f"a data set is made of an open set or store. Open it with prism.load({source!r}).")
         is_set = isinstance(source, CondensedSet)
         if is_set and split != "train":
             what = f"split = {split!r}, but a condensed set has training videos alone."
@@ -129,8 +131,9 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
         config = with_options(IngestConfig(val_fraction=0.0, test_fraction=0.0), ingesting)
         with tempfile.TemporaryDirectory() as folder:
             store = ingest(path, Path(folder) / "store", config, progress=False)
-            options["in_memory"] = True
-            return VideoDataset(store, **options)
+            if (split := options.get("split")) in ("val", "test") and not store.positions(split):
+                raise ConfigError(f"'{path}' names no {split} videos. Pass {split}_fraction=0.2.")
+            return VideoDataset(store, **options | {"in_memory": True})
     if ingesting:
         kind = "store" if is_store else "condensed set"
         raise ConfigError(f"{min(ingesting)} is an option for videos, but '{path}' is a {kind}. Leave it out.")

@@ -1,10 +1,10 @@
 """The options of `prism ingest` and `prism motion`."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from prism.artifacts.store import has_group
 from prism.config import SHARE, Group, OmitDefault, Options, Range, above, at_least, between
 from prism.parts import Parts
 
@@ -22,15 +22,8 @@ LAYOUTS = Parts(
 )
 
 
-def _has_group(pattern: str) -> bool:
-    try:
-        return not pattern or re.compile(pattern).groups > 0
-    except re.error:
-        return False
-
-
 SIDE = Range("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
-GROUP_PATTERN = Range("a regular expression with a group (…)", _has_group)
+GROUP_PATTERN = Range("a regular expression with a group (…)", has_group)
 # A decoding process takes a quarter of that before it has seen a video.
 DECODE_BYTES = Range("at least 2^29", lambda value: value >= 2**29)
 

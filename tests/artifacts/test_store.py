@@ -172,6 +172,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "splits are negative": (lambda s: edit_header(s, splits={"train": 7, "val": -3, "test": 2}), "'splits' is -3"),
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
     "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),
+    "no pattern of recordings": (lambda s: edit_header(s, settings={"group_pattern": "(g"}), "'settings' is"),
+    "a pattern without a group": (lambda s: edit_header(s, settings={"group_pattern": "_g"}), "'settings' is"),
     "sha256 is a list": (lambda s: edit_header(s, sha256=[]), "sha256"),
     "a random window of no test video": (
         lambda s: edit_splits(s, "test,größer", "test-random,größer", {"test": 1, "test-random": 1}),

@@ -9,6 +9,7 @@ from videos import shown_number, write_classes, write_numbered_images
 
 import prism
 from prism.artifacts.clips import as_pixels
+from prism.errors import ConfigError
 from prism.ingestion.load import VideoDataset
 from prism.selection.select import select
 
@@ -40,6 +41,8 @@ def test_splits_of_the_folder_are_kept_and_others_cut_where_it_is_said(videos, t
                 write_numbered_images(tmp_path / split / label / str(number), 4)
     assert len(prism.load(tmp_path, **CLIP)) == 4
     assert len(prism.load(tmp_path, split="test", **CLIP)) == 2
+    with pytest.raises(ConfigError, match=r"names no test videos\. Pass test_fraction=0\.2\.$"):
+        prism.load(videos, split="test", **CLIP)
 
 
 def test_an_exported_set_is_loaded_again(store, tmp_path):
