@@ -47,11 +47,6 @@ def between(low: float, high: float) -> Range:
     return Range(f"between {low} and {high}", lambda value: low <= value <= high)
 
 
-def above(low: float, high: float, said: str) -> Range:
-    """A number above `low` and at most `high`, which sentences write as `said`."""
-    return Range(f"above {low} and at most {said}", lambda value: low < value <= high)
-
-
 SHARE = Range("at least 0 and below 1", lambda value: 0 <= value < 1)
 # Learning rates from 1e38 on overflow float32.
 RATE = Range("positive and below 1e+38", lambda value: 0 < value < 1e38)
@@ -160,8 +155,7 @@ def described(config_type: type[Options]) -> dict[str, Field]:
 
 def as_dict(config: Options) -> dict[str, Any]:
     """The options as files record them: parts by their names."""
-    known = described(type(config))
-    values = {name: getattr(config, name) for name in known}
+    known, values = described(type(config)), vars(config)
     return {
         name: field.parts.name_of(values[name], known) if field.parts else values[name]
         for name, field in known.items()
@@ -203,9 +197,7 @@ def short_repr(value: Any) -> str:
     return shorten(repr(value), 60, placeholder=" ...")
 
 
-def with_options(
-    config: AnyOptions, options: Mapping[str, Any], others: Collection[str] = frozenset()
-) -> AnyOptions:
+def with_options(config: AnyOptions, options: Mapping[str, Any], others: Collection[str] = ()) -> AnyOptions:
     """Options with some of them replaced, as the verbs take them in Python and recipes and files hold them.
 
     An unknown key is refused with the nearest of the known and of `others`, which the caller takes besides.

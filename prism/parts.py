@@ -28,8 +28,7 @@ class Parts:
     Attributes:
         kind: its noun in sentences, as `insertion rule`.
         registry: for each short name the place of the part, as `module:Name`.
-        method: the method that every part of the kind has; empty for a class of which others make objects, as a
-            network.
+        method: the method that every part of the kind has; empty for a class that others make objects of.
     """
 
     kind: str

@@ -5,8 +5,7 @@
     def test_my_rule_keeps_the_promises_of_a_rule(tmp_path):
         check_rule(MyRule(), tiny_store(tmp_path / "store"))
 
-Each check runs in seconds on a CPU. It raises AssertionError, or the ConfigError of a run, which makes some of
-them at a part's first use.
+Each check takes seconds on a CPU. It raises AssertionError, or the ConfigError of a part's first use in a run.
 """
 
 from collections import Counter

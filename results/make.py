@@ -120,31 +120,13 @@ STORED_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-
 CORESETS = ("random", "herding", "k-center", *STORED_CLIPS)
 MAIN = (
     *CORESETS,
-    "dm",
-    "dm-0.05",
-    "static-dynamic",
-    "published",
-    "two-quarter",
-    "cross-entropy",
-    "cross-entropy-half",
-    "yuv420",
-    "small",
-    "real-start",
-    "herding-start-plain",
-    "herding-start",
-    "packed",
-    "packed-cross-entropy",
-    "all",
-    "all-60",
+    *("dm", "dm-0.05", "static-dynamic", "published", "two-quarter", "cross-entropy", "cross-entropy-half"),
+    *("yuv420", "small", "real-start", "herding-start-plain", "herding-start"),
+    *("packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
-    "herding",
-    *STORED_CLIPS,
-    "two-quarter",
-    "cross-entropy-half",
-    "herding-start",
-    "packed",
-    "packed-cross-entropy",
+    *("herding", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
+    *("packed", "packed-cross-entropy"),
 )
 """Rows that are compared by their bytes, whatever their number of videos."""
 BESIDE_DEFAULT = {

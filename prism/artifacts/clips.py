@@ -137,9 +137,8 @@ def shift_at_random(frames: Tensor, most: float, generator: torch.Generator) -> 
     The three shifts of a clip are whole numbers of frames and pixels, uniform in ±round(most · extent).
     What comes in from outside repeats the edge. The draw happens on the generator's device.
     """
-    extents = [(1, frames.shape[1]), (3, frames.shape[3]), (4, frames.shape[4])]
-    for dim, extent in extents:
-        limit = round(most * extent)
+    for dim in (1, 3, 4):
+        extent, limit = frames.shape[dim], round(most * frames.shape[dim])
         steps = torch.randint(-limit, limit + 1, (len(frames),), generator=generator, device=generator.device)
         sources = send((torch.arange(extent) - steps.cpu()[:, None]).clamp(0, extent - 1), frames.device)
         frames = torch.stack([clip.index_select(dim - 1, at) for clip, at in zip(frames, sources, strict=True)])

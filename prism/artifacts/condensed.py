@@ -1,8 +1,7 @@
 """CondensedSet: a few videos for each class, as the key-frames or the parts that they are rendered from.
 
 One safetensors file holds everything: the tensors of an encoding (`prism.artifacts.encodings`), the labels, and
-one JSON text of metadata. Nothing in it depends on the clock or the host. Reading it runs no code.
-`docs/formats.md` specifies every byte.
+one JSON text of metadata, without clock or host. Reading it runs no code. `docs/formats.md` has every byte.
 """
 
 import hashlib

@@ -172,8 +172,7 @@ def lead(
 
     Raises:
         ArtifactError: a result cannot be read, was scored otherwise than the first of its group, is of another
-            network or other data than the other group, or of a set that its group has already; or the groups are
-            not of the same two or more seeds.
+            network or data than the other group, or of a set that its group has; or the seeds differ, or are one.
     """
     groups = [
         [one if isinstance(one, Result) else Result.load(one) for one in as_list(some, "results")]

@@ -42,10 +42,8 @@ def check_format(content: Any, name: str, version: int, path: Path) -> None:
 def typed(kind: Any, value: Any, name: str = "it") -> Any:
     """A value of untrusted JSON as an annotation has it: dataclasses from objects, tuples from lists.
 
-    A whole number that is no seed lies in 0..2^60. `True` is no number, and 1 is no float.
-
-    Raises:
-        ValueError: a part is missing, unknown or of another type; its sentence calls the whole `name`.
+    A whole number that is no seed lies in 0..2^60. `True` is no number, and 1 is no float. Anything else is a
+    ValueError, whose sentence calls the whole `name`.
     """
     origin, of = get_origin(kind) or kind, get_args(kind)
     if kind is Any:

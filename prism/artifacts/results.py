@@ -20,8 +20,7 @@ from prism.machine.text_io import as_text, canonical_json, parse_json, read_text
 VERSION = 1
 SEEDS = ("seed", "embedder_seed", "network_seed")  # The options that differ between sets of one group.
 UNLEARNED = 0.25
-"""Training loss as a share of that of guesses, above which more epochs have added five to ten points to a score
-(docs/transfer.md)."""
+"""Training loss as a share of that of guesses, above which more epochs have added 5 to 10 points (transfer.md)."""
 TASK = "classification"
 HEADINGS = {"top1": "top-1", "top5": "top-5"}
 """The scores of a run, the leading one first. Of at most five classes there is no top5."""

@@ -1,12 +1,7 @@
 """Telemetry: what happened while a set was condensed, one JSON object on each line of a file.
 
-    {"kind": "start", …}        configuration, store, provenance; the classes of a share of a run
-    {"kind": "step", …}         iteration, loss, between_class, keyframes, lr, seconds
-    {"kind": "unseen", …}       iteration, loss, alignment, nearest on networks that the videos are not trained on
-    {"kind": "insertion", …}    iteration, video, frame, cosines with the key-frame before and after
-    {"kind": "end", …}          seconds, peak memory, key-frames of each video
-
-The clock and the host belong here and nowhere else, so that the set itself is reproducible.
+The clock and the host belong here and nowhere else, so that the set itself is reproducible. `docs/formats.md` has
+the records by kind.
 """
 
 import os

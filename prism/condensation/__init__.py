@@ -6,10 +6,6 @@ from typing import Annotated, Literal
 
 from prism.config import RATE, SHARE, Group, OmitDefault, Options, Range, at_least, between
 
-Decay = Literal["cosine", "constant"]
-Metric = Literal["clip", "parameter"]
-Precision = Literal["auto", "float32", "bfloat16"]
-
 STARTS = "mean", "noise", "real"
 INIT = Range(f"{', '.join(STARTS)}, or the file of a set", bool)
 LR = Range("positive and below 1e+38, or 0 for relative_lr", lambda value: 0 <= value < 1e38)
@@ -47,10 +43,10 @@ not state the number; the protocol it follows uses 5000."""
     relative_lr: Annotated[float, RATE] = 0.2
     """Learning rate of the key-frames as a multiple of 1/λ, where λ is the largest curvature of the loss at the \
 start: one number for every size, width, network and vpc."""
-    metric: Metric = "clip"
+    metric: Literal["clip", "parameter"] = "clip"
     """Length by which a step of key-frames is the steepest one: that of the clip, so that it depends on what \
 the key-frames can express and not on their number; or that of the key-frames themselves (the paper)."""
-    decay: Decay = "cosine"
+    decay: Literal["cosine", "constant"] = "cosine"
     """How the learning rates fall: along half a cosine to zero, or not at all (the paper)."""
     momentum: Annotated[float, SHARE] = 0.95
     """Momentum of SGD."""
@@ -78,7 +74,7 @@ every vpc, method and seed with the same network_seed shares them."""
     model: str = "convnet3d"
     width: Annotated[int, between(0, 4096)] = 0
     """Channels of the network's first block; 0 for the published number."""
-    precision: Precision = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Number format in which the network embeds real clips: bfloat16 is about twice as fast where the processor \
 has instructions for it, and `auto` takes it on a GPU. Class means, losses and gradients are float32 in either."""
     storage: str = "float32"

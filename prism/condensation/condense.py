@@ -57,8 +57,7 @@ def condense(
     Raises:
         ConfigError: an option does not fit the store, or the videos do not fit into memory.
         OutputError: the output exists or cannot be written.
-        ArtifactError: `resume` finds the checkpoint or the set of another run, or the store was changed meanwhile;
-            the last checkpoint stays.
+        ArtifactError: `resume` finds another run, or the store was changed meanwhile; the last checkpoint stays.
         DivergedError: a loss, or a value for the checkpoint, is not finite; the last checkpoint stays.
         EngineError: the executor lost an item that it was to compute; finished shares stay.
         Interrupted: Ctrl-C or SIGTERM; a checkpoint was saved.

@@ -18,11 +18,7 @@ from prism.machine.text_io import canonical_json
 
 
 def given_set(store: ClipStore, config: CondenseConfig) -> CondensedSet | None:
-    """The set that `config.init` names, for videos to start as; None where it names none.
-
-    Raises:
-        ConfigError: there is none, it was made of other clips, or it has not `config.vpc` videos of each class.
-    """
+    """The set that `config.init` names, for videos to start as, or None; a ConfigError where it does not fit."""
     if config.init in STARTS:
         return None
     path, vpc = Path(config.init), config.vpc

@@ -70,8 +70,7 @@ class Chunk:
 
         Args:
             num: units of work, of so many `clips` each.
-            work: does the units from its first argument up to its second, again in smaller parts where memory
-                runs out, at last one by one.
+            work: does the units from its first argument up to its second; in smaller parts where memory runs out.
         """
         shares = min(self.threads, num)
         ends = [num * share // shares for share in range(shares + 1)]
@@ -225,8 +224,8 @@ class RandomNetworks:
         if self._block != (block, held):
             file, self._block = self.kept(block, held), (block, held)
             means = file.load() if file else None
-            of_classes = slice(self.classes.start, self.classes.stop)
-            self._means = None if means is None else send(means, self.device)[:, of_classes]
+            own = self.classes
+            self._means = None if means is None else send(means, self.device)[:, own.start : own.stop]
         return self.compute_means(number, held) if self._means is None else self._means[within]
 
     @torch.no_grad()
@@ -279,9 +278,8 @@ class RandomNetworks:
         # Drawn for all classes, so that no class depends on which others are condensed.
         positions = self.store.sample(real_batch(self.store, self.config), batch)
         mirrored = torch.rand(len(positions), generator=flips) < 0.5
-        times = (
-            torch.randint(num_frames, positions.shape, generator=view) if held else torch.full_like(positions, -1)
-        )
+        drawn = torch.randint(num_frames, positions.shape, generator=view)
+        times = drawn if held else torch.full_like(positions, -1)
         labels = self.real.labels[positions]
         ours = (labels >= self.classes.start) & (labels < self.classes.stop)
         return positions[ours], mirrored[ours] & self.store.flip, times[ours]

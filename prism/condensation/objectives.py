@@ -48,8 +48,7 @@ class Objective:
     classes depend on each other, or that has gradients of its own, overrides `match`.
 
     Attributes:
-        independent_classes: whether the loss of a class depends on the clips of that class only. Then the classes
-            can be condensed on many machines.
+        independent_classes: whether the loss of a class needs its own clips alone, so that many machines can work.
         reads_class_means: whether `real` reads those of every iteration, which are computed ahead then.
         trained: number of networks that are trained on all training clips ahead, for `networks.trained(number)`.
         epochs: of their training.
@@ -86,8 +85,7 @@ class Objective:
         Args:
             network: of this iteration; it embeds (N, C, T, H, W).
             real: what `real` gave.
-            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, equally many of each. They are not
-                to be changed.
+            clips: (V, T, C, H, W) normalised synthetic clips, grouped by class, as many of each; not to change.
             chunk: how many clips go through the network together.
         """
 
@@ -152,9 +150,7 @@ class CrossEntropy(DistributionMatching):
 
     def __post_init__(self) -> None:
         if not (self.weight >= 0 and self.trained >= 1 and self.epochs >= 1):
-            raise ConfigError(
-                "cross-entropy wants a weight from 0 on, and one trained network and epoch, or more."
-            )
+            raise ConfigError("cross-entropy wants a weight from 0 on, one trained network and epoch, or more.")
 
     def real(self, networks: RandomNetworks, iteration: int) -> tuple[Tensor, Tensor, Tensor, Network]:
         """Means (C, D) and labels (C,), the energy between all classes, and a trained network."""

@@ -49,11 +49,7 @@ PROBED = 10
 
 
 class Setup:
-    """The parts of a run, made once, for the clips of a store.
-
-    Raises:
-        ConfigError: an option does not fit the store, or a part cannot be made or used.
-    """
+    """The parts of a run, made once for a store; a ConfigError where an option or a part does not fit."""
 
     def __init__(self, store: ClipStore, config: CondenseConfig) -> None:
         self.store, self.config = store, config

@@ -1,7 +1,6 @@
 """A condensation on disk while it runs: telemetry, checkpoints, and the finished set.
 
-A checkpoint holds everything that the next iteration depends on, so a run that was killed goes on from there to
-the same bytes.
+A checkpoint holds all that the next iteration depends on: a killed run goes on from there to the same bytes.
 """
 
 import shutil

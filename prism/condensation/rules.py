@@ -52,8 +52,7 @@ class InsertionState:
     """The state of an iteration from which a rule proposes frames.
 
     Attributes:
-        gradients: (V, T, C, h, w) of the loss with respect to the rendered clips, grouped by class, at the size of
-            the key-frames.
+        gradients: (V, T, C, h, w) of the loss by the rendered clips, grouped by class, at the key-frames' size.
         mask: (V, T) bool, True at the frames that are key-frames already.
         conflict: inner products and cosines of these gradients with those of the key-frames around them.
         iteration: counted from the first one that moves the videos.

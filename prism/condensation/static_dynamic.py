@@ -91,9 +91,7 @@ class StaticDynamic(Method):
     def preparation(self) -> int:
         return self.static_iterations
 
-    def start(
-        self, store: ClipStore, config: Settings, device: torch.device, classes: range
-    ) -> StaticDynamicVideos:
+    def start(self, store: ClipStore, config: Settings, device: torch.device, classes: range) -> Videos:
         """Random real frames, memories of Gaussian noise, and a hallucinator with PyTorch's default values."""
         # The hallucinator is shared by all classes.
         assert len(classes) == len(store.classes)

@@ -94,8 +94,7 @@ class Method(ABC):
 
     Attributes:
         fixed: the options that the method does not leave open: without them it would be another one.
-        independent_classes: whether the videos of a class depend on no other class. Then the classes can
-            be condensed on many machines.
+        independent_classes: whether videos depend on no other class, so that many machines can condense them.
         other_rates: the learning rates to try where the videos are little like their classes.
     """
 
@@ -235,14 +234,13 @@ class KeyFrames(Method):
         if config.init == "noise":
             noise = torch.randn((len(labels), num_keyframes, *shape), generator=generator(config.seed, "videos"))
             frames[mask] = noise[own].flatten(0, 1)
-        elif config.init in ("mean", "real"):
-            clips = (random_clips if config.init == "real" else mean_clips)(store, config, classes)
-            shown = store.normalisation.apply(keyframes.reduce(clips, scale))
-            mask = initial_mask(shown, labels[own], config.initial_keyframes, config.placement)
-            frames = torch.where(mask[:, :, None, None, None], shown, frames)
         if config.fully_learnable:
             mask = keyframes.insert(frames, mask, torch.ones_like(mask))
-        return KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
+        videos = KeyFrameVideos(frames.to(device), mask.to(device), labels[own], config)
+        if config.init in ("mean", "real"):
+            clips = (random_clips if config.init == "real" else mean_clips)(store, config, classes)
+            videos.start_as(store.normalisation.apply(keyframes.reduce(clips, scale)).to(device))
+        return videos
 
 
 class WholeClips(KeyFrames):

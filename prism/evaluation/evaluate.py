@@ -63,8 +63,7 @@ def evaluate(
 
     Raises:
         ConfigError: the set, the data, the network, the protocol and a GPU's memory do not fit each other.
-        ArtifactError: the split is empty, a store was changed meanwhile, or `resume` finds the result of another
-            run.
+        ArtifactError: the split is empty, a store was changed meanwhile, or `resume` finds another run.
         OutputError: the output exists, cannot be written, or another run is writing it.
         DivergedError: a network diverged; the output has all others.
         Interrupted: Ctrl-C; the output has the networks that are done.

@@ -28,8 +28,7 @@ class EvaluateConfig(Options, section="evaluate"):
     width: Annotated[int, between(0, 4096)] = 0
     """Channels of the network's first block; 0 for the published number."""
     hidden: Annotated[int, between(0, 65536)] = 0
-    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0 for the published size, which makes \
-cnn-lstm take gigabytes."""
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0: as published (cnn-lstm: gigabytes)."""
     seeds: Annotated[int, at_least(1)] = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0
@@ -41,14 +40,12 @@ cnn-lstm take gigabytes."""
     batch_size: Annotated[int, at_least(1)] = 256
     """Clips per training step."""
     shift: Annotated[float, SHARE] = 0.0
-    """Largest random shift of a training clip in time, down and across, as a share of its extent. The paper's \
-schedule has none."""
+    """Largest random shift of a training clip in time, down and across, as a share of its extent; the paper: 0."""
     max_grad_norm: Annotated[float, between(0, 1e6)] = 0.0
     """A longer gradient of a training step is shortened to this norm, over all weights; 0, as in the paper's \
 schedule, sets no limit. Networks that are shown a handful of clips may die without one."""
     stratified: Annotated[bool, OmitDefault()] = False
-    """Show each class in its share in every training step, as far as whole clips go; the paper's schedule draws \
-the clips of a step at random."""
+    """Show each class in its share in every training step, as far as whole clips go; the paper draws at random."""
     train_vpc: Annotated[int, at_least(0)] = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
     flip: Annotated[Literal["protocol", "always", "once", "never"], OmitDefault()] = "protocol"

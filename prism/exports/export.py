@@ -128,17 +128,13 @@ def _filled(template: str, **values: str) -> str:
     return resources.files("prism.exports").joinpath(template).read_text(encoding="utf-8").format(**values)
 
 
-def _scores(result: Result) -> str:
-    lines = "\n    ".join(printable(line) for line in str(result).splitlines())
-    return _filled("scores.md", result=lines, config=json.dumps(result.config))
-
-
 def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, result: Result | None) -> None:
     """Write the class names, the page for the Hub, and the mark of an export."""
     names = "".join(f"{printable(name)}\n" for name in condensed.classes)
     write_synced(folder / "classes.txt", names.encode())
     # Without its files named, `datasets` would take a class that is called `test` for a split.
     files = {"split": "train", "path": form.data_files}
+    scores = "\n    ".join(map(printable, str(result).splitlines()))
     page = _filled(
         "page.md",
         configs=json.dumps([{"config_name": "default", "data_files": [files]}] if form.data_files else []),
@@ -147,7 +143,7 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
         loss=loss,
         # JSON writes line ends as escapes, so no name ends the block.
         source=json.dumps(condensed.source, ensure_ascii=False),
-        scores=_scores(result) if result else "",
+        scores=_filled("scores.md", result=scores, config=json.dumps(result.config)) if result else "",
     )
     write_synced(folder / "README.md", page.encode())
     entries = sorted({MARK, *(file.relative_to(folder).as_posix() for file in _files(folder))})

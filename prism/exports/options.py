@@ -35,5 +35,4 @@ or clips of a store."""
     quality: Annotated[int, between(0, 100)] = 65
     """Quality of mp4 videos; the constant rate factor is 51 − 0.51·quality."""
     lossless: bool = False
-    """Keep every 8-bit pixel, in H.264 of red, green and blue: decoders built on FFmpeg read it, browsers may \
-not."""
+    """Keep every 8-bit pixel, in H.264 of red, green and blue, which FFmpeg reads, and browsers may not."""

@@ -8,14 +8,14 @@ import os
 import re
 import shutil
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import metadata
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -290,11 +290,9 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
         for n, video in enumerate(plan.videos)
         if n not in folder.outcomes
     ]
+    bar = progress_bar("Decoding", total, "videos", enabled=progress, done=done)
     try:
-        with (
-            progress_bar("Decoding", total, "videos", enabled=progress, done=done) as advance,
-            closing(decode_all(tasks, workers)) as results,
-        ):
+        with bar as advance, closing(decode_all(tasks, workers)) as results:
             for number, outcome in results:
                 folder.record(number, outcome)
                 advance()
@@ -305,10 +303,8 @@ def _decode(plan: Plan, folder: WorkingFolder, workers: int | Executor, progress
 def _check_classes(done: Done, folder: WorkingFolder) -> None:
     """Refuse a store in which a class has nothing to train on; name a class that has nothing to be tested on."""
     adjectives = {"train": "training", "val": "validation", "test": "test"}
-    of_class: dict[tuple[str, str], Done] = defaultdict(list)
-    for video, outcome in done:
-        of_class[video.split, video.label].append((video, outcome))
-    for (split, label), videos in of_class.items():
+    for (split, label), some in groupby(done, key=lambda one: (one[0].split, one[0].label)):
+        videos = list(some)
         if any(outcome.windows for _, outcome in videos):
             continue
         sentence = (

@@ -102,9 +102,7 @@ def read_clips(
             if wanted <= scan.frames.keys():
                 if whole and scan.damage:
                     raise VideoError(scan.damage)
-                pixels = [
-                    np.stack([_as_shown(scan.frames[index], video.matrix) for index in clip]) for clip in clips
-                ]
+                pixels = [np.stack([_as_shown(scan.frames[i], video.matrix) for i in clip]) for clip in clips]
                 return Outcome(tuple(windows), scan.video_frames, "", scan.damage, scan.is_sought), pixels
             scan = video.read(wanted)
     raise VideoError("its frames change from one reading to the next.")

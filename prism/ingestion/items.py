@@ -63,9 +63,7 @@ def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str
     """The frames, class and recording of an item; what is between frames and label is passed over."""
     frames, label, group = None, None, ""
     if isinstance(item, Mapping):
-        frames, label = (
-            next((item[key] for key in keys if key in item), None) for keys in (VIDEO_KEYS, LABEL_KEYS)
-        )
+        frames, label = (next((item[k] for k in keys if k in item), None) for keys in (VIDEO_KEYS, LABEL_KEYS))
         group = item.get("group")
     elif isinstance(item, tuple | list) and len(item) > 1:
         frames, label = item[0], item[-1]
@@ -76,10 +74,8 @@ def _parts(item: Any, names: Sequence[str] | None, where: str) -> tuple[Any, str
         with suppress(TypeError):
             number = operator.index(cast(Any, label))
         if not 0 <= number < most:
-            allowed = "0, 1, …" if names is None else f"0..{most - 1}"
-            raise ClipError(
-                f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {allowed}."
-            )
+            known = "0, 1, …" if names is None else f"0..{most - 1}"
+            raise ClipError(f"{where} has the label {str(label)[:80]!r}, but it must be a name or one of {known}.")
         label = str(number if names is None else names[number])
     return frames, label, "" if group is None else str(group)
 

@@ -133,7 +133,8 @@ def load(path: str | Path, **options: Any) -> VideoDataset:
             store = ingest(path, Path(folder) / "store", config, progress=False)
             if (split := options.get("split")) in ("val", "test") and not store.positions(split):
                 raise ConfigError(f"'{path}' names no {split} videos. Pass {split}_fraction=0.2.")
-            return VideoDataset(store, **options | {"in_memory": True})
+            options["in_memory"] = True
+            return VideoDataset(store, **options)
     if ingesting:
         kind = "store" if is_store else "condensed set"
         raise ConfigError(f"{min(ingesting)} is an option for videos, but '{path}' is a {kind}. Leave it out.")

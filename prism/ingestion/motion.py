@@ -35,7 +35,6 @@ from prism.machine.text_io import canonical_json
 
 Array = np.ndarray
 Random = np.random.Generator
-Wave = Callable[[Array], Array]
 Strokes = tuple[tuple[tuple[float, float], ...], ...]
 """The points of lines, (x, y) in radii from the centre, x to the right and y down."""
 
@@ -45,7 +44,7 @@ SHAPES = (4, 6, 64)
 """Corners of an object; one with 64 is a disc."""
 COORDINATES = ("x", "y", "turn", "spread", "growth")
 # A saw that rises, one that falls, and a swing.
-WAVES: dict[str, Wave] = {
+WAVES: dict[str, Callable[[Array], Array]] = {
     "rising": lambda cycles: cycles % 1,
     "falling": lambda cycles: -cycles % 1,
     "swinging": lambda cycles: 1 - np.abs(2 * (cycles % 1) - 1),
@@ -253,10 +252,8 @@ def write_motion(
         owned = [name for name in names if own.fullmatch(name)]
         check_output_folder(output, run.overwrite, "prism.json", "a data set of prism motion", owned)
         total = len(labels) * sum(counts.values())
-        with (
-            new_folder(output) as partial,
-            progress_bar("Drawing", total, "videos", enabled=run.progress) as advance,
-        ):
+        bar = progress_bar("Drawing", total, "videos", enabled=run.progress)
+        with new_folder(output) as partial, bar as advance:
             # Left and right change places in a mirror, and signs are no longer themselves; ingest reads this.
             mark = canonical_json({"flip": False, "made_by": "prism motion"}) + "\n"
             write_synced(partial / "prism.json", mark.encode())

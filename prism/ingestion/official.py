@@ -31,8 +31,7 @@ from prism.ingestion.listing import (
 
 VALIDATION_IS_TEST = "The validation videos of this data set are the test split, as in the literature."
 Listed = tuple[str, str, str]
-"""The name of a video, with its folder where that tells videos apart; its class; and its split, or nothing for one
-that this split does not use."""
+"""A video's name, with its folder where that tells videos apart; its class; its split, empty if unused."""
 
 # fmt: off
 MINIUCF = frozenset((

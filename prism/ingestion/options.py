@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from prism.artifacts.store import has_group
-from prism.config import SHARE, Group, OmitDefault, Options, Range, above, at_least, between
+from prism.config import SHARE, Group, OmitDefault, Options, Range, at_least, between
 from prism.parts import Parts
 
 LAYOUTS = Parts(
@@ -24,6 +24,8 @@ LAYOUTS = Parts(
 
 SIDE = Range("an even number between 32 and 1024", lambda value: value % 2 == 0 and 32 <= value <= 1024)
 GROUP_PATTERN = Range("a regular expression with a group (…)", has_group)
+FPS = Range("above 0 and at most 1000", lambda value: 0 < value <= 1000)
+DECODE_SECONDS = Range("above 0 and at most 1e9", lambda value: 0 < value <= 1e9)
 # A decoding process takes a quarter of that before it has seen a video.
 DECODE_BYTES = Range("at least 2^29", lambda value: value >= 2**29)
 
@@ -60,15 +62,14 @@ class IngestConfig(Options, section="ingest"):
     sampling: Literal["stride", "fps", "even"] = "stride"
     """Distance of a clip's frames: `stride` video frames, as at `fps` frames a second, or `even`, as far \
 as the video allows."""
-    fps: Annotated[float, above(0, 1000, "1000")] = 2.0
+    fps: Annotated[float, FPS] = 2.0
     """With sampling fps: frames of a clip per second of the video; a shorter video takes them closer."""
     clips_per_video: Annotated[int, at_least(1)] = 1
     """Windows drawn at random from each training video (validation and test use the centre)."""
     window: Literal["random", "centre"] = "random"
     """Where the window of a training video lies: drawn at random, or in the centre as in validation and test."""
     random_test_windows: Annotated[int, between(0, 1000), OmitDefault()] = 0
-    """Windows drawn at random from each test video, beside the centre one, for protocols that score on such: \
-3 for wang2024."""
+    """Windows drawn at random from each test video, beside the centre one; protocol wang2024 scores on 3."""
     flip: Literal["auto", "on", "off"] = "auto"
     """Whether a horizontal flip keeps the labels: `off` where left and right differ; `auto` follows the \
 prism.json of the source, and is on without one."""
@@ -85,14 +86,12 @@ Hub."""
     official_split: Annotated[int, between(1, 3)] = 1
     """Which official split of ucf101, miniucf or hmdb51: 1, 2 or 3."""
     train_list: Annotated[Literal["official", "all-but-test"], OmitDefault()] = "official"
-    """hmdb51: train on the 70 videos of each class that the split names, or on all that it does not test, as \
-the protocol wang2024 does."""
+    """hmdb51: train on 70 videos of each class that the split names, or all that it does not test (wang2024)."""
     annotations: str = ""
     """Folder of the official annotation files, absolute or seen from the source; empty: the source. They may lie \
 two folders deeper."""
     val_fraction: Annotated[float, SHARE] = 0.1
-    """Share of the training videos of each class set apart for validation, where the source names none; \
-0 for none."""
+    """Share of each class's training videos set apart for validation, where the source names none; 0 for none."""
     test_fraction: Annotated[float, SHARE] = 0.2
     """Share of the videos of each class set apart for test, where the source names none; 0 for none."""
     group_pattern: Annotated[str, GROUP_PATTERN] = ""
@@ -101,7 +100,7 @@ parted; empty: by the column `group` of a CSV list, else videos one by one."""
     damaged: Annotated[Literal["use", "skip"], Group("Videos that are skipped"), OmitDefault()] = "use"
     """A video with damage outside of its clips, or cut short by more than a tenth: `use` it and list it in \
 damaged.csv, or `skip` it, for which long videos are decoded whole too."""
-    max_decode_seconds: Annotated[float, above(0, 1e9, "1e9"), OmitDefault()] = 600.0
+    max_decode_seconds: Annotated[float, DECODE_SECONDS, OmitDefault()] = 600.0
     """A video whose decoding takes longer than this many seconds is skipped."""
     max_decode_bytes: Annotated[int, DECODE_BYTES, OmitDefault()] = 2**32
     """A video whose decoding takes more bytes of memory is skipped."""

@@ -133,9 +133,7 @@ def assign_splits(videos: Iterable[VideoSource], config: IngestConfig) -> list[V
     labels = {video.label for video in videos}
     if len(labels) < 2:
         found = f"only class '{min(labels)}'" if labels else "no class"
-        raise SourceError(
-            f"the source has {found}, but it takes at least two. Name the folder of the class folders."
-        )
+        raise SourceError(f"the source has {found}, but it takes at least two. Name the folder above the classes.")
     if lost := sorted(labels - {video.label for video in videos if video.split == "train"}):
         raise SourceError(f"classes with videos in other splits, but none in train: {named(lost)}.")
     for split, share in (("test", config.test_fraction), ("val", config.val_fraction)):

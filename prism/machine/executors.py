@@ -141,8 +141,7 @@ def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Execut
 
     A GPU is busy with one network. A CPU is not, since each of them computes in one thread: without a number of
     `workers` as many are computed side by side as keep all cores busy. PyTorch releases Python's lock while it
-    computes, so threads are about as fast as processes, and they share the clips. All of them end with the first
-    error, or with Ctrl-C.
+    computes, so threads are as fast as processes, and share the clips. All end with the first error, or Ctrl-C.
     """
     import torch
 
@@ -157,10 +156,8 @@ def computing(run: Run, num: int, workers: int | None = None) -> Iterator[Execut
     stopped = threading.Event()
     # A thread takes over PyTorch's number of threads when it first computes, so one is set before the pool begins.
     # What computes sets it as well; it finds one, and so puts back one while others still compute.
-    with (
-        deterministic(device),
-        ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped)) as threads,
-    ):
+    pool = ThreadPoolExecutor(num, "prism-network", setattr, (_HERE, "stopped", stopped))
+    with deterministic(device), pool as threads:
         try:
             yield threads
         except BaseException:

@@ -64,15 +64,14 @@ def progress_bar(
                 said = now
                 (draw if is_terminal else note)(state(now - started))
 
-    if not is_terminal:
-        yield advance
-        return
-    draw(state(0))
+    if is_terminal:
+        draw(state(0))
     try:
         yield advance
     finally:
-        draw(state(time.monotonic() - started))
-        print(file=sys.stderr)
+        if is_terminal:
+            draw(state(time.monotonic() - started))
+            print(file=sys.stderr)
 
 
 def note(text: str, *, enabled: bool = True) -> None:

@@ -71,12 +71,7 @@ MAX_TEXT_BYTES = 2**28
 
 
 def read_text(path: Path) -> str:
-    """The text of an untrusted file.
-
-    Raises:
-        OSError: it is missing, cannot be read, or is a folder.
-        ValueError: it is too large, or is not UTF-8.
-    """
+    """The text of an untrusted file; a ValueError where it is too large, or is not UTF-8."""
     with path.open("rb") as file:
         data = file.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:

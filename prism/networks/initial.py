@@ -15,10 +15,8 @@ def initialise(network: nn.Module, generator: torch.Generator) -> None:
     """Fresh initial values for a network, in place, running statistics of normalisation layers included.
 
     PyTorch's layers get the distributions that PyTorch gives them, a layer with a method `initialise(generator)`
-    what that draws. The generator is of the CPU: a GPU's numbers depend on how many cores it has.
-
-    Raises:
-        ConfigError: no initial values are known for a layer, or only those that PyTorch's global generator draws.
+    what that draws; a ConfigError where no values are known, or only those that PyTorch draws globally. The
+    generator is of the CPU: a GPU's numbers depend on how many cores it has.
     """
     if any(value.device.type != "cpu" for value in _held(network)):
         drawn = pinned_copy(network)

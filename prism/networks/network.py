@@ -12,21 +12,9 @@ from prism.errors import ConfigError
 class Network(nn.Module, ABC):
     """Base of all networks, yours included: classifies clips (N, C, T, H, W), and embeds them on the way.
 
-        class Small(Network):
-            def __init__(self, *, num_classes, num_frames, size, width=32):
-                super().__init__(num_classes=num_classes, num_frames=num_frames, size=size)
-                self.features = nn.Conv3d(3, width, 3, padding=1)
-                self.classifier = nn.Linear(width, num_classes)
-                self.embed_dim = width
-
-            def embed(self, clips):
-                return self.features(clips).relu().mean(dim=(2, 3, 4))
-
-            def forward(self, clips):
-                return self.classifier(self.embed(clips))
-
-    Further parameters of the constructor are options of the network. `width` and `hidden` may also be given as
-    options of a verb; any others as `module:Small(depth=3)`, or in Python as `functools.partial(Small, depth=3)`.
+    docs/extending.md shows one. Further parameters of the constructor are options of the network. `width` and
+    `hidden` may also be given as options of a verb; any others as `module:MyNetwork(depth=3)`, or in Python as
+    `functools.partial(MyNetwork, depth=3)`.
 
     It promises:
 
@@ -96,11 +84,7 @@ class Dropout(nn.Module):
 
 
 def use_generator(network: nn.Module, generator: torch.Generator) -> None:
-    """A generator for the layers of a network that draw while it trains.
-
-    Raises:
-        ConfigError: one would draw from PyTorch's global generator, so that no seed repeats a training.
-    """
+    """A generator for the layers that draw while a network trains; a ConfigError where one would draw globally."""
     for module in network.modules():
         match module:
             case nn.Module(generator=_):

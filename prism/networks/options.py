@@ -17,16 +17,7 @@ NETWORKS = Parts(
 
 @dataclass(frozen=True)
 class Schedule:
-    """Schedule of the training of a network.
-
-    Attributes:
-        epochs: passes over the training clips; the learning rate drops to a tenth halfway.
-        batch_size: clips of a step.
-        lr: learning rate of SGD.
-        shift: largest random shift of a clip in time, down and across, as a share of its extent.
-        max_grad_norm: a longer gradient of a step is shortened to this norm, over all weights; 0 for no limit.
-        stratified: every step holds each class in its share, as far as whole clips go, in place of a random draw.
-    """
+    """Schedule of the training of a network: options of `prism evaluate`, whose help says what each does."""
 
     epochs: int
     batch_size: int

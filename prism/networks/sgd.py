@@ -10,8 +10,7 @@ from torch.optim.sgd import sgd
 class SGD:
     """Stochastic gradient descent with momentum, in place: v ← momentum · v + gradient, then x ← x − rate · v.
 
-    The tensors of a group move at one rate; `weight_decay` · x is added to the gradient of x. `momentum_buffers`
-    keeps v of each tensor.
+    A group moves at one rate; `weight_decay` · x is added to the gradient of x. `momentum_buffers` keeps each v.
     """
 
     # `torch.optim.SGD` would import PyTorch's compiler, which takes a second of every command.

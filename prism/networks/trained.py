@@ -40,8 +40,7 @@ def trained_network(
     A small network may die while it is trained. It then embeds all clips alike, and another one takes its place.
 
     Args:
-        model: a custom network is trained every time: its code may have changed under the same name. The store
-            keeps the values of others.
+        model: a custom one is trained every time, as its code may change; the store keeps the values of others.
         width: channels of its first block; 0 for the published number.
         epochs: passes over all training clips; 0 leaves it random.
         seed: of its initial values and its training.
@@ -52,10 +51,8 @@ def trained_network(
     """
     network = allocate(build_for(store, model, "meta", width=width), device)
     end_where_stopped(network)
-    file = None
-    if NETWORKS.is_builtin(model):
-        key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
-        file = CacheFile.of(store, "trained", key, device)
+    key = {"model": network.name, "width": width, "epochs": epochs, "embedder_seed": seed, "draws": DRAWS}
+    file = CacheFile.of(store, "trained", key, device) if NETWORKS.is_builtin(model) else None
     if file and (values := file.load()) is not None:
         set_values(network, values)
         advance(epochs)

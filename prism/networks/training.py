@@ -48,8 +48,7 @@ def train(
         network: its values are replaced.
         clips: on the CPU; batches move to the network's device. A function draws them anew in every epoch.
         seed: seed of initial values, order, dropout, flips and shifts.
-        flip: True mirrors a clip with probability one half each time that it is shown. A mask (N,) of booleans
-            mirrors the same clips each time.
+        flip: True mirrors a clip at random each time that it is shown, a mask (N,) of booleans the same clips.
         advance: called after every epoch.
 
     Raises:
@@ -133,8 +132,7 @@ def outputs_of(
 ) -> Tensor:
     """Outputs (N, …) of a method of a network, on the CPU; `flips` mirrors half of the clips.
 
-    The network is left in eval mode. With the normalisation of a store, not one of each batch, no row depends on
-    its batch.
+    The network is left in eval mode. Unless each batch is standardised, no row depends on its batch.
     """
     feed, found = Feed(clips.frames, next(network.parameters()).device), []
     network.eval()

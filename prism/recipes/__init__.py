@@ -28,10 +28,7 @@ def read_recipe(*paths: str | Path) -> dict[str, dict[str, Any]]:
 
     A path is a file, or the name of a recipe that PRISM ships: `miniucf`, `ablations/dm`. A recipe may say
     `extends = "other.toml"`, a path relative to itself, over whose tables its own are laid. No part that an option
-    names is imported.
-
-    Raises:
-        ConfigError: the file is missing or not TOML, or a table or key is unknown or out of range.
+    names is imported. A file, table, key or value that cannot be used is a ConfigError.
     """
     recipe: dict[str, dict[str, Any]] = {}
     for path in paths:

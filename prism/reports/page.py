@@ -34,8 +34,7 @@ def report(
 ) -> Path:
     """Write a page that shows results and the sets behind them.
 
-    The page works offline, runs no script, and is the same for the same files. A set or store that is missing or
-    has changed is named on it.
+    The page works offline, runs no script, is the same for the same files, and names what is missing or changed.
 
     Args:
         results: result files, as `prism evaluate` writes them, in any order. A `Result` itself will not do: sets
@@ -163,8 +162,6 @@ def summary_tables(results: Iterable[Result]) -> list[tuple[Table, list[str]]]:
         columns = [column for column in columns_of(rows) if column.heading in (*ON_TERMINAL, leading)]
         place = [PurePath(first.data.path).name, first.data.split, first.protocol, rows[0].network]
         chance = f"{100 * first.data.chance[first.metrics[0]]:.3g}"
-        caption = (
-            f"{', '.join(place)}; chance {chance} %; mean ± error over sets (sets × networks) or networks (n)"
-        )
-        found.append((terminal_table(columns, rows, [caption]), cautions_on(rows)))
+        below = f"{', '.join(place)}; chance {chance} %; mean ± error over sets (sets × networks) or networks (n)"
+        found.append((terminal_table(columns, rows, [below]), cautions_on(rows)))
     return found

@@ -1,7 +1,6 @@
 """Videos: for each class a real clip, and beside it those of every set, as strips that the style sheet plays.
 
-The sets and stores that results name are found again, or a sentence says why not. A strip is one picture with the
-frames of a clip side by side.
+Sets and stores that results name are found again, or a sentence says why not. A strip: a clip's frames in a row.
 """
 
 import base64

@@ -111,6 +111,4 @@ def _cell(row: dict[str, Any], vpc: int, network: str, metric: str, data: str) -
     name = by_vpc["1"].rpartition("/")[2] or WHOLE
     storage = content_of("paper.toml")["storage"].get(data, {})
     mib, whole = (storage.get(one, {}).get(str(at), 0.0) for one, at in ((name, vpc), (WHOLE, 0)))
-    return Cell(
-        row["label"], name, at_most(vpc, by_vpc) if recipe else "", vpc, network, metric, printed, mib, whole
-    )
+    return Cell(row["label"], name, at_most(vpc, by_vpc), vpc, network, metric, printed, mib, whole)

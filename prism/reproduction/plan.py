@@ -88,8 +88,7 @@ class Line:
     @property
     def ours(self) -> Sample | None:
         """The scores of each set's networks; None where there is none yet, or one is missing that diverged."""
-        # Of a row some of whose networks diverged, the mean would be of the others alone. Of at most five classes,
-        # five guesses are no score.
+        # Where networks diverged, a mean is of the others alone. Of up to five classes five guesses are no score.
         if self.row is None or self.failures or self.cell.metric not in self.row.first.metrics:
             return None
         return sample_of(self.row.results, self.cell.metric)

@@ -58,8 +58,7 @@ def reproduce(
             well; each set is evaluated by K networks of its own, set s by those with seeds s·K to s·K + K − 1.
         recipes: recipes whose options win, one after the other.
         vpc: the videos per class to restrict the table to, beside training on all clips; all by default.
-        rows: the rows to restrict it to, by the names of their files: `prism`, `dm`, `random`, `whole`; all by
-            default.
+        rows: the rows to restrict it to, by their files' names: `prism`, `dm`, `random`, `whole`; all by default.
         dry_run: do nothing; `Comparison.missing` has the commands that are missing.
         options: fields of `prism.machine.run.Run`.
 

@@ -92,8 +92,7 @@ class Encoding(ABC):
     def render(self, videos: Tensor, normalisation: Normalisation, generator: torch.Generator | None) -> Tensor:
         """The clips of the videos at some positions (n,): (n, T, 3, H, W) float32, in units of [0, 1].
 
-        `normalisation` is that of the real training pixels. `generator` draws, where `is_random`; None always
-        gives the same clips.
+        `normalisation` is that of the real training pixels. Without `generator` a random clip is always the same.
         """
 
     @classmethod
