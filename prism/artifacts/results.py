@@ -184,7 +184,9 @@ class Result:
 
     def locate(self, path: str) -> Path:
         """A path as the result's file names it, seen from here."""
-        return Path(os.path.normpath(self.file.parent / path if self.file else path))
+        folders = [self.file.parent, os.path.realpath(self.file.parent)] if self.file else [""]
+        places = [Path(os.path.normpath(Path(folder, path))) for folder in folders]
+        return next((place for place in places if place.exists()), places[0])
 
     def of_seeds(self, seeds: Collection[int]) -> "Result":
         """The result as if networks of these seeds alone had been requested; some may be missing."""
@@ -301,7 +303,11 @@ def metrics_of(num_classes: int) -> tuple[str, ...]:
 
 def relative_to_result(path: str | Path, result: str | Path | None) -> str:
     """The path as the result file names it, so that a folder of runs can be moved as a whole."""
-    return as_text(Path(os.path.relpath(path, Path(result).parent if result else None)).as_posix())
+    if result is None:
+        return as_text(Path(os.path.relpath(path)).as_posix())
+    # `..` leads from a link to what it points to.
+    folder, here = (os.path.realpath(Path(one).parent) for one in (result, path))
+    return as_text(Path(os.path.relpath(Path(here, Path(path).name), folder)).as_posix())
 
 
 def _problem(found: Result) -> str:

@@ -101,6 +101,17 @@ def test_paths_are_relative_to_the_result_so_that_a_folder_of_runs_can_move(tmp_
     assert relative_to_result(tmp_path / "a" / "store", tmp_path / "b" / "result.json") == "../a/store"
 
 
+def test_a_folder_of_results_may_be_a_link(tmp_path):
+    store, folder, link = tmp_path / "store", tmp_path / "far" / "away", tmp_path / "link"
+    store.mkdir()
+    folder.mkdir(parents=True)
+    link.symlink_to(folder)
+    for written, read in ((link, folder), (folder, link), (link, link)):
+        path = relative_to_result(store, written / "r.json")
+        assert replace(a_result(), file=read / "r.json").locate(path).samefile(store)
+    assert relative_to_result(link / "set", link / "r.json") == "set"
+
+
 def edited(**changes: object) -> str:
     """The text of a valid result with some of its values replaced; None deletes."""
     content = json.loads(a_result().to_json())
