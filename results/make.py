@@ -83,21 +83,21 @@ ROWS = {
     "herding-start": ("**herding, moved**", HERDING_START),
     "packed-start": ("random clips, as small", f"{PACKED} --iterations 0"),
     "herding-small": ("herding, as small", f"{PACKED} --iterations 0 --init HERDING"),
-    "random-four-half": ("random clips, recipe `sparse`", SPARSE),
-    "herding-four-half": ("herding, recipe `sparse`", f"{SPARSE} --init HERDING"),
-    "herding-placed": (
-        "herding, recipe `sparse`, placed",
-        f"{SPARSE} --init HERDING --placement error",
+    "random-four-half": ("random clips, sparse, evenly", f"{SPARSE} --placement even"),
+    "herding-four-half": ("herding, sparse, evenly", f"{SPARSE} --init HERDING --placement even"),
+    "herding-placed": ("herding, sparse, by error", f"{SPARSE} --init HERDING --placement error"),
+    "herding-budget": ("**herding, recipe `sparse`**", f"{SPARSE} --init HERDING"),
+    "three-half": (
+        "herding, three evenly spread",
+        f"{SPARSE} --init HERDING --initial-keyframes 3 --placement even",
     ),
-    "herding-budget": ("herding, recipe `sparse`, by need", f"{SPARSE} --init HERDING --placement budget"),
-    "three-half": ("herding, three evenly spread", f"{SPARSE} --init HERDING --initial-keyframes 3"),
     "three-placed": (
         "herding, three where interpolation errs least",
         f"{SPARSE} --init HERDING --initial-keyframes 3 --placement error",
     ),
     "three-budget": (
         "**herding, three in the mean, by need**",
-        f"{SPARSE} --init HERDING --initial-keyframes 3 --placement budget",
+        f"{SPARSE} --init HERDING --initial-keyframes 3",
     ),
     "packed": ("`packed`", PACKED),
     "packed-cross-entropy": ("**`packed` with cross-entropy**", f"{PACKED} --objective cross-entropy"),
@@ -322,7 +322,7 @@ def main_table(court: str) -> str:
         every = filter(None, (results_of(other, row) for other in others))
         return {str(more[0].config["epochs"]): more for more in every}
 
-    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if row in found}
+    beside = {row: f"over {ROWS[row][0]}" for row in ("random", best) if len(found.get(row, [])) > 1}
     return table({row: found[row] for row in MAIN if row in found}, beside, epochs)
 
 
