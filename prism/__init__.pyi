@@ -81,7 +81,6 @@ def evaluate(
     batch_size: int = 256,
     shift: float = 0.0,
     max_grad_norm: float = 0.0,
-    stratified: bool = False,
     train_vpc: int = 0,
     flip: Literal["protocol", "always", "once", "never"] = "protocol",
     split: Literal["train", "val", "test"] = "test",

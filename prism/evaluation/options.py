@@ -44,8 +44,6 @@ class EvaluateConfig(Options, section="evaluate"):
     max_grad_norm: Annotated[float, between(0, 1e6)] = 0.0
     """A longer gradient of a training step is shortened to this norm, over all weights; 0, as in the paper's \
 schedule, sets no limit. Networks that are shown a handful of clips may die without one."""
-    stratified: Annotated[bool, OmitDefault()] = False
-    """Show each class in its share in every training step, as far as whole clips go; the paper draws at random."""
     train_vpc: Annotated[int, at_least(0)] = 0
     """With --train: train on this many random clips per class, drawn anew for each seed; 0 for all."""
     flip: Annotated[Literal["protocol", "always", "once", "never"], OmitDefault()] = "protocol"

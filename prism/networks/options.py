@@ -24,7 +24,6 @@ class Schedule:
     lr: float = 0.01
     shift: float = 0.0
     max_grad_norm: float = 0.0
-    stratified: bool = False
 
     def rate(self, epoch: int) -> float:
         """The learning rate of an epoch, counted from 0. A single epoch has no second half."""

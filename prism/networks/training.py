@@ -68,7 +68,7 @@ def train(
             feed = Feed(shown.frames, device)
         total = torch.zeros((), device=device)
         network.train()
-        for batch in _order(shown.labels, schedule, order).split(schedule.batch_size):
+        for batch in torch.randperm(len(shown), generator=order).split(schedule.batch_size):
             # Flips and shifts only move pixels, which a GPU does in a hundredth of the time.
             frames, labels = feed.rows(batch), send(shown.labels[batch], device)
             if isinstance(flip, Tensor):
@@ -94,20 +94,6 @@ def train(
             raise _diverged(f"the training loss of seed {seed} is not finite in epoch {epoch + 1}", schedule)
         advance()
     return mean_loss
-
-
-def _order(labels: Tensor, schedule: Schedule, draw: Generator) -> Tensor:
-    """The clips (N,) of an epoch in a random order, over which a stratified schedule spreads the classes."""
-    shuffled = torch.randperm(len(labels), generator=draw)
-    if not schedule.stratified:
-        return shuffled
-    # Of n clips of a class the k-th, counted from 0, has a random place between k/n and (k + 1)/n of the epoch. So
-    # where C classes have as many clips, every C clips one after the other hold each class once.
-    by_class = shuffled[labels[shuffled].argsort(stable=True)]
-    counts = labels.bincount()
-    firsts, sizes = (each.repeat_interleave(counts) for each in (counts.cumsum(0) - counts, counts))
-    ranks = torch.arange(len(labels)) - firsts
-    return by_class[((ranks + torch.rand(len(labels), generator=draw, dtype=torch.float64)) / sizes).argsort()]
 
 
 def check_outputs(outputs: Tensor, seed: int, schedule: Schedule) -> None:

@@ -3,7 +3,6 @@
 import math
 import subprocess
 import sys
-from itertools import permutations
 
 import pytest
 import torch
@@ -169,27 +168,6 @@ def test_a_guess_is_right_where_the_label_is_among_the_k_largest_logits():
     right = {1: [True, False, False, False], 2: [True, False, True, True], 3: [True] * 4, 5: [True] * 4}
     for k, wanted in right.items():
         assert guessed_right(logits, labels, k).tolist() == wanted
-
-
-def steps_of_labels(labels: list[int], *, batch_size: int, epochs: int) -> list[list[int]]:
-    """The labels of each step of a stratified training."""
-    schedule, draw = Schedule(epochs, batch_size, stratified=True), generator(0, "order")
-    orders = (module._order(torch.tensor(labels), schedule, draw) for _ in range(epochs))
-    return [torch.tensor(labels)[batch].tolist() for order in orders for batch in order.split(batch_size)]
-
-
-def test_a_stratified_epoch_shows_each_class_once_in_every_step_of_as_many_clips():
-    steps = steps_of_labels([0] * 4 + [1] * 4 + [2] * 4, batch_size=3, epochs=2)
-    assert len(steps) == 8
-    assert all(sorted(step) == [0, 1, 2] for step in steps)
-    assert len({tuple(step) for step in steps}) > 1
-
-
-def test_a_stratified_epoch_shows_every_clip_once_and_the_clips_of_a_class_in_a_random_order():
-    labels, schedule = torch.tensor([1, 0, 1, 1, 0, 2]), Schedule(1, 256, stratified=True)
-    orders = [module._order(labels, schedule, generator(seed, "order")).tolist() for seed in range(40)]
-    assert all(sorted(order) == list(range(6)) for order in orders)
-    assert {tuple(clip for clip in order if labels[clip] == 1) for order in orders} == set(permutations((0, 2, 3)))
 
 
 # SGD is PyTorch's, without what its class imports.
