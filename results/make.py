@@ -302,9 +302,10 @@ def best_of(every: dict[str, list[Result]], rows: Iterable[str]) -> str:
 
 
 def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, list[Result]]:
-    """All rows but the lesser kind of real clips that are stored as small."""
-    best = best_of(every, SMALL_CLIPS)
-    return {row: found for row, found in every.items() if row == best or row not in SMALL_CLIPS}
+    """All rows but the lesser kind of real clips that are stored as small, and sparse ones beside the recipe's."""
+    lesser = {*SMALL_CLIPS} - {best_of(every, SMALL_CLIPS)}
+    lesser |= {"herding-four-half"} if "herding-budget" in every else set()
+    return {row: found for row, found in every.items() if row not in lesser}
 
 
 def main_table(court: str) -> str:

@@ -37,7 +37,7 @@ def test_rows_stand_by_their_bytes_and_lead_whole_clips_of_as_many_after_the_epo
     sizes = [int(line.split(" | ")[2].replace(",", "")) for line in lines if line.startswith("|")]
     assert sizes == sorted(sizes)
     five, sparse = (
-        make.results_of(f"grid-words-vpc{vpc}", row) for vpc, row in ((5, "herding"), (10, "herding-four-half"))
+        make.results_of(f"grid-words-vpc{vpc}", row) for vpc, row in ((5, "herding"), (10, "herding-budget"))
     )
     assert make.bytes_of(sparse) < make.bytes_of(five)
     assert sum(str(make.lead(sparse, five)) in line for line in lines) == 1
