@@ -186,7 +186,7 @@ class Result:
         """A path as the result's file names it, seen from here."""
         folders = [self.file.parent, os.path.realpath(self.file.parent)] if self.file else [""]
         places = [Path(os.path.normpath(Path(folder, path))) for folder in folders]
-        return next((place for place in places if place.exists()), places[0])
+        return next((place for place in places if os.path.exists(place)), places[0])
 
     def of_seeds(self, seeds: Collection[int]) -> "Result":
         """The result as if networks of these seeds alone had been requested; some may be missing."""

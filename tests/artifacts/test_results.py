@@ -110,6 +110,7 @@ def test_a_folder_of_results_may_be_a_link(tmp_path):
         path = relative_to_result(store, written / "r.json")
         assert replace(a_result(), file=read / "r.json").locate(path).samefile(store)
     assert relative_to_result(link / "set", link / "r.json") == "set"
+    assert replace(a_result(), file=link / "r.json").locate("x" * 5000) == link / ("x" * 5000)
 
 
 def edited(**changes: object) -> str:
