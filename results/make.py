@@ -280,7 +280,7 @@ def with_leads(heads: list[str], rows: list[Row], size: Callable[[Result], str],
         said = [f"{one}{' *' * next(marks)}" if one else "–" for one in leads]
         lines.append(f"| {' | '.join([label, size(found[0]), kilobytes(found), top1(found), *said])} |")
     lines += ["", below] if below else []
-    lines += ["", f"\\* of {len(every)}."] if any(held) else []
+    lines += ["", f"\\* of {len(every)}."] if every else []
     return "\n".join([*lines, ""])
 
 

@@ -237,7 +237,8 @@ def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
     # A set without a seed has no partner in the other group, but it must not count twice.
     options = [[config.get(name) for config in configs] for name in SEEDS]
     every = [canonical_json(of_set) for of_set in zip(*options, strict=True)]
-    keys = next((one for one in options if len(set(map(repr, one))) == len(set(every))), every)
+    seeded = [one for one in options if all(type(seed) is int for seed in one)]
+    keys = next((one for one in seeded if len(set(one)) == len(set(every))), every)
     return [
         (result.subject.fingerprint if seed is None else key, result)
         for result, seed, key in zip(results, seeds, keys, strict=True)

@@ -184,9 +184,12 @@ class Result:
 
     def locate(self, path: str) -> Path:
         """A path as the result's file names it, seen from here."""
-        folders = [self.file.parent, os.path.realpath(self.file.parent)] if self.file else [""]
-        places = [Path(os.path.normpath(Path(folder, path))) for folder in folders]
-        return next((place for place in places if os.path.exists(place)), places[0])
+        if self.file is None:
+            return Path(os.path.normpath(path))
+        # `..` leads from a link to what it points to.
+        folder, real = self.file.parent, Path(os.path.realpath(self.file.parent))
+        here, there = (Path(os.path.normpath(one / path)) for one in (folder, real))
+        return there if real != Path(os.path.abspath(folder)) and os.path.exists(there) else here
 
     def of_seeds(self, seeds: Collection[int]) -> "Result":
         """The result as if networks of these seeds alone had been requested; some may be missing."""
@@ -305,7 +308,6 @@ def relative_to_result(path: str | Path, result: str | Path | None) -> str:
     """The path as the result file names it, so that a folder of runs can be moved as a whole."""
     if result is None:
         return as_text(Path(os.path.relpath(path)).as_posix())
-    # `..` leads from a link to what it points to.
     folder, here = (os.path.realpath(Path(one).parent) for one in (result, path))
     return as_text(Path(os.path.relpath(Path(here, Path(path).name), folder)).as_posix())
 

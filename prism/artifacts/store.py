@@ -60,7 +60,7 @@ def has_group(pattern: Any) -> bool:
     """Whether a pattern of recordings is empty, or a regular expression with a group (…)."""
     try:
         return not pattern or re.compile(pattern).groups > 0
-    except (re.error, TypeError):
+    except (re.error, TypeError, OverflowError, RecursionError):
         return False
 
 

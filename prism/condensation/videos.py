@@ -195,10 +195,12 @@ def initial_mask(clips: Tensor, labels: Tensor, num_keyframes: int, placement: s
     num_keyframes = num_keyframes or clips.shape[1]
     if placement == "even":
         return keyframes.evenly_spread(len(clips), clips.shape[1], num_keyframes)
-    classes, which = labels.cpu().unique(return_inverse=True)
+    # Where errors are nearly equal, every device must choose alike.
+    clips, labels = clips.cpu(), labels.cpu()
+    classes, which = labels.unique(return_inverse=True)
     if placement == "error" or len(classes) < 2:
         return keyframes.best_placed(clips, num_keyframes)
-    means = torch.stack([clips[labels == label].mean(0).flatten() for label in classes]).cpu()
+    means = torch.stack([clips[labels == label].mean(0).flatten() for label in classes])
     nearest = torch.cdist(means, means).fill_diagonal_(torch.inf).amin(1).square().clamp(min=1e-9)
     return keyframes.best_placed(clips, num_keyframes, 1 / nearest[which])
 

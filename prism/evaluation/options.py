@@ -28,7 +28,7 @@ class EvaluateConfig(Options, section="evaluate"):
     width: Annotated[int, between(0, 4096)] = 0
     """Channels of the network's first block; 0 for the published number."""
     hidden: Annotated[int, between(0, 65536)] = 0
-    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0: as published (cnn-lstm: gigabytes)."""
+    """Hidden size of the recurrent layer of cnn-gru and cnn-lstm; 0: as published, for cnn-lstm gigabytes."""
     seeds: Annotated[int, at_least(1)] = 3
     """Networks to train, with seeds seed, seed + 1, …"""
     seed: int = 0

@@ -56,7 +56,9 @@ class VideoDataset(Dataset[tuple[Any, int]]):
             allowed = ", ".join(get_args(OutputFormat))
             raise ConfigError(f"output_format = {output_format!r}, but it must be one of {allowed}.")
         if not isinstance(source, CondensedSet | ClipStore):
-            raise ConfigError(f"a data set is made of an open set or store. Open it with prism.load({source!r}).")
+            raise ConfigError(
+                f"a data set is made of an open set or store. Open it with prism.load({str(source)!r})."
+            )
         is_set = isinstance(source, CondensedSet)
         if is_set and split != "train":
             what = f"split = {split!r}, but a condensed set has training videos alone."

@@ -147,6 +147,12 @@ def test_results_are_paired_by_the_seeds_of_their_sets_in_any_order():
         subjects = [replace(one.subject, config=how) for one, how in zip(OURS, made, strict=True)]
         ours = [replace(one, subject=subject) for one, subject in zip(OURS, subjects, strict=True)]
         assert prism.lead(ours, THEIRS) == found
+    odd = [
+        replace(one, subject=replace(one.subject, config={"seed": 0, "embedder_seed": [k]}))
+        for k, one in enumerate(OURS)
+    ]
+    with pytest.raises(ArtifactError, match="a lead needs sets of the same two or more seeds"):
+        prism.lead(odd, THEIRS)
     assert str(found) == "+23.3 [+9.0, +37.7]"
 
 

@@ -106,6 +106,10 @@ def test_a_folder_of_results_may_be_a_link(tmp_path):
     store.mkdir()
     folder.mkdir(parents=True)
     link.symlink_to(folder)
+    (tmp_path / "far" / "other").mkdir()
+    (tmp_path / "other").mkdir()
+    beside = relative_to_result(tmp_path / "far" / "other", link / "r.json")
+    assert replace(a_result(), file=link / "r.json").locate(beside).samefile(tmp_path / "far" / "other")
     for written, read in ((link, folder), (folder, link), (link, link)):
         path = relative_to_result(store, written / "r.json")
         assert replace(a_result(), file=read / "r.json").locate(path).samefile(store)

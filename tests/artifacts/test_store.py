@@ -173,6 +173,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "splits count more": (lambda s: edit_header(s, splits={"train": 3, "val": 1, "test": 3}), "other clips"),
     "std is zero": (lambda s: edit_header(s, std=[0.5, 0.0, 0.5]), "std"),
     "no pattern of recordings": (lambda s: edit_header(s, settings={"group_pattern": "(g"}), "'settings' is"),
+    "a pattern that is too deep": (
+        lambda s: edit_header(s, settings={"group_pattern": "(" * 3000}),
+        "'settings' is",
+    ),
     "a pattern without a group": (lambda s: edit_header(s, settings={"group_pattern": "_g"}), "'settings' is"),
     "sha256 is a list": (lambda s: edit_header(s, sha256=[]), "sha256"),
     "a random window of no test video": (
