@@ -115,8 +115,7 @@ RATES = {
 }
 """Courts of validation clips, and what a table says of them."""
 SMALL_CLIPS = ("packed-start", "herding-small")
-SHOWN_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-budget")
-STORED_CLIPS = (*SHOWN_CLIPS, "herding-placed")
+STORED_CLIPS = (*SMALL_CLIPS, "random-four-half", "herding-four-half", "herding-placed", "herding-budget")
 """Real clips that take fewer bytes than whole ones; several of each class stand in the tables by bytes alone."""
 CORESETS = ("random", "herding", "k-center", *STORED_CLIPS)
 MAIN = (
@@ -126,7 +125,7 @@ MAIN = (
     *("packed", "packed-cross-entropy", "all", "all-60"),
 )
 BY_BYTES = (
-    *("herding", *SHOWN_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
+    *("herding", *STORED_CLIPS, "two-quarter", "cross-entropy-half", "herding-start"),
     *("packed", "packed-cross-entropy"),
 )
 """Rows that are compared by their bytes, whatever their number of videos."""
@@ -147,9 +146,8 @@ def run(command: str, *arguments: object) -> None:
 
 def make(given: argparse.Namespace) -> None:
     """Do what is missing, set by set, so that all rows have as many when it is stopped."""
-    vpc, wide = given.vpc, " --width 64" if given.wide else ""
-    court = f"{given.court}-vpc{vpc}" if vpc > 1 else given.court
-    epochs = given.epochs or EPOCHS[vpc]
+    court = f"{given.court}-vpc{given.vpc}" if given.vpc > 1 else given.court
+    epochs = given.epochs or EPOCHS[given.vpc]
     scores = RESULTS / "-".join(filter(None, (court, given.model, given.epochs and f"{epochs}-epochs")))
     evaluate = f"{EVALUATE.format(64 if given.wide else 32, '{}')} --split {given.split}"
     evaluate += f" --model {given.model}" if given.model else ""
@@ -165,23 +163,23 @@ def make(given: argparse.Namespace) -> None:
             if (command := ROWS[row][1]).isdigit():
                 run(evaluate.format(command), "--train", given.store, "--data", given.store, "-o", score, *label)
                 continue
-            options = f"--vpc {vpc} --seed {number} --no-progress{wide}"
-            made = made_set(Path("runs/results", court), row, number, options, given.store)
+            made = made_set(given, Path("runs/results", court), row, number)
             run(evaluate.format(epochs), made, "--data", given.store, "-o", score, *label)
 
 
-def made_set(folder: Path, row: str, number: int, options: str, store: Path) -> Path:
+def made_set(given: argparse.Namespace, folder: Path, row: str, number: int) -> Path:
     """The set of a row and a number, which is made where it is not there, and before it what it starts from."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (path := folder / f"{row}-{number}").exists():
         command = ROWS[row][1]
         if command.startswith("condense"):
-            command += f" --network-seed {number}" + " --batch-real 64" * ("--width 64" in options)
+            command += f" --network-seed {number}" + " --batch-real 64" * given.wide
         # Given its embedder a coreset is determined: all sets would be one.
         command += f" --embedder-seed {number}" if command.startswith("select") and "--method" in command else ""
         if "HERDING" in command:
-            command = command.replace("HERDING", str(made_set(folder, "herding", number, options, store)))
-        run(f"{command} {options}", store, "-o", path)
+            command = command.replace("HERDING", str(made_set(given, folder, "herding", number)))
+        command += f" --vpc {given.vpc} --seed {number} --no-progress" + " --width 64" * given.wide
+        run(command, given.store, "-o", path)
     return path
 
 
@@ -304,7 +302,7 @@ def best_of(every: dict[str, list[Result]], rows: Iterable[str]) -> str:
 def with_one_kind_of_small_clips(every: dict[str, list[Result]]) -> dict[str, list[Result]]:
     """All rows but the lesser kind of real clips that are stored as small, and sparse ones beside the recipe's."""
     lesser = {*SMALL_CLIPS} - {best_of(every, SMALL_CLIPS)}
-    lesser |= {"herding-four-half"} if "herding-budget" in every else set()
+    lesser |= {"herding-four-half", "herding-placed"} if "herding-budget" in every else set()
     return {row: found for row, found in every.items() if row not in lesser}
 
 

@@ -232,16 +232,15 @@ def _mean(tables: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
 def _by_set(results: Sequence[Result]) -> list[tuple[Any, Result]]:
     """The results of a group beside keys of their sets: equal where two results are of one set."""
     configs = [result.subject.config for result in results]
-    seeds = [config.get("seed") if type(config.get("seed")) is int else None for config in configs]
     # The first option that tells the sets apart pairs them, as the embedder's seed those of herding; else all do.
     # A set without a seed has no partner in the other group, but it must not count twice.
     options = [[config.get(name) for config in configs] for name in SEEDS]
     every = [canonical_json(of_set) for of_set in zip(*options, strict=True)]
-    seeded = [one for one in options if all(type(seed) is int for seed in one)]
+    seeded = (one for one in options if all(type(seed) is int for seed in one))
     keys = next((one for one in seeded if len(set(one)) == len(set(every))), every)
     return [
-        (result.subject.fingerprint if seed is None else key, result)
-        for result, seed, key in zip(results, seeds, keys, strict=True)
+        (key if type(seed) is int else result.subject.fingerprint, result)
+        for result, seed, key in zip(results, options[0], keys, strict=True)
     ]
 
 

@@ -134,7 +134,10 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
     write_synced(folder / "classes.txt", names.encode())
     # Without its files named, `datasets` would take a class that is called `test` for a split.
     files = {"split": "train", "path": form.data_files}
-    scores = "\n    ".join(map(printable, str(result).splitlines()))
+    scores = ""
+    if result:
+        lines = "\n    ".join(map(printable, str(result).splitlines()))
+        scores = _filled("scores.md", result=lines, config=json.dumps(result.config))
     page = _filled(
         "page.md",
         configs=json.dumps([{"config_name": "default", "data_files": [files]}] if form.data_files else []),
@@ -143,7 +146,7 @@ def _describe(condensed: CondensedSet, form: Format, folder: Path, loss: str, re
         loss=loss,
         # JSON writes line ends as escapes, so no name ends the block.
         source=json.dumps(condensed.source, ensure_ascii=False),
-        scores=_filled("scores.md", result=scores, config=json.dumps(result.config)) if result else "",
+        scores=scores,
     )
     write_synced(folder / "README.md", page.encode())
     entries = sorted({MARK, *(file.relative_to(folder).as_posix() for file in _files(folder))})

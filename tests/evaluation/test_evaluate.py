@@ -77,7 +77,7 @@ def test_a_set_of_clips_that_tell_the_classes_apart_scores_full_marks(make_store
 
 def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path):
     chosen.save(tmp_path / "set.safetensors")
-    result = score(tmp_path / "set.safetensors", store, output=tmp_path / "result.json", label=2026)
+    result = score(tmp_path / "set.safetensors", store, output=tmp_path / "result.json", label="my row")
     subject, data = result.subject, result.data
     assert (subject.kind, subject.path, subject.method) == ("condensed", "set.safetensors", "random")
     assert (subject.num_videos, subject.num_keyframes) == (4, 32)
@@ -86,7 +86,8 @@ def test_a_result_says_what_was_trained_on_and_scored_on(store, chosen, tmp_path
     assert subject.config == chosen.source["config"]
     assert (data.fingerprint, data.split, data.num_clips, data.num_classes) == (store.fingerprint, "test", 4, 2)
     assert data.train_float32_bytes == 8 * 8 * 3 * 48 * 48 * 4
-    assert result.label == "2026"
+    assert result.label == "my row"
+    assert score(chosen, store, label=2026).label == "2026"
     assert Result.load(tmp_path / "result.json") == result
 
 
