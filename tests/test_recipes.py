@@ -78,6 +78,24 @@ HYPERPARAMETERS = {
 """VPC, learning rate and real batch (appendix, table "Hyperparameters")."""
 
 SMALL = ("init", "initial_keyframes", "keyframe_scale", "metric", "insertion", "lr", "relative_lr", "decay")
+DM: dict[str, Any] = {
+    "method": "dm",
+    "init": "real",
+    "initial_keyframes": 0,
+    "keyframe_scale": 1,
+    "insertion": "never",
+    "metric": "clip",
+}
+STEPS = {"iterations": 5000, "decay": "constant", "batch_real": 64}
+PAPER = {
+    "method": "prism",
+    "init": "noise",
+    "initial_keyframes": 2,
+    "keyframe_scale": 1,
+    "metric": "parameter",
+    "momentum": 0.95,
+    "insertion": "gradient",
+}
 OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Section 4.2, "Baselines"; tables 1 to 3.
     "random": {"select": {"method": "random"}},
@@ -88,30 +106,12 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
     # Ours: the defaults, over those of a data set.
     "small-keyframes": {"condense": {key: getattr(CondenseConfig(), key) for key in ("method", *SMALL)}},
     # Sections 3.1 and 4.2, "Implementation details"; 5,000 iterations are those of the protocol that it follows.
-    "paper": {
-        "condense": {
-            "method": "prism",
-            "init": "noise",
-            "initial_keyframes": 2,
-            "keyframe_scale": 1,
-            "iterations": 5000,
-            "lr": 1.0,
-            "metric": "parameter",
-            "decay": "constant",
-            "momentum": 0.95,
-            "batch_real": 64,
-            "insertion": "gradient",
-        }
-    },
-    "ablations/dm": {
-        "condense": {
-            "method": "dm",
-            "init": "real",
-            "initial_keyframes": 0,
-            "keyframe_scale": 1,
-            "insertion": "never",
-        }
-    },
+    "paper": {"condense": PAPER | STEPS | {"lr": 1.0}},
+    "paper-vpc5": {"condense": PAPER | STEPS | {"lr": 25.0, "vpc": 5}},
+    "paper-vpc10": {"condense": PAPER | STEPS | {"lr": 50.0, "vpc": 10}},
+    "ablations/dm": {"condense": DM},
+    # Wang et al.: their script of DM at VPC 1.
+    "dm": {"condense": DM | STEPS | {"lr": 30.0, "momentum": 0.5}},
     # Section 5, "Cross-Architecture Generalization".
     **{f"networks/{name}": {"evaluate": {"model": name}} for name in NETWORKS.registry},
     # Section 5, table "Ablation study results", (A) to (D).
