@@ -16,9 +16,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from prism.artifacts import STORAGES
 from prism.artifacts.clips import Clips, Normalisation, as_pixels
 from prism.artifacts.encodings import Encoding, problem_of
-from prism.artifacts.encodings.sparse import H264, Float32, KeyFrameEncoding, UInt8, Yuv420
+from prism.artifacts.encodings.sparse import H264, KeyFrameEncoding, Yuv420
 from prism.artifacts.encodings.static_dynamic import StaticDynamicEncoding
 from prism.artifacts.kinds import SET, STORE, TENSORS, check_format, kind_of, typed
 from prism.artifacts.store import ClipStore
@@ -198,7 +199,7 @@ class CondensedSet:
         *,
         method: str,
         seed: int | None = None,
-        storage: Encoding | None = None,
+        storage: Encoding | str | None = None,
         **options: int | float | str | bool,
     ) -> "CondensedSet":
         """A set of videos that were made elsewhere, with every frame a key-frame, as a rival of PRISM's own.
@@ -210,7 +211,7 @@ class CondensedSet:
             method: how they were made, as tables and pages name it.
             seed: of the videos; sets that differ in it alone are one group.
             options: further ones of how they were made.
-            storage: how the frames are written; as `Float32` by default, as `UInt8` where they are uint8.
+            storage: how the frames are written, or its name; `float32` by default, `uint8` where they are uint8.
 
         Raises:
             ArtifactError: classes, length or size are not the store's, or a class has no video.
@@ -231,8 +232,8 @@ class CondensedSet:
         pixels = as_pixels(frames)
         if not (mean := float(pixels.abs().mean())) <= MOST_MEAN:
             raise ClipError(f"frames have a mean of {mean:.3g}, but they must be finite, and floats lie in 0..1.")
-        keep = storage or (UInt8() if frames.dtype == torch.uint8 else Float32())
-        encoding = keep.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
+        kept: Encoding = STORAGES.make(storage or ("uint8" if frames.dtype == torch.uint8 else "float32"))
+        encoding = kept.with_frames(pixels, torch.ones(frames.shape[:2], dtype=torch.bool))
         source = {"method": method, "config": made, "versions": versions(), "store": store.fingerprint}
         return cls(encoding, labels, store.classes, store.normalisation, store.flip, source)
 

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -337,8 +338,6 @@ def _fit(hits: tuple[str, ...], recordings: tuple[str, ...]) -> bool:
     """Whether hits, where there are any, are no more than the clips of each recording."""
     if not all(re.fullmatch(r"\d{1,9}( \d{1,9})*", text, re.ASCII) for text in (*hits, *recordings)):
         return False
-    found, clips = numbers_of(hits), numbers_of(recordings)
-    is_alike = not hits or [*map(len, found)] == [*map(len, clips)]
-    return is_alike and all(
-        hit <= num for pair in zip(found, clips, strict=False) for hit, num in zip(*pair, strict=True)
-    )
+    found, clips = numbers_of(hits or recordings), numbers_of(recordings)
+    is_alike = [*map(len, found)] == [*map(len, clips)]
+    return is_alike and all(hit <= num for hit, num in zip(chain(*found), chain(*clips), strict=True))

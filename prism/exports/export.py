@@ -12,7 +12,7 @@ from prism.artifacts.condensed import CondensedSet
 from prism.artifacts.kinds import STORE, kind_of
 from prism.artifacts.results import Result
 from prism.artifacts.store import ClipStore
-from prism.config import as_path
+from prism.config import as_path, chosen
 from prism.errors import ConfigError
 from prism.exports.options import FORMATS, ExportConfig
 from prism.exports.videos import Format, sheet_of
@@ -88,6 +88,11 @@ def export(
         raise ConfigError(f"output '{output}' would be a folder. Pass --to gif, or choose another name.")
     if config.to == "gif" and output.suffix.lower() not in ("", ".gif"):
         raise ConfigError(f"output '{output}' would be a GIF. Choose a name that ends in .gif.")
+    used = FORMATS.fields(config.to) | {"to", "result" if form.is_folder else "clips"}
+    for option in sorted(chosen(config).keys() - used):
+        note(
+            f"Caution: {option} = {getattr(config, option)!r} is not used with --to {FORMATS.name_of(config.to)}."
+        )
     psnr, errors = None, list[float]()
     with lock(output):
         if form.is_folder:

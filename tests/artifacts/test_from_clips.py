@@ -68,7 +68,7 @@ def test_what_no_verb_could_use_is_refused_at_once(store, chosen, change, error,
         prism.CondensedSet.from_clips(replace(chosen, **change), store, method="mine")
 
 
-@pytest.mark.parametrize("storage", [Float32(), UInt8(), H264(quality=50)])
+@pytest.mark.parametrize("storage", [Float32(), UInt8(), H264(quality=50), "uint8", "yuv420"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_what_was_trained_in_any_type_of_floats_becomes_a_set(store, chosen, tmp_path, storage, dtype):
     frames = torch.rand(chosen.frames.shape, generator=torch.Generator().manual_seed(0)).to(dtype)

@@ -88,6 +88,16 @@ def test_what_fails_in_the_midst_leaves_the_older_export(chosen, tmp_path):
     assert contents(tmp_path) == before
 
 
+def test_options_that_a_format_does_not_have_are_named(chosen, tmp_path, capsys):
+    export(chosen, tmp_path / "out", to="tensors", fps=4.0, lossless=True)
+    assert [line for line in capsys.readouterr().err.splitlines() if "Caution" in line] == [
+        "Caution: fps = 4.0 is not used with --to tensors.",
+        "Caution: lossless = True is not used with --to tensors.",
+    ]
+    export(chosen, tmp_path / "sheet", to="gif", fps=4.0)
+    assert "Caution" not in capsys.readouterr().err
+
+
 def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
     @dataclass(frozen=True)
     class Arrays(Format):
