@@ -52,18 +52,18 @@ class Chunk:
     A CPU computes `threads` parts at a time, as many as PyTorch has threads.
     """
 
-    def __init__(self, size: int, device: torch.device | str = "cpu") -> None:
-        self.size, self.device = size, torch.device(device)
+    def __init__(self, size: int, device: torch.device | str = "cpu", clip_bytes: int = 0) -> None:
+        self.size, self.device, self.clip_bytes = size, torch.device(device), clip_bytes
         self.threads = torch.get_num_threads() if self.device.type == "cpu" else 1
 
     @classmethod
     def of(cls, store: ClipStore, device: torch.device, *, differentiated: bool = False) -> "Chunk":
         """A first size for clips of a store: by the free memory of a GPU, for a CPU's caches by their own size."""
+        clip_bytes = store.clip_bytes * (GPU_COPIES if device.type == "cuda" else COPIES)
         if device.type == "cuda":
-            fitting = (free_bytes(device) or 0) // (GPU_COPIES * store.clip_bytes)
-            return cls(max(1, min(MOST_ON_GPU, fitting)), device)
-        fitting = 0 if differentiated else min(MOST_ON_CPU, REAL_BYTES // (COPIES * store.clip_bytes))
-        return cls(max(FEW, fitting), device)
+            return cls(max(1, min(MOST_ON_GPU, (free_bytes(device) or 0) // clip_bytes)), device, clip_bytes)
+        fitting = 0 if differentiated else min(MOST_ON_CPU, REAL_BYTES // clip_bytes)
+        return cls(max(FEW, fitting), device, clip_bytes)
 
     def map(self, num: int, work: Callable[[int, int], T], *, clips: int = 1) -> list[T]:
         """Results of parts of some work, in their order, the same each time; a CPU computes shares side by side.
@@ -106,8 +106,9 @@ class Chunk:
     def _halve(self, units: int, clips: int) -> None:
         if units == 1:
             what = "one clip" if clips == 1 else f"the {clips} videos of one class"
-            free = f"{(free_bytes(self.device) or 0) / 2**30:,.1f} GiB of it are free"
-            said = f"{self.device.type} has no memory left for {what}: {free}."
+            sizes = clips * self.clip_bytes, free_bytes(self.device) or 0
+            needed, free = (f"{size / 2**20:,.0f} MiB" for size in sizes)
+            said = f"{self.device.type} has no memory left for {what}, about {needed}: {free} of it are free."
             raise ConfigError(f"{said} Pass a smaller --vpc or --width, or ingest smaller clips.")
         self.size = units // 2 * clips
         if self.device.type == "cuda":

@@ -102,7 +102,7 @@ def export(
             check_output_file(output, run.overwrite, reads)
         bar = progress_bar("Exporting", len(condensed), "videos", enabled=run.progress)
         with new_folder(output) as folder, bar as step:
-            for clip, shown in form.write(condensed, folder):
+            for clip, shown in form.write(condensed, folder) or ():
                 errors.append(float((clip - shown).double().square().mean()))
                 step()
             if errors:

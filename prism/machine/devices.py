@@ -50,7 +50,9 @@ def free_bytes(device: "torch.device") -> int | None:
 
 
 # cuDNN and cuBLAS also fail so where they find no memory to work in.
-_EXHAUSTED = re.compile("can't allocate memory|unable to find an engine|(CUDNN|CUBLAS)_STATUS_ALLOC_FAILED", re.I)
+_EXHAUSTED = re.compile(
+    "can't allocate memory|find an engine|error: out of memory|ALLOC_FAILED|CUBLAS_STATUS_NOT_INITIALIZED", re.I
+)
 _LOST = re.compile("CUDA error|CUDNN_STATUS_(EXECUTION_FAILED|INTERNAL_ERROR)")
 
 

@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,11 +18,14 @@ from prism.artifacts.clips import to_model_input
 from prism.artifacts.store import ClipStore
 from prism.condensation import prepare
 from prism.condensation.condense import condense
-from prism.condensation.networks import BLOCK, Chunk, RandomNetworks, between_class_energy
+from prism.condensation.networks import BLOCK, Chunk, DrawnAhead, RandomNetworks, between_class_energy
 from prism.condensation.objectives import DistributionMatching
 from prism.errors import ConfigError, Interrupted
+from prism.machine.randomness import generator
 from prism.machine.run import Run
+from prism.networks.build import build
 from prism.networks.convnet3d import ConvNet3D
+from prism.networks.initial import initialise
 from prism.networks.network import Network
 from prism.networks.options import NETWORKS
 
@@ -312,8 +316,32 @@ def test_a_run_that_runs_out_of_memory_goes_on_in_smaller_chunks_to_the_same_vid
 def test_where_not_even_the_least_fits_one_sentence_says_what_to_try(store, monkeypatch, room, what):
     run = started(store, width=2, batch_real=2, vpc=2, lr=1.0, network_seed=room + 10)
     running_out(monkeypatch, room)
-    with pytest.raises(ConfigError, match=rf"^cpu has no memory left for {what}.*--width.*\.$"):
+    with pytest.raises(
+        ConfigError, match=rf"^cpu has no memory left for {what}, about [1-9].* MiB: .*--width.*\.$"
+    ):
         run.step()
+
+
+class Moment:
+    """An event of a GPU that is never behind."""
+
+    def record(self, stream: object) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+
+def test_values_drawn_ahead_are_those_of_the_number_in_any_order(monkeypatch):
+    empty = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, pin_memory=False, **options: empty(*size, **options))
+    monkeypatch.setattr(
+        "prism.condensation.networks.cuda", SimpleNamespace(Event=Moment, current_stream=lambda device: None)
+    )
+    network, expected = (build("convnet3d", "cpu", num_classes=2, num_frames=4, size=48, width=2) for _ in "ab")
+    ahead = DrawnAhead(network, CPU, lambda one, number: initialise(one, generator(0, "test", number)))
+    for number, following in ((0, 1), (1, 2), (5, 6), (2, 3)):
+        ahead.give(network, number, following)
+        initialise(expected, generator(0, "test", number))
+        assert all(map(torch.equal, network.parameters(), expected.parameters()))
 
 
 def test_videos_that_plainly_cannot_fit_are_refused_before_the_first_iteration(store, monkeypatch):

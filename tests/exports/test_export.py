@@ -112,6 +112,12 @@ def test_a_format_of_ones_own_is_an_object_with_a_write(chosen, tmp_path):
     export(chosen, tmp_path / "out", to=Arrays(first=1))
     assert np.array_equal(np.load(tmp_path / "out" / "1.npy"), chosen.render()[1].numpy())
 
+    class Nothing(Format):
+        def write(self, condensed, path):
+            (path / "nothing").touch()
+
+    assert export(chosen, tmp_path / "nothing", to=Nothing()).psnr is None
+
 
 def test_the_page_has_what_the_hub_looks_for_and_no_name_breaks_out_of_it(chosen, tmp_path):
     hub = pytest.importorskip("huggingface_hub")
