@@ -30,7 +30,7 @@ from prism.condensation.options import RULES, CondenseConfig
 from prism.condensation.recorder import checkpoint_path
 from prism.condensation.static_dynamic import StaticDynamic
 from prism.condensation.videos import KeyFrames, KeyFrameVideos, initial_mask
-from prism.errors import ArtifactError, ConfigError, DivergedError, OutputError
+from prism.errors import ArtifactError, ConfigError, DivergedError, EngineError, OutputError
 from prism.machine.provenance import versions
 from prism.machine.randomness import generator
 from prism.selection.select import select
@@ -468,6 +468,22 @@ def test_a_run_killed_between_its_set_and_its_checkpoint_finishes_again(store, t
     run_tiny(store, output, resume=True)
     assert output.read_bytes() == done
     assert {path.name for path in tmp_path.iterdir()} == {output.name, telemetry_path(output).name}
+
+
+def test_a_gpu_that_is_lost_leaves_a_checkpoint_from_which_the_run_goes_on(store, tmp_path, monkeypatch):
+    output, step = tmp_path / "set", Condensation.step
+
+    def lost(run: Condensation) -> Step:
+        if run.iteration == 3:
+            raise RuntimeError("CUDA error: unspecified launch failure")
+        return step(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Condensation, "step", lost)
+        with pytest.raises(EngineError, match=r"the GPU failed .* with --resume\.$"):
+            run_tiny(store, output, checkpoint_seconds=0)
+    run_tiny(store, output, resume=True)
+    assert output.read_bytes() == run_tiny(store).to_bytes()
 
 
 def test_a_signal_saves_a_checkpoint_and_says_how_to_go_on(store, tmp_path, uninterrupted):
